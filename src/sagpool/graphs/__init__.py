@@ -1,0 +1,25 @@
+"""Graphs: packing, reading, splitting and batching them."""
+
+from sagpool.graphs.adjacency import Adjacency
+from sagpool.graphs.batch import Batch, pack
+from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
+from sagpool.graphs.graphs import Graphs, Statistics
+from sagpool.graphs.load import load
+from sagpool.graphs.motifs import motifs
+from sagpool.graphs.splits import Split, split, stratified_folds
+
+__all__ = [
+    "Adjacency",
+    "Batch",
+    "Graphs",
+    "Split",
+    "Statistics",
+    "from_networkx",
+    "from_pyg",
+    "load",
+    "motifs",
+    "pack",
+    "split",
+    "stratified_folds",
+    "to_pyg",
+]

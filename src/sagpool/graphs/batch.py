@@ -1,0 +1,134 @@
+"""From (members × graph numbers) to one packed batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.adjacency import Adjacency
+from sagpool.graphs.graphs import Graphs, dense_features
+from sagpool.ops import ragged_arange, repeat_each
+
+NO_GRAPH = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The mini-batches of all members, laid end to end.
+
+    Args:
+        adjacency: of all rows; see there for the filler graphs
+        real: ``[members, graphs]`` bool, False for what only fills up
+        y: ``[members, graphs]`` int64 classes, 0 where not real
+        node_label: ``[rows of all members]`` int32 one-hot column, -1 for fillers
+        node_attr: ``[rows of all members, attributes]``, zero for fillers
+        edge_attr: ``[edges, edge features]``
+        num_labels: how many one-hot columns there are
+    """
+
+    adjacency: Adjacency
+    real: Tensor
+    y: Tensor | None
+    node_label: Tensor | None
+    node_attr: Tensor | None
+    edge_attr: Tensor | None
+    num_labels: int
+
+    @property
+    def x(self) -> Tensor:
+        """``[rows of all members, features]`` float32, made on each call; zero for fillers."""
+        return dense_features(self.node_attr, self.node_label, self.num_labels)
+
+
+def pack(
+    graphs: Graphs,
+    ids: np.ndarray | Sequence[Sequence[int] | np.ndarray],
+    *,
+    rows: int | None = None,
+) -> Batch:
+    """Lay chosen graphs end to end, every member with the same number of graphs and rows.
+
+    A member that has fewer graphs than others gets one-node fillers for the missing ones; the
+    last graph of every member is a filler that takes up the remaining rows. Fillers have zero
+    features and no edges. Only graph numbers travel to the device of ``graphs``.
+
+    Args:
+        graphs: the collection
+        ids: ``[members, graphs]`` graph numbers, -1 for none; or one list for each member
+        rows: rows of each member, at least one more than the largest member needs (the default)
+    """
+    chosen = _as_matrix(ids)
+    real = chosen != NO_GRAPH
+    if chosen.size and (chosen.min() < NO_GRAPH or chosen.max() >= len(graphs)):
+        outside = chosen[(chosen < NO_GRAPH) | (chosen >= len(graphs))][0]
+        raise SagpoolError(f"Graph {outside} is not one of the graphs 0 to {len(graphs) - 1}.")
+
+    sizes = np.where(real, graphs.node_counts[chosen], 1)
+    needed = int(sizes.sum(axis=1).max()) + 1
+    if rows is None:
+        rows = needed
+    elif rows < needed:
+        raise SagpoolError(f"{rows} rows for each member are too few: {needed} are needed.")
+    filler = rows - sizes.sum(axis=1, keepdims=True)
+    sizes = np.concatenate([sizes, filler], axis=1)  # [members, graphs]
+    real = np.concatenate([real, np.zeros_like(filler, bool)], axis=1)
+    starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+
+    # One small copy to the device: for each real graph, where it lies and where it goes.
+    kept = chosen[real[:, :-1]]
+    nodes, edges = graphs.node_counts[kept], graphs.edge_counts[kept]
+    plan = np.stack(
+        [graphs.node_ptr[kept], starts[real], nodes, graphs.edge_ptr[kept], edges, kept]
+    )
+    node_from, node_to, node_count, edge_from, edge_count, graph = torch.from_numpy(plan).to(
+        graphs.device, non_blocking=True
+    )
+    num_nodes, num_edges = int(nodes.sum()), int(edges.sum())
+    source = ragged_arange(node_from, node_count, num_nodes)
+    place = ragged_arange(node_to, node_count, num_nodes)
+    edge_source = ragged_arange(edge_from.int(), edge_count, num_edges)  # int32: half the traffic
+
+    def placed(values: Tensor, fill: int) -> Tensor:
+        out = values.new_full((rows * len(sizes), *values.shape[1:]), fill)
+        return out.index_copy_(0, place, values.index_select(0, source))
+
+    degree = placed(graphs.degree, 0)
+    row_ptr = torch.zeros(len(degree) + 1, dtype=torch.int32, device=graphs.device)
+    torch.cumsum(degree, 0, dtype=torch.int32, out=row_ptr[1:])
+    offset = repeat_each(node_to.int(), edge_count, num_edges)
+    mask = torch.from_numpy(real).to(graphs.device)
+    return Batch(
+        adjacency=Adjacency(sizes, row_ptr, offset.add_(graphs.col.index_select(0, edge_source))),
+        real=mask,
+        y=None if graphs.y is None else _place_classes(graphs.y, graph, mask),
+        node_label=None if graphs.node_label is None else placed(graphs.node_label, -1),
+        node_attr=None if graphs.node_attr is None else placed(graphs.node_attr, 0),
+        edge_attr=(
+            None if graphs.edge_attr is None else graphs.edge_attr.index_select(0, edge_source)
+        ),
+        num_labels=len(graphs.node_label_names),
+    )
+
+
+def _as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+    """``[members, most graphs]`` int64, short members filled up with `NO_GRAPH`."""
+    if isinstance(ids, np.ndarray):
+        matrix = ids.astype(np.int64)
+    else:
+        most = max((len(member) for member in ids), default=0)
+        matrix = np.full((len(ids), most), NO_GRAPH, np.int64)
+        for row, member in zip(matrix, ids, strict=True):
+            row[: len(member)] = member
+    if matrix.ndim != 2 or not matrix.size:
+        raise SagpoolError("A batch needs at least one member and one graph: ids[member][graph].")
+    return matrix
+
+
+def _place_classes(y: Tensor, graph: Tensor, real: Tensor) -> Tensor:
+    classes = torch.zeros(real.shape, dtype=y.dtype, device=y.device)
+    return classes.masked_scatter_(real, y.index_select(0, graph))

@@ -1,0 +1,124 @@
+"""Packed copies of what was read, so that text is parsed once.
+
+One ``.npz`` file of plain arrays for each source; nothing in it is ever unpickled. A file appears
+under its name only when it is whole, so processes that read and write the same set at the same
+time at worst do the same work twice.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from sagpool.graphs.edges import Repairs
+from sagpool.graphs.files import TUFiles
+from sagpool.graphs.raw import RawGraphs
+from sagpool.graphs.tu import read_tu
+
+log = logging.getLogger("sagpool")
+
+FORMAT = 1  # of the cache files; another number is read as "not there"
+
+_ARRAYS = {
+    "node_counts": np.int64,
+    "edge_counts": np.int64,
+    "degree": np.int32,
+    "col": np.int32,
+    "y": np.int64,
+    "node_labels": np.int32,
+    "node_attr": np.float32,
+    "edge_attr": np.float32,
+}
+
+
+def cache_folder() -> Path:
+    """``SAGPOOL_CACHE``, or the user's usual cache folder."""
+    if folder := os.environ.get("SAGPOOL_CACHE"):
+        return Path(folder)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "sagpool"
+
+
+def read_cached(files: TUFiles, path: Path) -> RawGraphs:
+    """Read the data set at ``path`` from its packed copy, or from text, leaving a copy."""
+    address = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    packed = cache_folder() / "packed" / f"{files.name}-{address}.npz"
+    stamp = files.stamp()
+    if (raw := _load_if_fresh(packed, stamp)) is not None:
+        return raw
+    raw = read_tu(files)
+    try:
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(packed) as file:
+            save_raw(raw, file, stamp)
+    except OSError as error:
+        log.warning("No packed copy of %s was kept: %s.", files.name, error)
+    return raw
+
+
+def save_raw(raw: RawGraphs, file: IO[bytes], stamp: str, *, compressed: bool = False) -> None:
+    arrays = {name: getattr(raw, name) for name in _ARRAYS if getattr(raw, name) is not None}
+    meta = {
+        "format": FORMAT,
+        "stamp": stamp,
+        "name": raw.name,
+        "class_names": raw.class_names,
+        "node_label_names": raw.node_label_names,
+        "repairs": asdict(raw.repairs),
+    }
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    (np.savez_compressed if compressed else np.savez)(file, **arrays)
+
+
+def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
+    """The packed graphs, or None where they are of another format or of another source."""
+    with np.load(file, allow_pickle=False) as arrays:
+        meta = json.loads(arrays["meta"].tobytes())
+        if (meta["format"], meta["stamp"]) != (FORMAT, stamp):
+            return None
+        present = {
+            name: arrays[name].astype(dtype, copy=False)
+            for name, dtype in _ARRAYS.items()
+            if name in arrays
+        }
+    return RawGraphs(
+        name=meta["name"],
+        class_names=tuple(meta["class_names"]),
+        node_label_names=tuple(tuple(names) for names in meta["node_label_names"]),
+        repairs=Repairs(**{f.name: meta["repairs"][f.name] for f in fields(Repairs)}),
+        **present,
+    )
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path`` at the end, and only if all went well."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _load_if_fresh(packed: Path, stamp: str) -> RawGraphs | None:
+    try:
+        with packed.open("rb") as file:
+            return load_raw(file, stamp)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        log.warning("%s is damaged (%s); reading the text again.", packed, error)
+        return None

@@ -1,0 +1,130 @@
+"""From any list of edges to the one form that is stored: undirected, simple, CSR."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sagpool.errors import SagpoolError
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """How many edges of the input were not in the form of a simple undirected graph."""
+
+    one_way: int = 0  # given in one direction only: the other one was added
+    duplicates: int = 0  # given more than once: the first was kept
+    self_loops: int = 0  # from a node to itself: dropped (convolutions add their own)
+
+    def __bool__(self) -> bool:
+        return bool(self.one_way or self.duplicates or self.self_loops)
+
+    def __str__(self) -> str:
+        said = [
+            f"{self.one_way} one-way edges were made undirected" if self.one_way else "",
+            f"{self.duplicates} duplicate edges were merged" if self.duplicates else "",
+            f"{self.self_loops} self-loops were dropped" if self.self_loops else "",
+        ]
+        return ", ".join(filter(None, said))
+
+
+NO_REPAIRS = Repairs()
+
+
+class PackedEdges(NamedTuple):
+    edge_counts: np.ndarray  # [graphs] int64
+    degree: np.ndarray  # [nodes] int32
+    col: np.ndarray  # [edges] int32, neighbours as indices inside their graph
+    origin: np.ndarray  # [edges] int64, the input edge whose features each edge carries
+    repairs: Repairs
+
+
+def pack_edges(
+    source: np.ndarray,
+    target: np.ndarray,
+    node_counts: np.ndarray,
+    *,
+    edge_name: Callable[[int], str],
+    with_origin: bool = True,
+) -> PackedEdges:
+    """Symmetrise, merge, drop self-loops and sort.
+
+    Args:
+        source: ``[input edges]`` int64, nodes numbered through the whole collection
+        target: ``[input edges]`` int64
+        node_counts: ``[graphs]`` nodes per graph
+        edge_name: how to name input edge i in an error ("A.txt, line 7")
+        with_origin: whether ``origin`` is needed; without it a plain sort does
+
+    Returns:
+        each pair of neighbours in both directions, sorted by node, then by neighbour
+    """
+    num_nodes = int(node_counts.sum())
+    node_ptr = np.concatenate([[0], np.cumsum(node_counts)])
+    graph = np.repeat(np.arange(len(node_counts)), node_counts)
+    crossing = np.flatnonzero(graph[source] != graph[target])
+    if len(crossing):
+        edge = int(crossing[0])
+        first, second = graph[source[edge]] + 1, graph[target[edge]] + 1
+        raise SagpoolError(
+            f"{edge_name(edge)}: the edge joins a node of graph {first} to one of graph {second}."
+        )
+
+    simple = source != target
+    self_loops = len(source) - int(simple.sum())
+    forward, backward = _keys(source, target), _keys(target, source)
+    kept = np.arange(len(source)) if with_origin else np.zeros(0, np.int64)
+    if self_loops:
+        forward, backward = forward[simple], backward[simple]
+        kept = kept[simple] if with_origin else kept
+
+    if with_origin:
+        keys, origin, one_way, duplicates = _symmetric_with_origin(forward, backward, kept)
+    else:
+        keys, one_way, duplicates = _symmetric(forward, backward)
+        origin = kept
+    node, neighbour = keys >> 32, keys & 0xFFFFFFFF
+    degree = np.bincount(node, minlength=num_nodes)
+    row_ptr = np.concatenate([[0], np.cumsum(degree)])
+    return PackedEdges(
+        edge_counts=np.diff(row_ptr[node_ptr]),
+        degree=degree.astype(np.int32),
+        col=(neighbour - node_ptr[graph[node]]).astype(np.int32),
+        origin=origin,
+        repairs=Repairs(one_way, duplicates, self_loops),
+    )
+
+
+def _keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Pairs as single integers whose order is that of (first, second)."""
+    return (first << 32) | second
+
+
+def _symmetric(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, int, int]:
+    keys, reverse = _sorted_unique(forward), _sorted_unique(backward)
+    duplicates = len(forward) - len(keys)
+    if np.array_equal(keys, reverse):
+        return keys, 0, duplicates
+    both = _sorted_unique(np.concatenate([keys, reverse]))
+    return both, len(both) - len(keys), duplicates
+
+
+def _sorted_unique(keys: np.ndarray) -> np.ndarray:
+    keys = np.sort(keys)
+    new = keys[1:] != keys[:-1]
+    return keys if new.all() else keys[np.concatenate([[True], new])]
+
+
+def _symmetric_with_origin(
+    forward: np.ndarray, backward: np.ndarray, origin: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int, int]:
+    keys, first = np.unique(forward, return_index=True)
+    duplicates = len(forward) - len(keys)
+    reverse = backward[first]
+    missing = ~np.isin(reverse, keys)
+    # The direction that is not there carries the features of the one that is.
+    keys = np.concatenate([keys, reverse[missing]])
+    origin = np.concatenate([origin[first], origin[first][missing]])
+    order = np.argsort(keys)
+    return keys[order], origin[order], int(missing.sum()), duplicates

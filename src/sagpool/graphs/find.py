@@ -1,0 +1,112 @@
+"""Where a named data set lies: along ``SAGPOOL_DATA``, in the cache folder, or on the web."""
+
+import logging
+import os
+import re
+import shutil
+import urllib.error
+import urllib.request
+import zipfile
+from http.client import HTTPException
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import wrap_file
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.cache import cache_folder, replacing
+from sagpool.graphs.files import holds_data
+
+log = logging.getLogger("sagpool")
+
+ALIASES = {"d&d": "DD"}
+TIMEOUT_SECONDS = 20
+
+
+def find(name: str) -> Path:
+    """The folder or zip of a data set, downloaded if need be."""
+    name = ALIASES.get(name.lower(), name)
+    if not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
+        raise SagpoolError(f"'{name}' is neither an existing path nor the name of a data set.")
+    for folder in [*data_folders(), download_folder()]:
+        if (path := _in_folder(folder, name)) is not None:
+            return path
+    return _download(name)
+
+
+def found() -> list[Path]:
+    """Every data set along ``SAGPOOL_DATA`` and in the cache folder."""
+    paths = []
+    for folder in [*data_folders(), download_folder()]:
+        if folder.is_dir():
+            paths += [path for path in sorted(folder.iterdir()) if holds_data(path)]
+    return paths
+
+
+def data_folders() -> list[Path]:
+    """The folders that ``SAGPOOL_DATA`` names, separated as in ``PATH``."""
+    value = os.environ.get("SAGPOOL_DATA", "")
+    return [Path(folder).expanduser() for folder in value.split(os.pathsep) if folder]
+
+
+def download_folder() -> Path:
+    return cache_folder() / "downloads"
+
+
+def _in_folder(folder: Path, name: str) -> Path | None:
+    for wanted in (name, f"{name}.zip"):
+        if holds_data(folder / wanted):
+            return folder / wanted
+    if not folder.is_dir():
+        return None
+    # `proteins` finds PROTEINS: no two data sets differ in case alone.
+    wanted_in_lower_case = (name.lower(), f"{name.lower()}.zip")
+    for path in sorted(folder.iterdir()):
+        if path.name.lower() in wanted_in_lower_case and holds_data(path):
+            return path
+    return None
+
+
+def _download(name: str) -> Path:
+    url = f"{official_site()}/{name}.zip"
+    place = download_folder() / f"{name}.zip"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+            size = int(response.headers.get("Content-Length") or 0)
+            with (
+                wrap_file(
+                    response, size, description=f"Downloading {name}", console=Console(stderr=True)
+                ) as body,
+                replacing(place) as file,
+            ):
+                shutil.copyfileobj(body, file)
+                file.flush()
+                if not zipfile.is_zipfile(file.name):
+                    raise SagpoolError(f"What {url} sent is not a complete zip file; try again.")
+    except (OSError, HTTPException) as error:
+        raise SagpoolError(_not_found(name, url, error)) from None
+    log.info("Downloaded %s to %s.", name, place)
+    return place
+
+
+def official_site() -> str:
+    from torch_geometric.datasets import TUDataset
+
+    return str(TUDataset.url)
+
+
+def _not_found(name: str, url: str, error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        reason = f"the server answered {error.code} {error.reason}"
+    else:
+        reason = str(getattr(error, "reason", error))
+    looked = ", ".join(
+        f"{folder}" if folder.is_dir() else f"{folder} (no such folder)"
+        for folder in data_folders()
+    )
+    return (
+        f"No data set '{name}': it is not built in, not in SAGPOOL_DATA ({looked or 'not set'}), "
+        f"not in {download_folder()}, and not to be had from {url} ({reason}). "
+        f"Set SAGPOOL_DATA to the folder that holds {name}/ or {name}.zip."
+    )

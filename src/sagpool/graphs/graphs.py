@@ -1,0 +1,302 @@
+"""`Graphs`: many graphs packed into a few flat arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.ops import ragged_arange, repeat_each
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
+
+Index = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The columns of the paper's Table 1, and what else one wants to know first."""
+
+    name: str
+    graphs: int
+    classes: int
+    avg_nodes: float
+    avg_edges: float  # undirected: a pair of neighbours counts once
+    features: int
+    feature_kind: str
+    majority: float | None  # share of the most frequent class; None without classes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graphs:
+    """An immutable collection of undirected graphs, packed end to end.
+
+    The adjacency is CSR in which a neighbour is named by its index *inside its own graph*:
+    so a slice of the collection is a view, and any other subset one ragged gather. Counts stay
+    on the host whatever the device of the tensors, so that shapes never have to be asked of it.
+
+    A single graph is a collection of one: ``graphs[3].x``, ``graphs[3].edge_index``.
+
+    Args:
+        node_counts: ``[graphs]`` nodes of each graph, at least one, on the host
+        edge_counts: ``[graphs]`` directed edges of each graph, on the host
+        degree: ``[nodes]`` int32, the lengths of the CSR rows
+        col: ``[edges]`` int32, the neighbours of node 0, then of node 1, ..., ascending
+        y: ``[graphs]`` int64 class of each graph
+        node_label: ``[nodes]`` int32, the one-hot column of each node; -1 is an all-zero row
+        node_attr: ``[nodes, attributes]`` float32
+        edge_attr: ``[edges, edge features]`` float32
+        ground_truth: ``[nodes]`` bool, the nodes that decide the class, where that is known
+        node_label_names: what each one-hot column stands for
+        class_names: what each class stands for
+        feature_kind: where the node features come from (labels, attributes, degree, ...)
+        name: of the data set
+    """
+
+    node_counts: np.ndarray
+    edge_counts: np.ndarray
+    degree: Tensor
+    col: Tensor
+    y: Tensor | None = None
+    node_label: Tensor | None = None
+    node_attr: Tensor | None = None
+    edge_attr: Tensor | None = None
+    ground_truth: Tensor | None = None
+    node_label_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    feature_kind: str = "attributes"
+    name: str = "graphs"
+
+    def __post_init__(self) -> None:
+        for counts in (self.node_counts, self.edge_counts):
+            counts.setflags(write=False)
+
+    @staticmethod
+    def from_pyg(data: Sequence[Data], **options: Any) -> Graphs:
+        """Pack a list of PyG ``Data``; see :func:`sagpool.graphs.convert.from_pyg`."""
+        from sagpool.graphs.convert import from_pyg
+
+        return from_pyg(data, **options)
+
+    @staticmethod
+    def from_networkx(graphs: Sequence[networkx.Graph], **options: Any) -> Graphs:
+        """Pack networkx graphs; see :func:`sagpool.graphs.convert.from_networkx`."""
+        from sagpool.graphs.convert import from_networkx
+
+        return from_networkx(graphs, **options)
+
+    def to_pyg(self) -> list[Data]:
+        """Unpack to a list of PyG ``Data``."""
+        from sagpool.graphs.convert import to_pyg
+
+        return to_pyg(self)
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.node_counts.sum())
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges: each pair of neighbours counts twice."""
+        return int(self.edge_counts.sum())
+
+    @property
+    def num_features(self) -> int:
+        attributes = 0 if self.node_attr is None else self.node_attr.shape[1]
+        return attributes + len(self.node_label_names)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def device(self) -> torch.device:
+        return self.col.device
+
+    @cached_property
+    def node_ptr(self) -> np.ndarray:
+        """``[graphs + 1]`` on the host: graph g has the nodes ``node_ptr[g]:node_ptr[g + 1]``."""
+        return _offsets(self.node_counts)
+
+    @cached_property
+    def edge_ptr(self) -> np.ndarray:
+        """``[graphs + 1]`` on the host: graph g has the edges ``edge_ptr[g]:edge_ptr[g + 1]``."""
+        return _offsets(self.edge_counts)
+
+    @cached_property
+    def row_ptr(self) -> Tensor:
+        """``[nodes + 1]`` int64: node v has the neighbours ``col[row_ptr[v]:row_ptr[v + 1]]``."""
+        return torch.nn.functional.pad(torch.cumsum(self.degree, 0), (1, 0))
+
+    @property
+    def x(self) -> Tensor:
+        """``[nodes, features]`` float32: attributes, then one-hot labels (PyG's order).
+
+        Made on each call; labels are kept as small integers, since a one-hot matrix of a
+        large data set is nearly all zeros.
+        """
+        return dense_features(self.node_attr, self.node_label, len(self.node_label_names))
+
+    @property
+    def batch(self) -> Tensor:
+        """``[nodes]`` int64, the graph of each node, as PyG's batch vector."""
+        return self._per_node(torch.arange(len(self)))
+
+    @property
+    def edge_index(self) -> Tensor:
+        """``[2, edges]`` int64 in PyG's form, nodes numbered through the whole collection."""
+        first_node = torch.tensor(self.node_ptr[:-1], device=self.device)
+        edges = torch.tensor(self.edge_counts, device=self.device)
+        offset = repeat_each(first_node, edges, self.num_edges)
+        nodes = torch.arange(self.num_nodes, device=self.device)
+        target = repeat_each(nodes, self.degree.long(), self.num_edges)
+        return torch.stack([self.col + offset, target])
+
+    def to(self, device: torch.device | str) -> Graphs:
+        """The same graphs on another device."""
+        return self._with_tensors(lambda tensor, _: tensor.to(device))
+
+    def statistics(self) -> Statistics:
+        majority = None
+        if self.y is not None and len(self):
+            majority = int(torch.bincount(self.y).max()) / len(self)
+        graphs = max(len(self), 1)
+        return Statistics(
+            name=self.name,
+            graphs=len(self),
+            classes=self.num_classes,
+            avg_nodes=self.num_nodes / graphs,
+            avg_edges=self.num_edges / 2 / graphs,
+            features=self.num_features,
+            feature_kind=self.feature_kind,
+            majority=majority,
+        )
+
+    def __len__(self) -> int:
+        return len(self.node_counts)
+
+    def __iter__(self) -> Iterator[Graphs]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Index) -> Graphs:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self._slice(start, max(start, stop))
+            return self._gather(np.arange(start, stop, step))
+        if isinstance(index, (Sequence, np.ndarray, Tensor)) and np.ndim(index) == 1:
+            return self._gather(self._graph_ids(np.asarray(index)))
+        try:
+            graph = operator.index(index)  # type: ignore[arg-type]
+        except TypeError:
+            raise SagpoolError(
+                f"Graphs are indexed by a number, a slice, a list of numbers or a boolean mask, "
+                f"not by {index!r}."
+            ) from None
+        if not -len(self) <= graph < len(self):
+            # IndexError, not the package's error: Python's sequence protocol asks for it.
+            raise IndexError(f"graph {graph} of a collection of {len(self)}")
+        graph %= len(self)
+        return self._slice(graph, graph + 1)
+
+    def __repr__(self) -> str:
+        s = self.statistics()
+        return (
+            f"Graphs({s.name}: {s.graphs} graphs, {s.classes} classes, "
+            f"on average {s.avg_nodes:.2f} nodes and {s.avg_edges:.2f} edges, "
+            f"{s.features} features from {s.feature_kind})"
+        )
+
+    def _graph_ids(self, index: np.ndarray) -> np.ndarray:
+        if index.dtype == bool:
+            if len(index) != len(self):
+                raise SagpoolError(
+                    f"A mask of {len(index)} values cannot choose among {len(self)} graphs."
+                )
+            return np.flatnonzero(index)
+        if len(index) == 0:
+            return np.zeros(0, np.int64)
+        if not np.issubdtype(index.dtype, np.integer):
+            raise SagpoolError(f"Graph numbers must be integers, not {index.dtype}.")
+        outside = (index < -len(self)) | (index >= len(self))
+        if outside.any():
+            raise IndexError(f"graph {index[outside][0]} of a collection of {len(self)}")
+        return np.where(index < 0, index + len(self), index).astype(np.int64)
+
+    def _slice(self, start: int, stop: int) -> Graphs:
+        graphs = slice(start, stop)
+        nodes = slice(int(self.node_ptr[start]), int(self.node_ptr[stop]))
+        edges = slice(int(self.edge_ptr[start]), int(self.edge_ptr[stop]))
+        part = {"graph": graphs, "node": nodes, "edge": edges}
+        return self._with_tensors(
+            lambda tensor, per: tensor[part[per]],
+            node_counts=self.node_counts[graphs],
+            edge_counts=self.edge_counts[graphs],
+        )
+
+    def _gather(self, ids: np.ndarray) -> Graphs:
+        node_counts, edge_counts = self.node_counts[ids], self.edge_counts[ids]
+
+        def runs(starts: np.ndarray, counts: np.ndarray) -> Tensor:
+            on_device = torch.from_numpy(np.stack([starts, counts])).to(self.device)
+            return ragged_arange(on_device[0], on_device[1], int(counts.sum()))
+
+        part = {
+            "graph": torch.from_numpy(ids).to(self.device),
+            "node": runs(self.node_ptr[ids], node_counts),
+            "edge": runs(self.edge_ptr[ids], edge_counts),
+        }
+        return self._with_tensors(
+            lambda tensor, per: tensor.index_select(0, part[per]),
+            node_counts=node_counts,
+            edge_counts=edge_counts,
+        )
+
+    def _with_tensors(self, change: Any, **counts: Any) -> Graphs:
+        """A copy with ``change(tensor, "graph" | "node" | "edge")`` applied to every tensor."""
+        changed: dict[str, Any] = {
+            field: None if getattr(self, field) is None else change(getattr(self, field), per)
+            for field, per in _TENSORS.items()
+        }
+        return dataclasses.replace(self, **changed, **counts)
+
+    def _per_node(self, per_graph: Tensor) -> Tensor:
+        counts = torch.tensor(self.node_counts, device=self.device)
+        return repeat_each(per_graph.to(self.device), counts, self.num_nodes)
+
+
+# What each tensor of Graphs has one entry for.
+_TENSORS = {
+    "degree": "node",
+    "col": "edge",
+    "y": "graph",
+    "node_label": "node",
+    "node_attr": "node",
+    "edge_attr": "edge",
+    "ground_truth": "node",
+}
+
+
+def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Tensor:
+    """Attributes and one-hot labels side by side, ``[nodes, attributes + labels]`` float32."""
+    parts = [] if attr is None else [attr]
+    if label is not None:
+        columns = torch.arange(labels, device=label.device, dtype=label.dtype)
+        parts.append((label[:, None] == columns).float())
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets

@@ -1,0 +1,46 @@
+"""`load`: a data set by name or path."""
+
+from importlib import resources
+from pathlib import Path
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.cache import load_raw, read_cached
+from sagpool.graphs.files import open_files
+from sagpool.graphs.find import find
+from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.motifs import motifs
+from sagpool.graphs.raw import Features, RawGraphs, choose_features
+
+
+def load(source: str | Path, features: Features = "auto", *, degree_cap: int = 64) -> Graphs:
+    """Load a data set.
+
+    Args:
+        source: a built-in name (``MUTAG``, ``motifs``), a TU folder or zip, or the name of a
+            TU data set, searched along ``SAGPOOL_DATA``, then in the cache folder, then on
+            the official site
+        features: which node features: ``labels``, ``attributes``, ``both``, ``degree``, or
+            ``auto`` (labels; attributes where there are none; degrees where there is neither)
+        degree_cap: nodes of a higher degree count as this one, where degrees are the features
+    """
+    name = str(source).lower()
+    if name == "motifs":
+        if features not in ("auto", "degree"):
+            raise SagpoolError(f"motifs has node degrees as features, no {features}.")
+        return motifs()
+    if name == "mutag":
+        return choose_features(_read_mutag(), features, degree_cap)
+    path = Path(source).expanduser()
+    if not path.exists():
+        # A string that can only be a path is not looked up as a name.
+        is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
+        path = path if is_path else find(str(source))
+    return choose_features(read_cached(open_files(path), path), features, degree_cap)
+
+
+def _read_mutag() -> RawGraphs:
+    """188 nitroaromatic compounds and their mutagenicity (Debnath et al., 1991)."""
+    with (resources.files("sagpool.graphs.builtin") / "MUTAG.npz").open("rb") as file:
+        raw = load_raw(file, stamp="built in")
+    assert raw is not None, "the packed MUTAG is of another format than cache.FORMAT"
+    return raw

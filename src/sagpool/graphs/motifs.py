@@ -1,0 +1,149 @@
+"""`motifs`: random graphs whose class is decided by a small planted subgraph."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.raw import RawGraphs, choose_features
+from sagpool.randomness import key_of, permutation, uniform
+
+# Five nodes and six edges each, so that size and density say nothing about the class.
+MOTIFS = {
+    "house": [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 0)],
+    "bowtie": [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)],
+    "theta": [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)],  # K₂,₃
+}
+MOTIF_NODES = 5
+EAR_NODES = 3
+MIN_NODES = MOTIF_NODES + EAR_NODES + 2
+
+
+def motifs(
+    graphs: int = 1000,
+    nodes: tuple[int, int] = (15, 40),
+    *,
+    classes: tuple[str, ...] = ("house", "bowtie"),
+    seed: int = 0,
+) -> Graphs:
+    """Generate random graphs, each with one motif that decides its class.
+
+    The rest of a graph is a random tree with ears: paths over three new nodes that join two
+    of its nodes. Every cycle outside the motif so has at least five nodes, while each motif
+    has a triangle or a square: no motif arises by chance. Node features are degrees.
+
+    Args:
+        graphs: how many
+        nodes: the smallest and the largest number of nodes of a graph, motif included
+        classes: which motifs to plant (house, bowtie, theta), one class each, balanced
+        seed: the same seed gives the same graphs
+
+    Returns:
+        graphs with ``ground_truth``: the nodes of the motif
+    """
+    _check(graphs, nodes, classes)
+    y = permutation(key_of("motif class", seed), graphs) % len(classes)
+    span = nodes[1] - nodes[0] + 1
+    node_counts = nodes[0] + _below(np.full(graphs, span), "motif nodes", seed)
+    base_counts = node_counts - MOTIF_NODES
+    # One ear for about every ten nodes of the rest; at least two nodes stay a tree.
+    ears = np.minimum(1 + base_counts // 10, (base_counts - 2) // EAR_NODES)
+    tree_counts = base_counts - ears * EAR_NODES
+
+    first_node = np.cumsum(node_counts) - node_counts
+    source, target = np.concatenate(
+        [
+            _trees(first_node, tree_counts, seed),
+            _ears(first_node, tree_counts, ears, seed),
+            _planted(first_node, base_counts, [MOTIFS[name] for name in classes], y, seed),
+        ],
+        axis=1,
+    )
+    truth = np.arange(int(node_counts.sum())) >= np.repeat(first_node + base_counts, node_counts)
+
+    # Nodes are shuffled inside each graph, so that their order says nothing.
+    graph = np.repeat(np.arange(graphs), node_counts)
+    order = np.lexsort((uniform(key_of("motif order", seed), len(graph)), graph))
+    place = np.argsort(order)
+    edges = pack_edges(
+        np.concatenate([place[source], place[target]]),
+        np.concatenate([place[target], place[source]]),
+        node_counts,
+        edge_name=lambda edge: f"edge {edge}",
+        with_origin=False,
+    )
+    raw = RawGraphs(
+        name="motifs",
+        node_counts=node_counts,
+        edge_counts=edges.edge_counts,
+        degree=edges.degree,
+        col=edges.col,
+        y=y,
+        class_names=classes,
+    )
+    return dataclasses.replace(choose_features(raw), ground_truth=torch.from_numpy(truth[order]))
+
+
+def _trees(first: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
+    """Each node but the first hangs on a random earlier one, ``[2, edges]``."""
+    index = _index_in_run(counts)
+    parent = _below(index, "motif tree", seed)
+    start = np.repeat(first, counts)
+    return np.stack([start + index, start + parent])[:, index > 0]
+
+
+def _ears(first: np.ndarray, trees: np.ndarray, ears: np.ndarray, seed: int) -> np.ndarray:
+    """Paths over new nodes between two different nodes of the tree, ``[2, edges]``."""
+    trees, start = np.repeat(trees, ears), np.repeat(first, ears)
+    one = _below(trees, "motif ear start", seed)
+    other = (one + 1 + _below(trees - 1, "motif ear end", seed)) % trees
+    new = start + trees + EAR_NODES * _index_in_run(ears)
+    path = [start + one, *(new + i for i in range(EAR_NODES)), start + other]
+    return np.concatenate([np.stack(pair) for pair in itertools.pairwise(path)], 1)
+
+
+def _planted(
+    first: np.ndarray,
+    base_counts: np.ndarray,
+    shapes: list[list[tuple[int, int]]],
+    y: np.ndarray,
+    seed: int,
+) -> np.ndarray:
+    """The motif of each graph, and one edge that ties it to the rest, ``[2, edges]``."""
+    corner = first + base_counts
+    shape = np.array(shapes)[y]  # [graphs, edges, 2]
+    inside = corner[:, None, None] + shape
+    tie = np.stack(
+        [
+            corner + _below(np.full(len(first), MOTIF_NODES), "motif tie", seed),
+            first + _below(base_counts, "motif base tie", seed),
+        ]
+    )
+    return np.concatenate([inside.reshape(-1, 2).T, tie], axis=1)
+
+
+def _below(limits: np.ndarray, stream: str, seed: int) -> np.ndarray:
+    """A random whole number from 0 to ``limits[i] - 1`` for each i."""
+    return (uniform(key_of(stream, seed), len(limits)) * limits).astype(np.int64)
+
+
+def _index_in_run(counts: np.ndarray) -> np.ndarray:
+    """0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, ..."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+
+
+def _check(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...]) -> None:
+    unknown = [name for name in classes if name not in MOTIFS]
+    if unknown or len(set(classes)) < len(classes) or not classes:
+        raise SagpoolError(f"Motif classes are different ones of {', '.join(MOTIFS)}.")
+    if graphs < 1:
+        raise SagpoolError(f"The number of graphs must be at least 1, not {graphs}.")
+    if not MIN_NODES <= nodes[0] <= nodes[1]:
+        raise SagpoolError(
+            f"Graphs with a motif need {MIN_NODES} nodes or more, smallest first; got {nodes}."
+        )

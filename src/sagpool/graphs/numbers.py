@@ -1,0 +1,87 @@
+"""Comma-separated numbers from text: fast when the text is good, exact when it is not."""
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sagpool.errors import SagpoolError
+
+# Up to 18 digits: what surely fits int64. Float notation of a whole number ("1.0") is common in
+# exported files and harmless.
+_INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf(inity)?)", re.I)
+
+
+def read_integers(text: bytes, where: str, columns: int | None = 1) -> np.ndarray:
+    """``[lines, columns]`` int64. ``columns=None`` takes the width of the first line."""
+    return _read(text, where, columns, np.int64)
+
+
+def read_floats(text: bytes, where: str) -> np.ndarray:
+    """``[lines, columns]`` float32, all finite; as wide as the first line."""
+    values = _read(text, where, None, np.float64)
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(narrow))
+    if len(bad):
+        line, column = bad[0]
+        raise SagpoolError(
+            f"{where}, line {line + 1}: {values[line, column]} is not a finite number."
+        )
+    return narrow
+
+
+def _read(text: bytes, where: str, columns: int | None, dtype: Any) -> np.ndarray:
+    text = text.replace(b"\r\n", b"\n").rstrip(b" \t\n")
+    if not text:
+        raise SagpoolError(f"{where} is empty.")
+    if columns is None:
+        columns = text.split(b"\n", 1)[0].count(b",") + 1
+    values = _parse_regular(text, columns, dtype)
+    return values if values is not None else _parse_by_line(text, where, columns, dtype)
+
+
+def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
+    """One pass over the whole text; None when any line is not of the expected form."""
+    commas, newlines = _positions(text, b","), _positions(text, b"\n")
+    before_line_end = np.searchsorted(commas, np.append(newlines, len(text)))
+    lines = len(newlines) + 1
+    if not np.array_equal(before_line_end, np.arange(1, lines + 1) * (columns - 1)):
+        return None
+    with warnings.catch_warnings():
+        # NumPy warns, or raises in later versions, where it meets something not a number.
+        warnings.simplefilter("error")
+        try:
+            values = np.fromstring(text.replace(b"\n", b","), dtype, sep=",")
+        except (ValueError, DeprecationWarning):
+            return None
+    return values.reshape(lines, columns) if len(values) == lines * columns else None
+
+
+def _positions(text: bytes, character: bytes) -> np.ndarray:
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == character[0])
+
+
+def _parse_by_line(text: bytes, where: str, columns: int, dtype: Any) -> np.ndarray:
+    """Line by line: the slow way, which can say what is wrong with which line."""
+    rows = []
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        fields = line.decode("utf-8", "replace").strip().split(",")
+        if len(fields) != columns:
+            raise SagpoolError(
+                f"{where}, line {number}: {len(fields)} values where {columns} were expected."
+            )
+        rows.append([_number(field.strip(), f"{where}, line {number}", dtype) for field in fields])
+    return np.array(rows, dtype)
+
+
+def _number(field: str, where: str, dtype: Any) -> float | int:
+    if dtype is np.int64:
+        if whole := _INTEGER.fullmatch(field):
+            return int(whole[1])
+        raise SagpoolError(f"{where}: '{field}' is not a whole number.")
+    if _FLOAT.fullmatch(field):
+        return float(field)
+    raise SagpoolError(f"{where}: '{field}' is not a number.")

@@ -1,0 +1,108 @@
+"""What a source says about its graphs, before node features are chosen from it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.edges import NO_REPAIRS, Repairs
+from sagpool.graphs.graphs import Graphs
+
+log = logging.getLogger("sagpool")
+
+Features = Literal["auto", "labels", "attributes", "both", "degree"]
+
+
+class Codes(NamedTuple):
+    """Values as small integers: ``names[code]`` is the value's name. Unused values have no code."""
+
+    code: np.ndarray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """Packed adjacency as in `Graphs`, with every label and attribute the source has."""
+
+    name: str
+    node_counts: np.ndarray  # [graphs] int64
+    edge_counts: np.ndarray  # [graphs] int64
+    degree: np.ndarray  # [nodes] int32
+    col: np.ndarray  # [edges] int32
+    y: np.ndarray | None = None  # [graphs] int64
+    class_names: tuple[str, ...] = ()
+    node_labels: np.ndarray | None = None  # [nodes, label columns] int32 codes
+    node_label_names: tuple[tuple[str, ...], ...] = ()  # one tuple for each label column
+    node_attr: np.ndarray | None = None  # [nodes, attributes] float32
+    edge_attr: np.ndarray | None = None  # [edges, edge features] float32
+    repairs: Repairs = NO_REPAIRS
+
+
+def encode(values: Sequence[object] | np.ndarray) -> Codes:
+    """Number the values that occur, in ascending order."""
+    unique, code = np.unique(np.asarray(values), return_inverse=True)
+    return Codes(code.reshape(-1), tuple(str(value) for value in unique))
+
+
+def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int = 64) -> Graphs:
+    """The graphs with the node features that were asked for.
+
+    Args:
+        raw: what was read
+        features: ``labels`` (one-hot), ``attributes``, ``both``, ``degree`` (one-hot), or
+            ``auto``: labels, as the paper's code; attributes where there are no labels;
+            degrees where there is neither
+        degree_cap: nodes of a higher degree count as this one
+    """
+    if features not in get_args(Features):
+        raise SagpoolError(
+            f"Unknown node features '{features}'; choose one of {', '.join(get_args(Features))}."
+        )
+    kind = _feature_kind(raw, features)
+    attr = raw.node_attr if kind in ("attributes", "both") else None
+    labels, names = None, raw.node_label_names
+    if kind in ("labels", "both"):
+        labels = raw.node_labels
+    elif kind == "degree":
+        if degree_cap < 1:
+            raise SagpoolError(f"The degree cap must be at least 1, not {degree_cap}.")
+        degrees = encode(np.minimum(raw.degree, degree_cap))
+        labels, names = degrees.code[:, None], (degrees.names,)
+
+    if labels is not None and labels.shape[1] > 1:
+        # `Graphs` holds one label a node; sets with several are rare and small.
+        one_hot = [np.eye(len(n), dtype=np.float32)[labels[:, i]] for i, n in enumerate(names)]
+        attr = np.concatenate([attr, *one_hot] if attr is not None else one_hot, axis=1)
+        labels = None
+
+    if raw.repairs:
+        log.warning("%s: %s.", raw.name, raw.repairs)
+    return Graphs(
+        node_counts=raw.node_counts,
+        edge_counts=raw.edge_counts,
+        degree=torch.from_numpy(raw.degree),
+        col=torch.from_numpy(raw.col),
+        y=None if raw.y is None else torch.from_numpy(raw.y),
+        node_label=None if labels is None else torch.from_numpy(labels[:, 0].astype(np.int32)),
+        node_attr=None if attr is None else torch.from_numpy(attr),
+        edge_attr=None if raw.edge_attr is None else torch.from_numpy(raw.edge_attr),
+        node_label_names=() if labels is None else names[0],
+        class_names=raw.class_names,
+        feature_kind="attributes+labels" if kind == "both" else kind,
+        name=raw.name,
+    )
+
+
+def _feature_kind(raw: RawGraphs, features: Features) -> Features:
+    has_labels, has_attributes = raw.node_labels is not None, raw.node_attr is not None
+    if features == "auto":
+        return "labels" if has_labels else "attributes" if has_attributes else "degree"
+    if features in ("labels", "both") and not has_labels:
+        raise SagpoolError(f"{raw.name} has no node labels.")
+    if features in ("attributes", "both") and not has_attributes:
+        raise SagpoolError(f"{raw.name} has no node attributes.")
+    return features

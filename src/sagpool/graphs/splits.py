@@ -1,0 +1,78 @@
+"""Stratified cross-validation splits that depend on (seed, fold) alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.randomness import key_of, permutation
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Ascending graph numbers; together every graph once."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+def split(
+    y: Tensor | np.ndarray, seed: int, fold: int, *, folds: int = 10, validation: float = 0.1
+) -> Split:
+    """One fold of a stratified cross-validation, with a validation share of its training part.
+
+    The paper's protocol: 10 folds, and 10 % of the training part for validation, so that 81 %,
+    9 % and 10 % of the graphs are for training, validation and test. (The paper does not say
+    whether the splits are stratified; we stratify, since the test parts are small.)
+
+    Args:
+        y: ``[graphs]`` class of each graph
+        seed: of the shuffle that deals graphs to folds
+        fold: 0 to ``folds - 1``
+        folds: at least 2, and no more than the smallest class has graphs
+        validation: share of the training part, in [0, 1)
+    """
+    y = np.asarray(y)
+    if not 0 <= fold < folds:
+        raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
+    if not 0 <= validation < 1:
+        raise SagpoolError(f"The validation share must be at least 0 and below 1: {validation}.")
+    test = stratified_folds(y, seed, folds) == fold
+    rest = np.flatnonzero(~test)
+    held_out = round(validation * len(rest))
+    order = rest[_by_class(y[rest], "validation", seed, fold)]
+    # Evenly spaced along the classes: each gives its share.
+    steps = np.arange(len(order) + 1) * held_out // len(order)
+    chosen = np.diff(steps) > 0
+    return Split(
+        train=np.sort(order[~chosen]), validation=np.sort(order[chosen]), test=np.flatnonzero(test)
+    )
+
+
+def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.ndarray:
+    """The fold that each graph is tested in, ``[graphs]``.
+
+    Fold sizes differ by at most one, over all and within each class.
+    """
+    y = np.asarray(y)
+    if folds < 2:
+        raise SagpoolError(f"Cross-validation needs at least 2 folds, not {folds}.")
+    classes, counts = np.unique(y, return_counts=True)
+    if len(counts) and counts.min() < folds:
+        rarest = int(counts.argmin())
+        raise SagpoolError(
+            f"Class {classes[rarest]} has {counts[rarest]} graphs, too few for {folds} folds."
+        )
+    # Dealt like cards, class after class: scikit-learn's folds would serve as well, but its
+    # shuffle may change from version to version.
+    fold = np.empty(len(y), np.int64)
+    fold[_by_class(y, "folds", seed)] = np.arange(len(y)) % folds
+    return fold
+
+
+def _by_class(y: np.ndarray, *key: int | str) -> np.ndarray:
+    """Positions sorted by class, in random order inside each class."""
+    shuffled = permutation(key_of(*key), len(y))
+    return shuffled[np.argsort(y[shuffled], kind="stable")]
