@@ -16,16 +16,14 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 
 def key_of(*parts: int | str) -> np.uint64:
     """One 64-bit key from what names a stream, for example ``("split", seed, fold)``."""
-    digest = hashlib.sha256(repr(parts).encode()).digest()
+    plain = tuple(int(part) if isinstance(part, np.integer) else part for part in parts)
+    digest = hashlib.sha256(repr(plain).encode()).digest()
     return np.uint64(int.from_bytes(digest[:8], "little"))
 
 
 def bits(key: np.uint64, count: int) -> np.ndarray:
     """``[count]`` uint64"""
-    z = np.arange(1, count + 1, dtype=np.uint64) * _GAMMA + key
-    z = (z ^ (z >> np.uint64(30))) * _MIX1
-    z = (z ^ (z >> np.uint64(27))) * _MIX2
-    return z ^ (z >> np.uint64(31))
+    return _mix(np.arange(1, count + 1, dtype=np.uint64) * _GAMMA + key)
 
 
 def uniform(key: np.uint64, count: int) -> np.ndarray:
@@ -36,3 +34,21 @@ def uniform(key: np.uint64, count: int) -> np.ndarray:
 def permutation(key: np.uint64, count: int) -> np.ndarray:
     """The numbers 0 to ``count - 1`` in random order, ``[count]`` int64"""
     return np.argsort(bits(key, count), kind="stable")
+
+
+def bits_of_each(keys: np.ndarray, counters: np.ndarray, count: int) -> np.ndarray:
+    """A stream of its own for each (key, counter), ``[keys, count]`` uint64.
+
+    Args:
+        keys: ``[keys]`` uint64
+        counters: ``[keys]`` whole numbers, such as the epoch
+        count: numbers in each stream
+    """
+    start = _mix(keys + counters.astype(np.uint64) * _GAMMA)
+    return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
+
+
+def _mix(z: np.ndarray) -> np.ndarray:
+    z = (z ^ (z >> np.uint64(30))) * _MIX1
+    z = (z ^ (z >> np.uint64(27))) * _MIX2
+    return z ^ (z >> np.uint64(31))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
 from sagpool.graphs.graphs import Graphs, dense_features
-from sagpool.ops import ragged_arange, repeat_each
+from sagpool.ops import ragged_arange, repeat_each, to_device
 
 NO_GRAPH = -1
 
@@ -27,7 +28,6 @@ class Batch:
         y: ``[members, graphs]`` int64 classes, 0 where not real
         node_label: ``[rows of all members]`` int32 one-hot column, -1 for fillers
         node_attr: ``[rows of all members, attributes]``, zero for fillers
-        edge_attr: ``[edges, edge features]``
         num_labels: how many one-hot columns there are
     """
 
@@ -36,7 +36,6 @@ class Batch:
     y: Tensor | None
     node_label: Tensor | None
     node_attr: Tensor | None
-    edge_attr: Tensor | None
     num_labels: int
 
     @property
@@ -81,36 +80,30 @@ def pack(
 
     # One small copy to the device: for each real graph, where it lies and where it goes.
     kept = chosen[real[:, :-1]]
-    nodes, edges = graphs.node_counts[kept], graphs.edge_counts[kept]
-    plan = np.stack(
-        [graphs.node_ptr[kept], starts[real], nodes, graphs.edge_ptr[kept], edges, kept]
-    )
-    node_from, node_to, node_count, edge_from, edge_count, graph = torch.from_numpy(plan).to(
-        graphs.device, non_blocking=True
-    )
-    num_nodes, num_edges = int(nodes.sum()), int(edges.sum())
-    source = ragged_arange(node_from, node_count, num_nodes)
+    source = graphs.with_self_entries
+    nodes, entries = graphs.node_counts[kept], source.counts[kept]
+    plan = np.stack([graphs.node_ptr[kept], starts[real], nodes, source.ptr[kept], entries, kept])
+    node_from, node_to, node_count, entry_from, entry_count, graph = to_device(plan, graphs.device)
+    num_nodes, num_entries = int(nodes.sum()), int(entries.sum())
+    node = ragged_arange(node_from, node_count, num_nodes)
     place = ragged_arange(node_to, node_count, num_nodes)
-    edge_source = ragged_arange(edge_from.int(), edge_count, num_edges)  # int32: half the traffic
+    entry = ragged_arange(entry_from.int(), entry_count, num_entries)  # int32: half the traffic
 
     def placed(values: Tensor, fill: int) -> Tensor:
         out = values.new_full((rows * len(sizes), *values.shape[1:]), fill)
-        return out.index_copy_(0, place, values.index_select(0, source))
+        return out.index_copy_(0, place, values.index_select(0, node))
 
-    degree = placed(graphs.degree, 0)
-    row_ptr = torch.zeros(len(degree) + 1, dtype=torch.int32, device=graphs.device)
-    torch.cumsum(degree, 0, dtype=torch.int32, out=row_ptr[1:])
-    offset = repeat_each(node_to.int(), edge_count, num_edges)
-    mask = torch.from_numpy(real).to(graphs.device)
+    offset = repeat_each(node_to.int(), entry_count, num_entries)
+    row_ptr = pad(torch.cumsum(placed(source.length, 0), 0, dtype=torch.int32), (1, 0))
+    mask = to_device(real, graphs.device)
     return Batch(
-        adjacency=Adjacency(sizes, row_ptr, offset.add_(graphs.col.index_select(0, edge_source))),
+        adjacency=Adjacency(
+            sizes, row_ptr, offset.add_(source.col.index_select(0, entry)), filler=True
+        ),
         real=mask,
         y=None if graphs.y is None else _place_classes(graphs.y, graph, mask),
         node_label=None if graphs.node_label is None else placed(graphs.node_label, -1),
         node_attr=None if graphs.node_attr is None else placed(graphs.node_attr, 0),
-        edge_attr=(
-            None if graphs.edge_attr is None else graphs.edge_attr.index_select(0, edge_source)
-        ),
         num_labels=len(graphs.node_label_names),
     )
 

@@ -11,6 +11,7 @@ import logging
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
@@ -38,6 +39,12 @@ _ARRAYS = {
     "node_attr": np.float32,
     "edge_attr": np.float32,
 }
+
+# What NumPy and zipfile raise for files that are not as they were written.
+_DAMAGED = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def cache_folder() -> Path:
@@ -85,6 +92,9 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
         meta = json.loads(arrays["meta"].tobytes())
         if (meta["format"], meta["stamp"]) != (FORMAT, stamp):
             return None
+        if unknown := set(arrays.files) - {"meta", *_ARRAYS}:
+            # A damaged name; without this its array would count as absent.
+            raise ValueError(f"unknown arrays {sorted(unknown)}")
         present = {
             name: arrays[name].astype(dtype, copy=False)
             for name, dtype in _ARRAYS.items()
@@ -104,7 +114,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` at the end, and only if all went well."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             yield file
         os.replace(temporary, path)
     except BaseException:
@@ -117,8 +127,8 @@ def _load_if_fresh(packed: Path, stamp: str) -> RawGraphs | None:
     try:
         with packed.open("rb") as file:
             return load_raw(file, stamp)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         log.warning("%s is damaged (%s); reading the text again.", packed, error)
         return None

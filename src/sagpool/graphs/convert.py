@@ -124,11 +124,6 @@ def _from_data(data: Data, name: str) -> _Part:
         source, target = data.edge_index.cpu().numpy().astype(np.int64)
     # PyG guesses a missing node count from the edges; isolated last nodes would be lost.
     nodes = int(data.num_nodes or 0)
-    if data.y is not None and data.y.numel() != 1:
-        raise SagpoolError(f"{name}: y has {data.y.numel()} values, not one class.")
-    y = None if data.y is None else data.y.item()
-    if y is not None and int(y) != y:
-        raise SagpoolError(f"{name}: y is {y}, not a class number.")
     return _Part(
         name,
         nodes,
@@ -136,15 +131,23 @@ def _from_data(data: Data, name: str) -> _Part:
         target,
         _matrix(data.x, nodes, f"{name}: x"),
         _matrix(data.edge_attr, len(source), f"{name}: edge_attr"),
-        None if y is None else int(y),
+        None if data.y is None else _class_number(torch.as_tensor(data.y), name),
     )
+
+
+def _class_number(y: torch.Tensor, name: str) -> int:
+    if y.numel() != 1:
+        raise SagpoolError(f"{name}: y has {y.numel()} values, not one class.")
+    if not float(y).is_integer():
+        raise SagpoolError(f"{name}: y is {y.item()}, not a class number.")
+    return int(y)
 
 
 def _from_networkx(graph: networkx.Graph, name: str, node_attr: str, edge_attr: str) -> _Part:
     index = {node: i for i, node in enumerate(graph.nodes)}
     edges = [(index[u], index[v], value) for u, v, value in graph.edges(data=edge_attr)]
     if not graph.is_directed():
-        edges += [(v, u, value) for u, v, value in edges]
+        edges += [(v, u, value) for u, v, value in edges if u != v]
     ends = np.array([edge[:2] for edge in edges], np.int64).reshape(-1, 2)
     return _Part(
         name,
@@ -169,10 +172,15 @@ def _matrix(values: Any, rows: int, where: str) -> np.ndarray | None:
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().numpy()
     try:
-        matrix = np.asarray(values, np.float32).reshape(rows, -1) if rows else None
+        matrix = np.atleast_1d(np.asarray(values, np.float32))
     except (ValueError, TypeError):
-        raise SagpoolError(f"{where} is not one row of numbers for each of {rows}.") from None
-    if matrix is not None and not np.isfinite(matrix).all():
+        raise SagpoolError(f"{where} is not made of rows of numbers.") from None
+    if len(matrix) != rows:
+        raise SagpoolError(f"{where} has {len(matrix)} rows where {rows} were expected.")
+    if not rows:
+        return None
+    matrix = matrix.reshape(rows, -1)
+    if not np.isfinite(matrix).all():
         row = int(np.argwhere(~np.isfinite(matrix))[0, 0])
         raise SagpoolError(f"{where}: row {row} has a value that is not finite.")
     return matrix

@@ -52,7 +52,7 @@ def pack_edges(
 
     Args:
         source: ``[input edges]`` int64, nodes numbered through the whole collection
-        target: ``[input edges]`` int64
+        target: ``[input edges]`` int64, the nodes whose rows the edges go to
         node_counts: ``[graphs]`` nodes per graph
         edge_name: how to name input edge i in an error ("A.txt, line 7")
         with_origin: whether ``origin`` is needed; without it a plain sort does
@@ -73,7 +73,7 @@ def pack_edges(
 
     simple = source != target
     self_loops = len(source) - int(simple.sum())
-    forward, backward = _keys(source, target), _keys(target, source)
+    forward, backward = _keys(target, source), _keys(source, target)
     kept = np.arange(len(source)) if with_origin else np.zeros(0, np.int64)
     if self_loops:
         forward, backward = forward[simple], backward[simple]

@@ -103,7 +103,9 @@ class _Zip:
         except OSError as error:
             raise SagpoolError(f"{path} cannot be read: {error.strerror}.") from None
         _refuse_hostile(path, entries)
-        found = sorted(e.filename for e in entries if e.filename.endswith(ADJACENCY))
+        # macOS adds a shadow of each file.
+        names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
+        found = sorted(name for name in names if name.endswith(ADJACENCY))
         if not found:
             raise SagpoolError(f"{path} holds no data set: it has no file named NAME{ADJACENCY}.")
         adjacency = _the_one(found, str(path))
@@ -145,7 +147,7 @@ def _the_one(names: list[str], where: str) -> str:
 def _refuse_hostile(path: Path, entries: list[zipfile.ZipInfo]) -> None:
     for entry in entries:
         inside = PurePosixPath(entry.filename.replace("\\", "/"))
-        if inside.is_absolute() or ".." in inside.parts or ":" in inside.parts[0:1]:
+        if inside.is_absolute() or ".." in inside.parts or ":" in entry.filename:
             raise SagpoolError(
                 f"{path} is refused: its entry '{entry.filename}' points outside the archive."
             )

@@ -7,8 +7,10 @@ import shutil
 import urllib.error
 import urllib.request
 import zipfile
-from http.client import HTTPException
+from contextlib import AbstractContextManager
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from rich.console import Console
 from rich.progress import wrap_file
@@ -72,22 +74,29 @@ def _download(name: str) -> Path:
     place = download_folder() / f"{name}.zip"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-            size = int(response.headers.get("Content-Length") or 0)
-            with (
-                wrap_file(
-                    response, size, description=f"Downloading {name}", console=Console(stderr=True)
-                ) as body,
-                replacing(place) as file,
-            ):
-                shutil.copyfileobj(body, file)
-                file.flush()
-                if not zipfile.is_zipfile(file.name):
-                    raise SagpoolError(f"What {url} sent is not a complete zip file; try again.")
+        with (
+            urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response,
+            _progress(response, f"Downloading {name}") as body,
+            replacing(place) as file,
+        ):
+            shutil.copyfileobj(body, file)
+            if not zipfile.is_zipfile(file):
+                raise SagpoolError(f"What {url} sent is not a complete zip file; try again.")
     except (OSError, HTTPException) as error:
         raise SagpoolError(_not_found(name, url, error)) from None
     log.info("Downloaded %s to %s.", name, place)
     return place
+
+
+def _progress(response: HTTPResponse, description: str) -> AbstractContextManager[BinaryIO]:
+    console = Console(stderr=True)
+    return wrap_file(
+        cast(BinaryIO, response),
+        int(response.headers.get("Content-Length") or 0),
+        description=description,
+        console=console,
+        disable=not console.is_terminal,  # rich would leave a last bar in a log file
+    )
 
 
 def official_site() -> str:

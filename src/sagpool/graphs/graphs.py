@@ -7,14 +7,15 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding, pad
 
 from sagpool.errors import SagpoolError
-from sagpool.ops import ragged_arange, repeat_each
+from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:
     import networkx
@@ -35,6 +36,15 @@ class Statistics:
     features: int
     feature_kind: str
     majority: float | None  # share of the most frequent class; None without classes
+
+
+class SelfEntries(NamedTuple):
+    """The adjacency of a collection, with each node at the head of its own row."""
+
+    length: Tensor  # [nodes] int32, entries of each row
+    col: Tensor  # [nodes + edges] int32, indices inside the node's graph
+    counts: np.ndarray  # [graphs] entries of each graph, on the host
+    ptr: np.ndarray  # [graphs + 1] first entry of each graph, and the end, on the host
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +146,16 @@ class Graphs:
     @cached_property
     def row_ptr(self) -> Tensor:
         """``[nodes + 1]`` int64: node v has the neighbours ``col[row_ptr[v]:row_ptr[v + 1]]``."""
-        return torch.nn.functional.pad(torch.cumsum(self.degree, 0), (1, 0))
+        return pad(torch.cumsum(self.degree, 0), (1, 0))
+
+    @cached_property
+    def with_self_entries(self) -> SelfEntries:
+        """Ã = A + I in CSR, which is what batches are made of: convolutions use no other."""
+        first = torch.tensor(self.node_ptr[:-1], device=self.device)
+        own = torch.arange(self.num_nodes, device=self.device) - self._per_node(first)
+        row_ptr, col = with_self_entries(self.row_ptr, self.col, own)
+        counts = self.edge_counts + self.node_counts
+        return SelfEntries(row_ptr.diff().int(), col, counts, _offsets(counts))
 
     @property
     def x(self) -> Tensor:
@@ -195,6 +214,7 @@ class Graphs:
                 return self._slice(start, max(start, stop))
             return self._gather(np.arange(start, stop, step))
         if isinstance(index, (Sequence, np.ndarray, Tensor)) and np.ndim(index) == 1:
+            index = index.cpu() if isinstance(index, Tensor) else index
             return self._gather(self._graph_ids(np.asarray(index)))
         try:
             graph = operator.index(index)  # type: ignore[arg-type]
@@ -291,8 +311,8 @@ def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Te
     """Attributes and one-hot labels side by side, ``[nodes, attributes + labels]`` float32."""
     parts = [] if attr is None else [attr]
     if label is not None:
-        columns = torch.arange(labels, device=label.device, dtype=label.dtype)
-        parts.append((label[:, None] == columns).float())
+        one_hot = torch.eye(labels, device=label.device)
+        parts.append(embedding(label + 1, pad(one_hot, (0, 0, 1, 0))))  # row 0 for no label
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 

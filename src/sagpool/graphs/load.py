@@ -23,11 +23,12 @@ def load(source: str | Path, features: Features = "auto", *, degree_cap: int = 6
             ``auto`` (labels; attributes where there are none; degrees where there is neither)
         degree_cap: nodes of a higher degree count as this one, where degrees are the features
     """
-    name = str(source).lower()
+    # Path("MUTAG") is somebody's own folder.
+    name = source.lower() if isinstance(source, str) else None
     if name == "motifs":
         if features not in ("auto", "degree"):
             raise SagpoolError(f"motifs has node degrees as features, no {features}.")
-        return motifs()
+        return motifs(degree_cap=degree_cap)
     if name == "mutag":
         return choose_features(_read_mutag(), features, degree_cap)
     path = Path(source).expanduser()

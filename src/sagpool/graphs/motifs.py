@@ -29,6 +29,7 @@ def motifs(
     *,
     classes: tuple[str, ...] = ("house", "bowtie"),
     seed: int = 0,
+    degree_cap: int = 64,
 ) -> Graphs:
     """Generate random graphs, each with one motif that decides its class.
 
@@ -41,6 +42,7 @@ def motifs(
         nodes: the smallest and the largest number of nodes of a graph, motif included
         classes: which motifs to plant (house, bowtie, theta), one class each, balanced
         seed: the same seed gives the same graphs
+        degree_cap: nodes of a higher degree count as this one
 
     Returns:
         graphs with ``ground_truth``: the nodes of the motif
@@ -85,7 +87,9 @@ def motifs(
         y=y,
         class_names=classes,
     )
-    return dataclasses.replace(choose_features(raw), ground_truth=torch.from_numpy(truth[order]))
+    return dataclasses.replace(
+        choose_features(raw, "degree", degree_cap), ground_truth=torch.from_numpy(truth[order])
+    )
 
 
 def _trees(first: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:

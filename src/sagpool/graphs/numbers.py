@@ -8,9 +8,12 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 
-# Up to 18 digits: what surely fits int64. Float notation of a whole number ("1.0") is common in
+# Up to 18 digits: what surely fits int64. (NumPy's parser would cut a larger number down to the
+# largest that fits, and say nothing.) Float notation of a whole number ("1.0") is common in
 # exported files and harmless.
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
+_NUMBER_ENDS = np.frombuffer(b"0123456789.nNfFyY", np.uint8)  # 1 1. nan inf infinity
+_TOO_LARGE = 10**18
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf(inity)?)", re.I)
 
 
@@ -50,6 +53,10 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     lines = len(newlines) + 1
     if not np.array_equal(before_line_end, np.arange(1, lines + 1) * (columns - 1)):
         return None
+    field_ends = np.concatenate([commas, newlines, [len(text)]])
+    if not np.isin(np.frombuffer(text, np.uint8)[field_ends - 1], _NUMBER_ENDS).all():
+        # A blank field or a lone sign, for which NumPy's parser would make up a 0 or -1.
+        return None
     with warnings.catch_warnings():
         # NumPy warns, or raises in later versions, where it meets something not a number.
         warnings.simplefilter("error")
@@ -57,7 +64,11 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
             values = np.fromstring(text.replace(b"\n", b","), dtype, sep=",")
         except (ValueError, DeprecationWarning):
             return None
-    return values.reshape(lines, columns) if len(values) == lines * columns else None
+    if len(values) != lines * columns:
+        return None
+    if dtype is np.int64 and not -_TOO_LARGE < values.min() <= values.max() < _TOO_LARGE:
+        return None
+    return values.reshape(lines, columns)
 
 
 def _positions(text: bytes, character: bytes) -> np.ndarray:
@@ -81,7 +92,7 @@ def _number(field: str, where: str, dtype: Any) -> float | int:
     if dtype is np.int64:
         if whole := _INTEGER.fullmatch(field):
             return int(whole[1])
-        raise SagpoolError(f"{where}: '{field}' is not a whole number.")
+        raise SagpoolError(f"{where}: {field!r} is not a whole number.")
     if _FLOAT.fullmatch(field):
         return float(field)
-    raise SagpoolError(f"{where}: '{field}' is not a number.")
+    raise SagpoolError(f"{where}: {field!r} is not a number.")

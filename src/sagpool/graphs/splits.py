@@ -35,6 +35,8 @@ def split(
         validation: share of the training part, in [0, 1)
     """
     y = np.asarray(y)
+    if not len(y):
+        raise SagpoolError("There is no graph to split.")
     if not 0 <= fold < folds:
         raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
     if not 0 <= validation < 1:

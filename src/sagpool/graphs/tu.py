@@ -95,7 +95,7 @@ def _read_edges(files: TUFiles, nodes: _Nodes) -> tuple[PackedEdges, np.ndarray 
         ends = nodes.place[ends]
 
     attr = _read_edge_attr(files, len(ends))
-    # A line says (row, column) of A: its row is the node whose neighbour the column is.
+    # The line "u, v" is the edge from u to v, as in PyG; its features go with that direction.
     edges = pack_edges(
         np.ascontiguousarray(ends[:, 0]),
         np.ascontiguousarray(ends[:, 1]),

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sagpool.ops.device import on_cpu
+
 
 def repeat_each(values: Tensor, counts: Tensor, total: int) -> Tensor:
     """Repeat ``values[i]`` ``counts[i]`` times.
@@ -18,7 +20,7 @@ def repeat_each(values: Tensor, counts: Tensor, total: int) -> Tensor:
     Returns:
         ``[total]``
     """
-    if values.device.type == "cpu":
+    if on_cpu(values):
         # Five times as fast as torch's on the CPU, where most runs are short.
         return torch.from_numpy(np.repeat(values.numpy(), counts.numpy()))
     return torch.repeat_interleave(values, counts, output_size=total)
@@ -41,3 +43,50 @@ def ragged_arange(starts: Tensor, counts: Tensor, total: int) -> Tensor:
     placed = torch.cumsum(counts, 0) - counts
     shift = repeat_each((starts - placed).to(starts.dtype), counts, total)
     return shift.add_(torch.arange(total, dtype=starts.dtype, device=starts.device))
+
+
+def marked(mask: Tensor) -> Tensor:
+    """The positions at which a mask is True, ``[marked]`` int64; a device is waited for."""
+    if on_cpu(mask):
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))  # six times as fast as torch's
+    return mask.nonzero().view(-1)
+
+
+def edge_rows(row_ptr: Tensor, col: Tensor) -> Tensor:
+    """The row that each entry of a CSR matrix stands in, ``[entries]`` int64.
+
+    Entries past the end of the last row (room to spare on a device) get the last row.
+    """
+    rows = len(row_ptr) - 1
+    if on_cpu(row_ptr):
+        return repeat_each(torch.arange(rows), row_ptr.diff(), len(col))
+    entries = torch.arange(len(col), device=col.device, dtype=row_ptr.dtype)
+    return (torch.searchsorted(row_ptr, entries, right=True) - 1).clamp_(max=rows - 1)
+
+
+def without_spare(values: Tensor, row_ptr: Tensor) -> Tensor:
+    """``[entries]`` values, zero for the entries past the end of the last row."""
+    if on_cpu(values):
+        return values  # where there is no room to spare
+    inside = torch.arange(len(values), device=values.device) < row_ptr[-1]
+    return torch.where(inside, values, 0)
+
+
+def with_self_entries(row_ptr: Tensor, col: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """A CSR matrix with one more entry at the head of each row: the row itself.
+
+    Args:
+        row_ptr: ``[rows + 1]``
+        col: ``[entries]``
+        own: ``[rows]``, how each row is called in ``col``
+
+    Returns:
+        the new ``row_ptr`` and ``col``
+    """
+    rows = torch.arange(len(row_ptr), dtype=row_ptr.dtype, device=col.device)
+    wider = row_ptr + rows
+    entries = torch.arange(len(col), device=col.device)
+    out = torch.empty(len(col) + len(own), dtype=col.dtype, device=col.device)
+    out[wider[:-1].long()] = own.to(col.dtype)
+    out[entries + edge_rows(row_ptr, col) + 1] = col
+    return wider, out

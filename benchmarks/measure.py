@@ -1,0 +1,54 @@
+"""Timing the sides of a comparison by turns, and printing what came out."""
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+
+def by_turns(
+    sides: dict[str, Callable[[], object]], repeats: int, *, in_a_row: int = 1
+) -> dict[str, float]:
+    """Median seconds of one call of each side; the sides take turns, the first is a warm-up.
+
+    Args:
+        sides: what to call
+        repeats: turns of each side
+        in_a_row: calls in each turn: with several, most find memory as they left it
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(repeats + 1):
+        for name, call in sides.items():
+            for _ in range(in_a_row):
+                start = time.perf_counter()
+                call()
+                if turn > 0:
+                    seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def versions(*packages: str) -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def report(
+    ratios: dict[str, float],
+    seconds: dict[str, float],
+    versions: dict[str, str],
+    *,
+    meaning: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Print the figures; ``meaning`` says in words what each of them is."""
+    if as_json:
+        print(json.dumps({"ratios": ratios, "seconds": seconds, "versions": versions}))
+        return
+    for name, value in seconds.items():
+        print(f"{name:<16} {value * 1000:10.2f} ms   {meaning[name]}")
+    print()
+    for name, value in ratios.items():
+        print(f"{name:<16} {value:10.1f} ×    {meaning[name]}")
+    print()
+    print(", ".join(f"{name} {number}" for name, number in versions.items()))

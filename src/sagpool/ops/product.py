@@ -1,0 +1,53 @@
+"""The product of the features with a narrow weight, beside the features themselves."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """``x W``, and x itself for `gather_gated`.
+
+    The gradients of both are added up in place. By itself a score of one channel would send back
+    a second matrix as large as x, and to fill new memory takes longer than to compute it.
+
+    Args:
+        x: ``[members * rows, in]``
+        weight: ``[members, in, out]``
+
+    Returns:
+        ``[members * rows, out]``, and x, which must go to a single place that sends back a
+        gradient of its own making, as `gather_gated` and this function do
+    """
+    return _ProductBeside.apply(x, weight)
+
+
+class _ProductBeside(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, weight)
+        ctx.set_materialize_grads(False)
+        members, fan_in, fan_out = weight.shape
+        y = torch.bmm(x.view(members, -1, fan_in), weight)
+        return y.view(-1, fan_out), x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad_y, grad_x = grads
+        if grad_y is None:
+            return grad_x, None
+        members, fan_in, fan_out = weight.shape
+        grad_y = grad_y.contiguous().view(members, -1, fan_out)
+        grad_weight = None
+        if ctx.needs_input_grad[1]:
+            grad_weight = torch.bmm(x.view(members, -1, fan_in).transpose(1, 2), grad_y)
+        if not ctx.needs_input_grad[0]:
+            return None, grad_weight
+        back = weight.transpose(1, 2)  # [members, out, in]
+        if grad_x is None:
+            return torch.bmm(grad_y, back).view_as(x), grad_weight
+        grad_x.view(members, -1, fan_in).baddbmm_(grad_y, back)
+        return grad_x, grad_weight

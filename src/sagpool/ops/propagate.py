@@ -1,0 +1,87 @@
+"""Sums over neighbours: the product of a sparse CSR matrix with the node features."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from sagpool.ops.csr import csr_matrix
+from sagpool.ops.device import kernels_for, on_cpu
+from sagpool.ops.ragged import edge_rows, without_spare
+
+_SPARE_BAG = 32
+
+
+def propagate(
+    x: Tensor, row_ptr: Tensor, col: Tensor, weight: Tensor | None = None, *, symmetric: bool
+) -> Tensor:
+    """``y[i]`` = the sum over the entries e of row i of ``weight[e] * x[col[e]]``.
+
+    No message of an edge is ever held in memory, and a symmetric matrix serves its own backward.
+
+    Args:
+        x: ``[rows, channels]``
+        row_ptr: ``[rows + 1]`` int32
+        col: ``[entries]`` int32; entries past ``row_ptr[-1]`` belong to no row
+        weight: ``[entries]``; ones if not given
+        symmetric: whether the matrix equals its transpose, weights included
+
+    Returns:
+        ``[rows, channels]``
+    """
+    if weight is None:
+        weight = x.new_ones(len(col))
+    return _Propagate.apply(x, weight, row_ptr, col, symmetric)
+
+
+class _Propagate(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, row_ptr: Tensor, col: Tensor, symmetric: bool
+    ) -> Tensor:
+        ctx.symmetric = symmetric
+        # The gradient of the weights needs x; the gradient of x does not.
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, row_ptr, col)
+        return sum_of_rows(x, row_ptr, col, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        x, weight, row_ptr, col = ctx.saved_tensors
+        grad_x = grad_weight = None
+        if ctx.needs_input_grad[0] and ctx.symmetric:
+            grad_x = sum_of_rows(grad.contiguous(), row_ptr, col, weight)
+        elif ctx.needs_input_grad[0]:
+            messages = without_spare(weight, row_ptr)[:, None] * grad[edge_rows(row_ptr, col)]
+            grad_x = torch.zeros_like(grad).index_add_(0, col, messages)
+        if ctx.needs_input_grad[1]:
+            grad_weight = (grad[edge_rows(row_ptr, col)] * x[col]).sum(1)
+            grad_weight = without_spare(grad_weight, row_ptr)
+        return grad_x, grad_weight, None, None, None
+
+
+def sum_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    """``out[i]`` = the weighted sum of the rows ``index[row_ptr[i]:row_ptr[i + 1]]`` of x.
+
+    Not differentiable; the building block of what is.
+    """
+    if (kernels := kernels_for(x)) is not None:
+        return kernels.sum_of_rows(x, row_ptr, index, weight)
+    if x.shape[1] == 1 and on_cpu(x):
+        # One column: the sparse matrix-vector product is the faster walk.
+        return csr_matrix(row_ptr, index, weight, len(x)) @ x
+    # embedding_bag walks CSR rows without holding messages: on the CPU three times as fast as
+    # the sparse matrix product, and on CUDA free of atomics.
+    rows = len(row_ptr) - 1
+    if not on_cpu(x):
+        # The last bag takes all that is left, and one thread walks a bag: so the entries that
+        # belong to no row get bags of their own, and short ones.
+        step = torch.arange(1, -(-len(index) // _SPARE_BAG) + 1, device=x.device)
+        spare = torch.clamp(row_ptr[-1] + _SPARE_BAG * step, max=len(index))
+        row_ptr = torch.cat([row_ptr, spare.to(row_ptr.dtype)])
+    out = torch.embedding_bag(
+        x, index, row_ptr, mode=0, per_sample_weights=weight, include_last_offset=True
+    )[0]
+    # No view where none is needed: autograd adds to a gradient in place only if it is not one.
+    return out if len(out) == rows else out[:rows]

@@ -1,0 +1,117 @@
+"""Reductions over runs of consecutive rows, such as the nodes of each graph."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from sagpool.ops.csr import csr_matrix
+from sagpool.ops.device import kernels_for, on_cpu
+from sagpool.ops.propagate import sum_of_rows
+
+
+def segment_sum(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Sum over the rows of each segment.
+
+    Args:
+        x: ``[rows, channels]``
+        ptr: ``[segments + 1]``, the first row of each segment, and the end
+        segment: ``[rows]`` int64, the segment of each row
+
+    Returns:
+        ``[segments, channels]``
+    """
+    return _SegmentSum.apply(x, x.new_ones(len(x)), ptr, segment)
+
+
+def segment_mean(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Mean over the rows of each segment, ``[segments, channels]``; 0 for an empty segment."""
+    share = 1 / ptr.diff().to(x.dtype)
+    return _SegmentSum.apply(x, share[segment], ptr, segment)
+
+
+def segment_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Maximum over the rows of each segment, which must not be empty, ``[segments, channels]``.
+
+    A maximum that several rows share sends its gradient to one of them on the CPU, and a part
+    to each on CUDA.
+    """
+    segments = len(ptr) - 1
+    if on_cpu(x):
+        rows = torch.arange(len(x))
+        belongs = csr_matrix(ptr.long(), rows, x.new_ones(len(x)), len(x))
+        return torch.sparse.mm(belongs, x, "amax")
+    lowest = x.new_full((segments, x.shape[1]), -torch.inf)
+    return lowest.scatter_reduce(0, segment[:, None].expand_as(x), x, "amax")
+
+
+def segment_mean_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Mean ‖ maximum over the rows of each segment, ``[segments, 2 * channels]``."""
+    if kernels_for(x) is not None:
+        return _SegmentMeanMax.apply(x, ptr)
+    return torch.cat([segment_mean(x, ptr, segment), segment_max(x, ptr, segment)], dim=1)
+
+
+def segment_expand(values: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Each segment's values at each of its rows, ``[rows, channels]``."""
+    return _SegmentExpand.apply(values, ptr, segment)
+
+
+def segment_softmax(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+    """Softmax over the rows of each segment, separately in each channel, ``[rows, channels]``."""
+    # Any shift leaves the result as it is, so none of it needs a gradient.
+    largest = segment_max(x.detach(), ptr, segment)
+    exponential = (x - largest[segment]).exp()
+    # The largest adds 1; less is only the sum over nothing, by which spare rows are divided.
+    total = segment_sum(exponential, ptr, segment).clamp(min=1)
+    return exponential / segment_expand(total, ptr, segment)
+
+
+class _SegmentSum(Function):
+    """Weighted sum; its backward is a gather instead of autograd's general scatter."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, ptr, segment)
+        rows = torch.arange(len(x), device=x.device, dtype=ptr.dtype)
+        return sum_of_rows(x, ptr, rows, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        weight, ptr, segment = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        one_each = torch.arange(len(segment) + 1, device=grad.device)
+        one_each = torch.minimum(one_each, ptr[-1])  # none for rows past the last segment
+        return sum_of_rows(grad, one_each, segment, weight), None, None, None
+
+
+class _SegmentMeanMax(Function):
+    """One pass over x, and one over its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+        ctx.kernels, ctx.rows = kernels_for(x), len(x)
+        out, arg = ctx.kernels.mean_and_max(x, ptr)
+        ctx.save_for_backward(arg, ptr)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        arg, ptr = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        return ctx.kernels.mean_and_max_backward(grad, arg, ptr, ctx.rows), None
+
+
+class _SegmentExpand(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
+        ctx.save_for_backward(ptr)
+        return values.index_select(0, segment)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (ptr,) = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        rows = torch.arange(len(grad), device=grad.device, dtype=ptr.dtype)
+        return sum_of_rows(grad, ptr, rows, grad.new_ones(len(grad))), None, None

@@ -1,0 +1,206 @@
+"""Packed copies: made once, trusted only while they fit, never in the way."""
+
+import dataclasses
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sagpool.graphs import load
+from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
+from sagpool.graphs.files import open_files
+from sagpool.graphs.raw import RawGraphs
+from sagpool.graphs.tu import read_tu
+
+
+def assert_same(one: RawGraphs, other: RawGraphs) -> None:
+    for field in dataclasses.fields(RawGraphs):
+        first, second = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(first, np.ndarray):
+            assert first.dtype == second.dtype, field.name
+            assert np.array_equal(first, second), field.name
+        else:
+            assert first == second, field.name
+
+
+def read(path: Path) -> RawGraphs:
+    return read_cached(open_files(path), path)
+
+
+def test_the_second_time_no_text_is_read(small, no_text, packed):
+    first = read(small.folder)
+    assert len(packed()) == 1
+    no_text()
+    assert_same(read(small.folder), first)
+    assert_same(first, read_tu(open_files(small.folder)))
+
+
+def test_absent_parts_stay_absent(small, no_text):
+    for kind in ("node_labels", "node_attributes", "edge_labels"):
+        small.file(kind).unlink()
+    first = read(small.folder)
+    no_text()
+    second = read(small.folder)
+    assert_same(second, first)
+    assert (second.node_labels, second.node_attr, second.edge_attr) == (None, None, None)
+
+
+@pytest.mark.parametrize("change", ["content", "new file", "file gone"])
+def test_a_change_of_the_source_is_seen(small, change, packed):
+    read(small.folder)
+    if change == "content":
+        small.change("graph_labels", 1, "3")
+    elif change == "new file":
+        small.write("edge_attributes", ["1"] * 12)
+    else:
+        small.file("node_labels").unlink()
+    assert_same(read(small.folder), read_tu(open_files(small.folder)))
+    assert len(packed()) == 1
+
+
+def test_a_change_of_the_zip_is_seen(small):
+    path = small.zip()
+    assert read(path).class_names == ("-1", "1")
+    small.change("graph_labels", 1, "3")
+    small.zip()
+    assert read(path).class_names == ("-1", "1", "3")
+
+
+def test_sets_of_one_name_in_two_places_have_two_copies(small, packed):
+    read(small.folder)
+    other = small.zip()
+    read(other)
+    assert len(packed()) == 2
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_goes_unseen(tmp_path_factory, whole_copy, data):
+    """Cut off or with one byte changed, a copy is refused or still says the same."""
+    content, stamp, raw = whole_copy
+    damaged = bytearray(content)
+    if data.draw(st.booleans()):
+        del damaged[data.draw(st.integers(0, len(content) - 1)) :]
+    else:
+        damaged[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.getbasetemp() / "damaged.npz"
+    path.write_bytes(damaged)
+    found = _load_if_fresh(path, stamp)
+    if found is not None:
+        assert_same(found, raw)
+
+
+@pytest.fixture
+def whole_copy(small, packed):
+    raw = read(small.folder)
+    return packed()[0].read_bytes(), open_files(small.folder).stamp(), raw
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04", b"\x93NUMPY"])
+def test_a_damaged_copy_is_made_again(small, packed, content, caplog, no_text):
+    first = read(small.folder)
+    packed()[0].write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert_same(read(small.folder), first)
+    assert "is damaged" in caplog.text
+    no_text()
+    assert_same(read(small.folder), first)
+
+
+def test_nothing_is_ever_unpickled(small, packed):
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was loaded",))
+
+    first = read(small.folder)
+    with np.load(packed()[0]) as arrays:
+        hostile = dict(arrays)
+    hostile["y"] = np.array([Trap()], object)
+    np.savez(packed()[0], **hostile)
+    assert_same(read(small.folder), first)
+
+
+def test_an_array_under_another_name_is_not_taken_for_absent(small, packed):
+    first = read(small.folder)
+    with np.load(packed()[0]) as arrays:
+        renamed = {name.replace("y", "z"): array for name, array in arrays.items()}
+    np.savez(packed()[0], **renamed)
+    assert_same(read(small.folder), first)
+
+
+def test_a_copy_of_another_format_is_not_read(small, packed, monkeypatch):
+    read(small.folder)
+    monkeypatch.setattr("sagpool.graphs.cache.FORMAT", 99)
+    with packed()[0].open("rb") as file:
+        assert load_raw(file, open_files(small.folder).stamp()) is None
+
+
+def test_without_a_place_to_write_reading_still_works(small, cache, monkeypatch, caplog):
+    (cache / "file").write_text("in the way")
+    monkeypatch.setenv("SAGPOOL_CACHE", str(cache / "file"))
+    with caplog.at_level(logging.WARNING):
+        assert len(load(small.folder)) == 4
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("No packed copy of SMALL was kept: ")
+
+
+def test_a_failure_while_writing_leaves_the_old_copy(tmp_path):
+    path = tmp_path / "copy"
+    path.write_text("old")
+
+    def interrupted() -> None:
+        with replacing(path) as file:
+            file.write(b"half of the new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [p.name for p in tmp_path.iterdir()] == ["copy"]
+    assert path.read_text() == "old"
+
+
+READ_WHEN_TOLD = """
+import sys, sagpool
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(sagpool.load(sys.argv[1])))
+"""
+
+
+def test_two_processes_at_once(small, packed, no_text):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ_WHEN_TOLD, str(small.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [process.stdout.readline() for process in processes] == ["ready\n", "ready\n"]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.communicate() == ("4\n", "")
+        assert process.returncode == 0
+    assert len(packed()) == 1
+    no_text()
+    assert len(load(small.folder)) == 4
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("SAGPOOL_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("SAGPOOL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "sagpool"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "sagpool"

@@ -1,0 +1,80 @@
+"""Edges of any input become those of a simple undirected graph, with a count of the repairs."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.edges import Repairs, pack_edges
+
+node_counts = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+
+
+@st.composite
+def collections(draw):
+    """Nodes of each graph, and edges inside graphs: in both directions or not, again, loops."""
+    counts = draw(node_counts)
+    first = np.cumsum([0, *counts])
+    edges = []
+    for start, count in zip(first, counts, strict=False):
+        node = st.integers(int(start), int(start) + count - 1)
+        edges += draw(st.lists(st.tuples(node, node), max_size=12))
+    return np.array(counts), draw(st.permutations(edges))
+
+
+def pack(counts, edges, **options):
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    return pack_edges(ends[:, 0], ends[:, 1], counts, edge_name=str, **options)
+
+
+@given(collections())
+@example((np.array([2]), []))
+@pytest.mark.parametrize("with_origin", [True, False])
+def test_against_sets_of_pairs(with_origin, collection):
+    counts, edges = collection
+    packed = pack(counts, edges, with_origin=with_origin)
+
+    given_pairs = {(u, v) for u, v in edges if u != v}
+    pairs = sorted(given_pairs | {(v, u) for u, v in given_pairs})
+    graph = np.repeat(np.arange(len(counts)), counts)
+    first = np.cumsum(counts) - counts
+    nodes, graphs = range(counts.sum()), range(len(counts))
+    assert packed.col.tolist() == [v - first[graph[v]] for _, v in pairs]
+    assert packed.degree.tolist() == [sum(u == node for u, _ in pairs) for node in nodes]
+    assert packed.edge_counts.tolist() == [sum(graph[u] == g for u, _ in pairs) for g in graphs]
+    assert (packed.col.dtype, packed.degree.dtype) == (np.int32, np.int32)
+
+    loops = sum(u == v for u, v in edges)
+    assert packed.repairs == Repairs(
+        one_way=len(pairs) - len(given_pairs),
+        duplicates=len(edges) - loops - len(given_pairs),
+        self_loops=loops,
+    )
+
+
+@given(collections())
+def test_each_edge_carries_the_features_of_its_first_line_or_of_the_other_direction(collection):
+    counts, edges = collection
+    packed = pack(counts, edges)
+    given_pairs = {(u, v) for u, v in edges if u != v}
+    pairs = sorted(given_pairs | {(v, u) for u, v in given_pairs})
+    expected = [
+        edges.index((u, v)) if (u, v) in given_pairs else edges.index((v, u)) for v, u in pairs
+    ]
+    assert packed.origin.tolist() == expected
+
+
+def test_an_edge_between_graphs_is_named():
+    with pytest.raises(SagpoolError) as error:
+        pack(np.array([2, 3]), [(0, 1), (1, 4)])
+    assert str(error.value) == "1: the edge joins a node of graph 1 to one of graph 2."
+
+
+def test_repairs_in_words():
+    assert (
+        str(Repairs(3, 0, 1)) == "3 one-way edges were made undirected, 1 self-loops were dropped"
+    )
+    assert str(Repairs(0, 2, 0)) == "2 duplicate edges were merged"
+    assert not Repairs()
+    assert Repairs(self_loops=1)

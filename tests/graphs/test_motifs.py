@@ -1,0 +1,105 @@
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import motifs
+
+SHAPES = {
+    "house": nx.house_graph(),
+    "bowtie": nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)]),
+    "theta": nx.complete_bipartite_graph(2, 3),
+}
+ranges = st.tuples(st.integers(10, 60), st.integers(0, 30)).map(lambda r: (r[0], r[0] + r[1]))
+
+
+def as_networkx(graph) -> nx.Graph:
+    made = nx.Graph()
+    made.add_nodes_from(range(graph.num_nodes))
+    made.add_edges_from(graph.edge_index.T.tolist())
+    return made
+
+
+@settings(max_examples=40)
+@given(nodes=ranges, seed=st.integers(0, 10**6), classes=st.permutations(list(SHAPES)))
+def test_the_truth_is_the_motif_and_no_other_arises(nodes, seed, classes):
+    graphs = motifs(6, nodes, classes=tuple(classes), seed=seed)
+    assert graphs.class_names == tuple(classes)
+    for graph in graphs:
+        assert nodes[0] <= graph.num_nodes <= nodes[1]
+        whole = as_networkx(graph)
+        assert nx.is_connected(whole)
+        truth = graph.ground_truth.nonzero().ravel().tolist()
+        shape = SHAPES[graphs.class_names[graph.y]]
+        assert nx.is_isomorphic(whole.subgraph(truth), shape)
+        # Without the motif's edges no cycle is as short as a motif's, and one edge ties it on.
+        rest = whole.copy()
+        rest.remove_edges_from(whole.subgraph(truth).edges)
+        assert nx.girth(rest) >= 5
+        assert len(list(nx.edge_boundary(whole, truth))) == 1
+
+
+def test_the_same_seed_gives_the_same_graphs_and_another_gives_others():
+    one, again, other = motifs(20, seed=3), motifs(20, seed=3), motifs(20, seed=4)
+    assert torch.equal(one.col, again.col)
+    assert torch.equal(one.ground_truth, again.ground_truth)
+    assert not np.array_equal(one.node_counts, other.node_counts)
+
+
+def test_the_generator_does_not_change():
+    """Pinned, since published results name only the seed."""
+    graphs = motifs(3, (10, 12), seed=1)
+    assert graphs.y.tolist() == [0, 0, 1]
+    assert graphs[0].ground_truth.nonzero().ravel().tolist() == [1, 2, 3, 4, 9]
+    neighbours = [part.tolist() for part in graphs[0].col.split(graphs[0].degree.tolist())]
+    assert neighbours == [
+        *([6, 8], [2, 4, 9], [1, 9], [4, 7, 9], [1, 3]),
+        *([7, 8], [0, 7], [3, 5, 6], [0, 5], [1, 2, 3]),
+    ]
+
+
+def test_classes_are_balanced():
+    assert torch.bincount(motifs(300).y).tolist() == [150, 150]
+    assert torch.bincount(motifs(301, classes=("house", "bowtie", "theta")).y).max() == 101
+
+
+def test_neither_size_nor_density_tells_the_class():
+    graphs = motifs(4000, seed=5)
+    second = graphs.y.numpy() == 1
+    for counts in (graphs.node_counts, graphs.edge_counts):
+        means = counts[second].mean(), counts[~second].mean()
+        assert abs(means[0] - means[1]) < 4 * counts.std() / np.sqrt(1000)
+
+
+def test_the_order_of_nodes_carries_no_information():
+    """Every position of a graph is as likely as any other to belong to the motif."""
+    graphs = motifs(4000, (20, 20), seed=5)
+    share = graphs.ground_truth.view(4000, 20).double().mean(0)
+    spread = np.sqrt(0.25 * 0.75 / 4000)
+    assert (share - 0.25).abs().max() < 4 * spread
+
+
+def test_features_are_degrees():
+    graphs = motifs(10)
+    assert graphs.feature_kind == "degree"
+    names = [int(graphs.node_label_names[label]) for label in graphs.node_label]
+    assert names == graphs.degree.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"graphs": 0}, "at least 1, not 0"),
+        ({"nodes": (9, 20)}, r"need 10 nodes or more, smallest first; got \(9, 20\)"),
+        ({"nodes": (20, 15)}, r"smallest first; got \(20, 15\)"),
+        ({"classes": ("house", "star")}, "different ones of house, bowtie, theta"),
+        ({"classes": ("house", "house")}, "different ones of house, bowtie, theta"),
+        ({"classes": ()}, "different ones of house, bowtie, theta"),
+    ],
+)
+def test_what_cannot_be_made(options, said):
+    with pytest.raises(SagpoolError, match=said):
+        motifs(**options)

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Split, split, stratified_folds
+
+
+@st.composite
+def problems(draw):
+    """Classes that each have enough graphs for the folds, a seed, and how many folds."""
+    folds = draw(st.integers(2, 10))
+    counts = draw(st.lists(st.integers(folds, 25), min_size=1, max_size=4))
+    y = np.repeat(np.arange(len(counts)), counts)
+    order = draw(st.randoms(use_true_random=False)).sample(range(len(y)), len(y))
+    return y[order], draw(st.integers(0, 10**9)), folds
+
+
+def parts(s: Split) -> list[np.ndarray]:
+    return [s.train, s.validation, s.test]
+
+
+@given(problems())
+def test_fold_sizes_differ_by_at_most_one_overall_and_in_each_class(problem):
+    y, seed, folds = problem
+    fold = stratified_folds(y, seed, folds)
+    for of in [fold, *(fold[y == label] for label in np.unique(y))]:
+        sizes = np.bincount(of, minlength=folds)
+        assert len(sizes) == folds
+        assert sizes.max() - sizes.min() <= 1
+
+
+@given(problem=problems(), share=st.floats(0, 0.9))
+def test_parts_are_disjoint_and_cover_all(problem, share):
+    y, seed, folds = problem
+    tested = []
+    for fold in range(folds):
+        s = split(y, seed, fold, folds=folds, validation=share)
+        assert sorted(np.concatenate(parts(s))) == list(range(len(y)))
+        assert all((np.diff(part) > 0).all() for part in parts(s))
+        assert np.array_equal(s.test, np.flatnonzero(stratified_folds(y, seed, folds) == fold))
+        rest = len(y) - len(s.test)
+        assert len(s.validation) == round(share * rest)
+        for label in np.unique(y):
+            held_out = (y[s.validation] == label).sum()
+            fair = len(s.validation) * (y[np.concatenate(parts(s)[:2])] == label).sum() / rest
+            assert abs(held_out - fair) < 1
+        tested += s.test.tolist()
+    assert sorted(tested) == list(range(len(y)))
+
+
+def test_the_papers_shares():
+    s = split(np.arange(1000) % 2, seed=0, fold=0)
+    assert [len(part) for part in parts(s)] == [810, 90, 100]
+
+
+def test_the_deal_does_not_change():
+    """Pinned: the same on every platform and with every version of NumPy."""
+    y = (np.arange(24) % 3 == 0).astype(np.int64)
+    fold = [2, 2, 2, 3, 1, 3, 3, 0, 3, 1, 1, 3, 2, 0, 2, 0, 1, 0, 1, 0, 3, 0, 1, 2]
+    assert stratified_folds(y, 7, 4).tolist() == fold
+    s = split(y, seed=7, fold=2, folds=4, validation=0.2)
+    assert s.train.tolist() == [4, 5, 6, 8, 9, 10, 11, 13, 16, 17, 18, 20, 21, 22]
+    assert s.validation.tolist() == [3, 7, 15, 19]
+    assert s.test.tolist() == [0, 1, 2, 12, 14, 23]
+
+
+def test_only_seed_and_fold_decide():
+    y = np.arange(100) % 2
+    before = split(y, 1, 3)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    split(y, 1, 4)
+    again = split(torch.from_numpy(y), 1, 3)
+    for one, other in zip(parts(before), parts(again), strict=True):
+        assert np.array_equal(one, other)
+    assert not np.array_equal(before.test, split(y, 2, 3).test)
+
+
+def test_each_fold_draws_its_own_validation_part():
+    y = np.zeros(100, int)
+    common = set(split(y, 0, 0).validation)
+    for fold in range(1, 10):
+        common &= set(split(y, 0, fold).validation)
+    assert not common
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"folds": 7}, "Class 4 has 6 graphs, too few for 7 folds."),
+        ({"folds": 1}, "Cross-validation needs at least 2 folds, not 1."),
+        ({"fold": 3, "folds": 3}, "Fold 3 is not one of the folds 0 to 2."),
+        ({"fold": -1}, "Fold -1 is not one of the folds 0 to 9."),
+        ({"folds": 3, "validation": 1.0}, "at least 0 and below 1: 1.0."),
+    ],
+)
+def test_what_cannot_be_split(options, said):
+    y = np.array([2] * 20 + [4] * 6)
+    with pytest.raises(SagpoolError, match=said):
+        split(y, **{"seed": 0, "fold": 0, **options})
