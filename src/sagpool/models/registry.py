@@ -1,0 +1,214 @@
+"""Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.models.global_pooling import LAYERS, GlobalPooling
+from sagpool.models.hierarchical import HierarchicalPooling
+from sagpool.nn import DiffPool, RandomPool, SAGPool, Set2Set, SortConv, SortPool, TopKPool
+from sagpool.nn.select import Ratio, Selection
+
+BLOCKS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What decides the layers of a model.
+
+    Args:
+        in_channels: node features
+        classes: number of classes
+        hidden: size of the node representations
+        ratio: of each pooling in the hierarchical architecture
+        k: nodes that the global architecture keeps; a number, or ``[members, 1]``
+        max_nodes: nodes of the largest graph, on which DiffPool's clusters depend
+        dropout: rate in the MLP
+        members: how many models train side by side
+    """
+
+    in_channels: int
+    classes: int
+    hidden: int = 128
+    ratio: Ratio = 0.5
+    k: int | np.ndarray | None = None
+    max_nodes: int | None = None
+    dropout: float = 0.5
+    members: int = 1
+
+
+Build = Callable[[Shape], nn.Module]
+_methods: dict[str, Build] = {}
+
+
+def register(name: str) -> Callable[[Build], Build]:
+    """Register a method of one's own: a function from a `Shape` to a model.
+
+    A model is called with a `Batch` and perhaps `Streams`, and gives an `Output`.
+    """
+
+    def add(build: Build) -> Build:
+        if name in _methods:
+            raise SagpoolError(f"There is a method named '{name}' already.")
+        _methods[name] = build
+        return build
+
+    return add
+
+
+def methods() -> tuple[str, ...]:
+    """The names of all registered methods."""
+    return tuple(_methods)
+
+
+def build(name: str, shape: Shape) -> nn.Module:
+    """A new model, with fresh weights."""
+    if name not in _methods:
+        raise SagpoolError(f"Unknown method '{name}'; choose from {', '.join(_methods)}.")
+    return _methods[name](shape)
+
+
+def count_parameters(name: str, shape: Shape) -> int:
+    """Trained numbers of one model (the paper's Figure 4), without making any of them."""
+    with torch.device("meta"):
+        model = build(name, replace(shape, members=1))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def sort_k(node_counts: np.ndarray | Tensor, share: float = 0.6) -> int:
+    """SortPool's K: the largest with which ``share`` of the graphs have more than K nodes.
+
+    Called with the graphs of the training part. At least 1.
+    """
+    largest_first = np.sort(np.asarray(node_counts))[::-1]
+    if not 0 < share <= 1 or not len(largest_first):
+        raise SagpoolError(f"K needs graphs and a share in (0, 1], not {share}.")
+    exact = Fraction(share).limit_denominator(10**9)  # 0.55 of 20 graphs are 11
+    smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
+    return max(1, int(smallest_above) - 1)
+
+
+def hierarchical(shape: Shape, pool: Callable[[int], nn.Module]) -> HierarchicalPooling:
+    """The hierarchical architecture with ``pool(block)`` as its pooling layers."""
+    return HierarchicalPooling(
+        shape.in_channels,
+        shape.hidden,
+        shape.classes,
+        [pool(block) for block in range(BLOCKS)],
+        dropout=shape.dropout,
+        members=shape.members,
+    )
+
+
+def global_(
+    shape: Shape, pool: nn.Module | None, pooled_channels: int | None = None
+) -> GlobalPooling:
+    """The global architecture with this pooling layer."""
+    return GlobalPooling(
+        shape.in_channels,
+        shape.hidden,
+        shape.classes,
+        pool,
+        pooled_channels=pooled_channels,
+        dropout=shape.dropout,
+        members=shape.members,
+    )
+
+
+def _needed(value: Any, what: str, name: str) -> Any:
+    if value is None:
+        raise SagpoolError(f"{name} needs {what}.")
+    return value
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "": {},
+    "-cheb": {"conv": "cheb"},
+    "-sage": {"conv": "sage"},
+    "-gat": {"conv": "gat"},
+    "-augmentation": {"augmentation": True},
+    "-serial2": {"serial": 2},
+    "-parallel2": {"parallel": 2},
+    "-parallel4": {"parallel": 4},
+}
+
+
+def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
+    @register(f"sagpool-h{suffix}")
+    def sagpool_h(shape: Shape) -> nn.Module:
+        return hierarchical(
+            shape,
+            lambda _: SAGPool(shape.hidden, shape.ratio, members=shape.members, **options),
+        )
+
+    @register(f"sagpool-g{suffix}")
+    def sagpool_g(shape: Shape) -> nn.Module:
+        k = _needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
+        width = LAYERS * shape.hidden
+        return global_(shape, SAGPool(width, k=k, members=shape.members, **options))
+
+
+for _suffix, _options in VARIANTS.items():
+    _register_sagpool(_suffix, _options)
+
+
+@register("gpool-h")
+def gpool_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: TopKPool(shape.hidden, shape.ratio, members=shape.members))
+
+
+@register("diffpool-h")
+def diffpool_h(shape: Shape) -> nn.Module:
+    """The first clusters are ``ratio`` of the largest graph, the next ``ratio`` of those."""
+    clusters = [_needed(shape.max_nodes, "max_nodes, the size of the largest graph", "diffpool-h")]
+    for _ in range(BLOCKS):
+        kept = Selection(shape.ratio).counts(np.array([clusters[-1]]))
+        clusters.append(int(kept[0]))
+    return hierarchical(
+        shape,
+        lambda block: DiffPool(shape.hidden, clusters[block + 1], members=shape.members),
+    )
+
+
+@register("random-h")
+def random_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: RandomPool(shape.ratio))
+
+
+@register("sortpool-g")
+def sortpool_g(shape: Shape) -> nn.Module:
+    """With the readout of the paper's architecture, like all the others in its table."""
+    return global_(
+        shape, SortPool(_needed(shape.k, "k, the number of nodes to keep", "sortpool-g"))
+    )
+
+
+@register("sortpool-g-conv1d")
+def sortpool_g_conv1d(shape: Shape) -> nn.Module:
+    """With DGCNN's one-dimensional convolutions in place of the readout."""
+    k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
+    lengths = np.unique(np.maximum(10, k) // 2 * 2)  # its max-pooling of pairs drops an odd node
+    if len(lengths) > 1:
+        raise SagpoolError(
+            "sortpool-g-conv1d needs one k for all members: the shape of its layers depends on it."
+        )
+    pool = SortConv(LAYERS * shape.hidden, int(lengths[0]), members=shape.members)
+    return global_(shape, pool, pool.out_channels)
+
+
+@register("set2set-g")
+def set2set_g(shape: Shape) -> nn.Module:
+    width = LAYERS * shape.hidden
+    return global_(shape, Set2Set(width, members=shape.members), 2 * width)
+
+
+@register("nopool-g")
+def nopool_g(shape: Shape) -> nn.Module:
+    return global_(shape, None)

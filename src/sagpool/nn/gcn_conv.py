@@ -1,0 +1,36 @@
+"""Graph convolution of Kipf and Welling."""
+
+from torch import Tensor, nn
+
+from sagpool.nn.linear import Linear
+from sagpool.nn.neighbourhood import Neighbourhood
+
+
+class GCNConv(nn.Module):
+    """``D̃^-1/2 Ã D̃^-1/2 X Θ + b`` (Kipf and Welling, 2017; the paper's Equation 11).
+
+    Args:
+        in_channels: size of each input row
+        out_channels: size of each output row
+        bias: whether to add b
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, result: ``[rows, out_channels]``
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, bias: bool = True, members: int = 1
+    ) -> None:
+        super().__init__()
+        self.narrows = out_channels < in_channels
+        self.linear = Linear(in_channels, out_channels, bias=bias, members=members, init="glorot")
+
+    def reset_parameters(self) -> None:
+        self.linear.reset_parameters()
+
+    def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
+        # The two products commute: neighbours are summed where the rows are narrower.
+        if self.narrows:
+            return self.linear.add_bias(adjacency.gcn(self.linear.product(x)))
+        return self.linear(adjacency.gcn(x))

@@ -1,0 +1,38 @@
+"""GraphSAGE convolution with the mean aggregator."""
+
+from torch import Tensor, nn
+
+from sagpool.nn.linear import Linear
+from sagpool.nn.neighbourhood import Neighbourhood
+
+
+class SAGEConv(nn.Module):
+    """``X Θ_root + D^-1 A X Θ + b`` (Hamilton et al., 2017, mean aggregator).
+
+    The mean over no neighbours is zero.
+
+    Args:
+        in_channels: size of each input row
+        out_channels: size of each output row
+        bias: whether to add b
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, result: ``[rows, out_channels]``
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, bias: bool = True, members: int = 1
+    ) -> None:
+        super().__init__()
+        self.neighbours = Linear(in_channels, out_channels, bias=bias, members=members)
+        self.root = Linear(in_channels, out_channels, bias=False, members=members)
+
+    def reset_parameters(self) -> None:
+        self.neighbours.reset_parameters()
+        self.root.reset_parameters()
+
+    def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
+        degree = adjacency.degree.to(x.dtype).clamp(min=1)[:, None]
+        mean = adjacency.neighbour_sum(self.neighbours.product(x)) / degree
+        return self.root(x) + self.neighbours.add_bias(mean)

@@ -1,0 +1,47 @@
+"""Random numbers for layers, a stream of its own for each member."""
+
+import torch
+from torch import Tensor
+
+# SplitMix64, whose constants are written as signed 64-bit integers.
+_GAMMA = 0x9E3779B97F4A7C15 - 2**64
+_MIX1 = 0xBF58476D1CE4E5B9 - 2**64
+_MIX2 = 0x94D049BB133111EB - 2**64
+
+
+class Streams:
+    """Counter-based random numbers: a pure function of the member's key, call and position.
+
+    So what a member draws never depends on who trains beside it. Make a new one for each step.
+
+    Args:
+        keys: ``[members]`` int64
+    """
+
+    def __init__(self, keys: Tensor) -> None:
+        self.keys = keys
+        self.calls = 0
+
+    @staticmethod
+    def fresh(members: int, device: torch.device) -> "Streams":
+        """Keys from torch's own generator, for use outside a fleet."""
+        return Streams(torch.randint(2**62, (members,)).to(device))
+
+    def uniform(self, count: int) -> Tensor:
+        """``[members, count]`` float32 in [0, 1), new at each call."""
+        self.calls += 1
+        key = mix(self.keys + _signed(self.calls * _GAMMA))
+        position = torch.arange(1, count + 1, device=key.device) * _GAMMA
+        return ((mix(key[:, None] + position) >> 40) & 0xFFFFFF) * 2.0**-24
+
+
+def _signed(number: int) -> int:
+    """The number as 64 bits hold it."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def mix(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser on int64; shifts are logical, so the sign's copies are cut off."""
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * _MIX1
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * _MIX2
+    return z ^ ((z >> 31) & (2**33 - 1))

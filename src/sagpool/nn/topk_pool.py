@@ -1,0 +1,54 @@
+"""gPool: top-k pooling by a learned projection."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.graphs import Adjacency
+from sagpool.nn.score import Scores
+from sagpool.nn.select import Ratio
+from sagpool.nn.top_pool import TopPool
+from sagpool.ops import product_beside
+
+
+class TopKPool(TopPool):
+    """gPool (Gao and Ji, 2019; Cangea et al., 2018).
+
+    ``y = X p / ‖p‖``, ``idx = top-rank(y, ⌈kN⌉)``, ``X_out = X[idx] ⊙ tanh(y[idx])``,
+    ``A_out = A[idx, idx]`` (the paper's Equation 2). It is SAGPool without the topology.
+
+    Args:
+        in_channels: size of each input row
+        ratio: share of each graph's nodes that is kept
+        k: keep this many nodes of each graph instead
+        min_score: keep the nodes whose softmax score is above this instead
+        members: how many models train side by side
+
+    Shapes:
+        packed: ``pool(x, adjacency)`` gives a `Pooled`
+        PyG's form: ``pool(x, edge_index, edge_attr=None, batch=None)`` gives a `PoolOutput`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: Ratio = 0.5,
+        *,
+        k: int | np.ndarray | None = None,
+        min_score: float | None = None,
+        members: int = 1,
+    ) -> None:
+        super().__init__(in_channels, ratio, k=k, min_score=min_score)
+        self.projection = nn.Parameter(torch.empty(members, in_channels, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in_channels)
+        nn.init.uniform_(self.projection, -bound, bound)
+
+    def scores(self, x: Tensor, adjacency: Adjacency) -> Scores:
+        unit = self.projection / self.projection.norm(dim=1, keepdim=True)
+        y, x = product_beside(x, unit)
+        return Scores(rank=y.view(-1), gate=y.view(-1).tanh(), x=x)

@@ -1,0 +1,152 @@
+"""What every method of the registry promises."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from sagpool.graphs import pack
+
+few = settings(max_examples=8, derandomize=True, phases=[Phase.generate, Phase.shrink])
+some_graphs = given(
+    seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 13), min_size=2, max_size=5)
+)
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+
+
+@few
+@some_graphs
+def test_the_order_of_nodes_does_not_matter(settled_method, kit, seed, sizes):
+    dense = kit.dense(seed, sizes)
+    orders = [np.random.default_rng(seed).permutation(nodes) for nodes in sizes]
+    reordered = [graph.reordered(order) for graph, order in zip(dense, orders, strict=True)]
+    model, ids = kit.model(settled_method, seed), [range(len(sizes))]
+    before, after = pack(kit.graphs(dense), ids), pack(kit.graphs(reordered), ids)
+
+    first, second = model(before), model(after)
+
+    torch.testing.assert_close(second.logits, first.logits, **CLOSE)
+    torch.testing.assert_close(second.auxiliary, first.auxiliary, **CLOSE)
+    for graph, order in enumerate(orders):
+        A = dense[graph].A
+        for kept, kept_after in zip(
+            kit.kept_nodes(first, before)[graph], kit.kept_nodes(second, after)[graph], strict=True
+        ):
+            if has_twins(A):  # which of the two is kept makes no difference
+                break
+            assert sorted(order[kept_after]) == kept.tolist()
+            A = dense[graph].A[kept][:, kept]
+
+
+def has_twins(A: np.ndarray) -> bool:
+    """Two neighbours with the same other neighbours are one and the same to a convolution."""
+    return len(np.unique(A | np.eye(len(A), dtype=bool), axis=0)) < len(A)
+
+
+@few
+@some_graphs
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_batch_is_its_graphs_one_at_a_time(settled_method, plain, kit, seed, sizes):
+    graphs = kit.graphs(kit.dense(seed, sizes, plain=plain))
+    model = kit.model(settled_method, seed)
+
+    together = model(pack(graphs, [range(len(sizes))]))
+
+    for graph in range(len(sizes)):
+        alone = model(pack(graphs, [[graph]]))
+        torch.testing.assert_close(together.logits[0, graph], alone.logits[0, 0], **CLOSE)
+        if alone.auxiliary is not None:
+            losses = together.auxiliary[0, graph], alone.auxiliary[0, 0]
+            torch.testing.assert_close(*losses, **CLOSE)
+
+
+@few
+@some_graphs
+@pytest.mark.parametrize("largest", [2, 16])
+def test_nothing_is_ever_nan(method, largest, kit, seed, sizes):
+    """Not even for one-node graphs alone, or where DiffPool has a single cluster left."""
+    graphs = kit.graphs(kit.dense(seed, [min(size, largest) for size in sizes]))
+    model = kit.model(method, seed, max_nodes=largest, k=1).train()
+
+    output = model(pack(graphs, [[*range(len(sizes)), -1]]))
+
+    loss = output.logits[:, : len(sizes)].square().sum()
+    if output.auxiliary is not None:
+        loss = loss + output.auxiliary[:, : len(sizes)].sum()
+    loss.backward()
+    assert loss.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_every_parameter_has_a_gradient(method, kit):
+    """By the logits alone: an auxiliary loss is no excuse.
+
+    A ReLU may be off for all nodes, and attention sees its target only where a kink lies between
+    two neighbours; but that is chance, and does not happen for all weights.
+    """
+    largest: dict[str, torch.Tensor] = {}
+    for seed in (1, 3, 5):
+        graphs = kit.graphs(kit.dense(seed, [16] * 8))
+        model = kit.model(method, seed, members=2, hidden=32, ratio=0.8)
+        logits = model(pack(graphs, [range(8), range(8)])).logits[:, :8]
+        (logits * torch.linspace(-1, 2, logits.numel()).view_as(logits)).sum().backward()
+        for name, parameter in model.named_parameters():
+            found = parameter.grad.abs().flatten(1).amax(1)  # [members]
+            largest[name] = torch.maximum(found, largest.get(name, found))
+    assert not [name for name, found in largest.items() if found.min() < 1e-6]
+
+
+def test_weights_are_saved_and_loaded(method, kit):
+    batch = pack(kit.graphs(kit.dense(0, [1, 9, 12])), [[0, 1, 2]])
+    model, other = kit.model(method, 1), kit.model(method, 2)
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    assert not torch.equal(kit.keyed(model, batch, 5).logits, kit.keyed(other, batch, 5).logits)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(kit.keyed(model, batch, 5).logits, kit.keyed(other, batch, 5).logits)
+
+
+def test_a_deep_copy_is_a_model_of_its_own(method, kit):
+    batch = pack(kit.graphs(kit.dense(0, [1, 9, 12])), [[0, 1, 2]])
+    model = kit.model(method)
+    before = kit.keyed(model, batch, 5).logits
+    copied = copy.deepcopy(model)
+    assert torch.equal(kit.keyed(copied, batch, 5).logits, before)
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.fill_(0.1)
+    assert torch.equal(kit.keyed(model, batch, 5).logits, before)
+    assert not torch.equal(kit.keyed(copied, batch, 5).logits, before)
+
+
+def test_either_precision(method, kit):
+    batch = pack(kit.graphs(kit.dense(0, [1, 9, 12])), [[0, 1, 2]])
+    precise = kit.keyed(kit.model(method), batch, 5)
+    output = kit.keyed(kit.model(method).float(), batch, 5)
+    assert output.logits.dtype == torch.float32
+    assert precise.logits.dtype == torch.float64
+    assert all(level.x.dtype == torch.float32 for level in output.levels)
+    torch.testing.assert_close(output.logits.double(), precise.logits, rtol=1e-4, atol=1e-4)
+
+
+def test_each_layer_can_draw_its_weights_anew(method, kit):
+    """A fleet gives a member its first weights by ``reset_parameters``, from the member's seed."""
+
+    def drawn() -> dict[str, torch.Tensor]:
+        model = kit.model(method)
+        torch.manual_seed(7)
+        for layer in model.modules():
+            if any(True for _ in layer.parameters(recurse=False)):
+                layer.reset_parameters()
+        return model.state_dict()
+
+    with torch.random.fork_rng(devices=[]):
+        before, first, second = kit.model(method).state_dict(), drawn(), drawn()
+    for name, weights in first.items():
+        assert torch.equal(weights, second[name])
+        assert not torch.equal(weights, before[name]), name

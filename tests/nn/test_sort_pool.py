@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import conv1d, max_pool1d, pad
+
+from sagpool.errors import SagpoolError
+from sagpool.nn import SortConv, SortPool
+
+pytestmark = pytest.mark.usefixtures("path")
+
+
+@pytest.mark.parametrize("k", [1, 3, 50, "per graph"])
+@pytest.mark.parametrize("by_rank", [True, False])
+def test_the_highest_in_the_last_channel_or_in_rank_are_kept(fleet, dense, agree, k, by_rank):
+    sizes = fleet.adjacency.sizes
+    ks = np.broadcast_to(k, sizes.shape)
+    if k == "per graph":
+        ks = k = np.arange(sizes.size).reshape(sizes.shape) % 3 + 1
+    x = fleet.features(3, ties=True)
+    rank = fleet.features(1, seed=1, ties=True).view(-1) if by_rank else None
+    pooled = SortPool(k)(x, fleet.adjacency, rank)
+    assert pooled.score is None
+    expected = []
+    ranks = fleet.split(x[:, -1] if rank is None else rank)
+    for place, (_, A, X), order in zip(fleet.places, fleet.each(x), ranks, strict=True):
+        idx = dense.top(order, min(int(ks.ravel()[place]), len(X)))
+        expected.append((X[idx], A[idx][:, idx]))
+    agree(
+        torch.cat(fleet.split(pooled.x, pooled.adjacency)),
+        torch.cat([X for X, _ in expected]),
+        [x],
+    )
+    for A, (_, A_out) in zip(dense.matrices(fleet, pooled.adjacency), expected, strict=True):
+        assert torch.equal(A, A_out)
+
+
+def convolved(conv, m, X, rank):
+    """DGCNN's two convolutions along the sorted nodes of one graph."""
+    values = rank.tolist()
+    order = sorted(range(len(X)), key=lambda i: (-values[i], i))[: conv.k]
+    nodes = pad(X[order], (0, 0, 0, conv.k - len(order))).T[None]  # [1, channels, k]
+    first = conv1d(nodes, conv.first.weight[m].T[..., None], conv.first.bias[m, 0]).relu()
+    kernel = conv.second.weight[m].T.view(32, 16, 5)
+    return conv1d(max_pool1d(first, 2), kernel, conv.second.bias[m, 0]).relu()[0].T.flatten()
+
+
+@pytest.mark.parametrize("k", [10, 11, 14])
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("by_rank", [True, False])
+def test_the_convolutions_along_sorted_nodes(fleet, agree, k, ties, by_rank):
+    conv = SortConv(3, k, members=3).double()
+    x = fleet.features(3)
+    rank = fleet.features(1, seed=1, ties=ties).view(-1) if by_rank else None
+    ranks = fleet.split(x[:, -1] if rank is None else rank)
+    parts = zip(fleet.each(x), ranks, strict=True)
+    expected = [convolved(conv, m, X, r) for (m, _, X), r in parts]
+    out = conv(x, fleet.adjacency, rank)
+    assert out.shape == (fleet.adjacency.sizes.size, conv.out_channels)
+    agree(out[fleet.places], torch.stack(expected), [x, *conv.parameters()])
+
+
+def test_wrong_arguments():
+    with pytest.raises(SagpoolError, match="k of at least 10, not 9"):
+        SortConv(3, 9)
+    with pytest.raises(SagpoolError, match="at least 1, not 0"):
+        SortPool(0)
