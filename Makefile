@@ -1,4 +1,4 @@
-# `make demo` and `make test` are all a newcomer needs; both set up .venv first.
+# `make demo` and `make test` are all that a newcomer needs; both set up .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,26 @@ venv: $(STAMP)
 # The stamp makes a second call install nothing until the requirements change.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "sagpool needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11"; exit 1; }
+	  { echo "sagpool needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+demo: venv
+	$(BIN)/sagpool demo
+
+test: venv
+	$(BIN)/pytest
+
+lint: venv
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: venv
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# Speed and memory against PyG; needs SAGPOOL_DATA.
+bench: venv
+	@for script in $$(grep -l argparse benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -7,6 +7,7 @@ import typer
 
 import sagpool
 from sagpool.cli.data import data
+from sagpool.cli.demo import demo
 from sagpool.errors import SagpoolError
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(data)
+app.command()(demo)
 
 
 def _print_version(wanted: bool) -> None:

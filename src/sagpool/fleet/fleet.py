@@ -1,0 +1,249 @@
+"""`Fleet`: members of one shape, trained in lock-step."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.fleet.adam import AdamState, adam_step
+from sagpool.fleet.evaluate import member_losses, predict, score, validate
+from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.schedule import Slots, shape_of, split_of
+from sagpool.fleet.stack import Stack, initial_weights
+from sagpool.fleet.state import FleetState, MemberState
+from sagpool.fleet.stopping import Verdict
+from sagpool.fleet.training import Curve, Result, Score, Training
+from sagpool.graphs import Batch, Graphs, Split, pack
+from sagpool.models import build
+from sagpool.nn import Streams
+from sagpool.nn.streams import mix
+
+_NOTHING = Score(float("nan"), float("nan"))
+_NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
+
+
+class Fleet:
+    """Trainings of one shape, some of them running, the others waiting for a slot.
+
+    Args:
+        graphs: on the device to train on
+        trainings: all of them; elsewhere they are called by their numbers in this list
+        slots: who runs and who waits
+        dtype: of the weights
+        suspended: trainings that have begun before
+        keep_weights: whether results carry the best weights
+    """
+
+    def __init__(
+        self,
+        graphs: Graphs,
+        trainings: Sequence[Training],
+        slots: Slots,
+        dtype: torch.dtype = torch.float32,
+        suspended: Mapping[int, MemberState] = MappingProxyType({}),
+        *,
+        keep_weights: bool = False,
+    ) -> None:
+        self.graphs, self.trainings, self.slots, self.dtype = graphs, trainings, slots, dtype
+        self.keep_weights = keep_weights
+        self.suspended = dict(suspended)
+        self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
+        assert graphs.y is not None
+        self.y = graphs.y.cpu().numpy()
+        self._validation_batch: Batch | None = None
+        self._seat()
+
+    def epoch(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Result]:
+        """Train every member for one epoch; the results of those that are done, by number.
+
+        Whatever is raised, by ``between_steps`` or for lack of memory: it is then as if the epoch
+        had not begun.
+        """
+        before = self.state.snapshot()
+        try:
+            verdict = self._train_and_validate(between_steps)
+            finished = verdict.finished & self.slots.active
+            results = self._finish(np.flatnonzero(finished), verdict.diverged)
+        except BaseException:
+            self.state.restore(before)
+            raise
+        if results:
+            self._refill(finished)
+        return results
+
+    def halve(self) -> None:
+        """Make do with half of the slots; the members of the others wait, with all they learnt."""
+        self.suspended = self.members()
+        self.slots.halve()
+        self._seat()
+
+    def members(self) -> dict[int, MemberState]:
+        """All trainings that have begun and not ended, by number."""
+        running = {
+            int(number): self.state.get(slot)
+            for slot, number in enumerate(self.slots.running)
+            if number >= 0
+        }
+        return running | self.suspended
+
+    def _seat(self) -> None:
+        """Make room for as many members as there are slots, and let them in."""
+        members = len(self.slots.running)
+        shape = replace(shape_of(self.graphs, self.first), members=members)
+        # The pooling layers look at this array, so a new member brings its own k.
+        self.k = np.full((members, 1), shape.k)
+        model = build(self.first.method, replace(shape, k=self.k)).to(
+            self.graphs.device, self.dtype
+        )
+        self.stack = Stack(model)
+        self.state = FleetState.empty(members, self.stack.weights)
+        self.splits = [_NO_GRAPHS] * members
+        self.lr = torch.zeros(members, dtype=torch.float64, device=self.graphs.device)
+        self.weight_decay = torch.zeros_like(self.lr)
+        self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
+        self.order_keys = np.zeros(members, np.uint64)
+        for slot, number in enumerate(self.slots.running.tolist()):
+            if number >= 0:
+                self._enter(slot, number)
+
+    def _enter(self, slot: int, number: int) -> None:
+        """Give a slot to a training, fresh or as it was left."""
+        training = self.trainings[number]
+        shape = shape_of(self.graphs, training)
+        member = self.suspended.pop(number, None)
+        if member is None:
+            seed = training.stream("weights", self.graphs.name)
+            member = MemberState.fresh(initial_weights(lambda: build(training.method, shape), seed))
+        self.state.put(slot, member, training.patience, training.max_epochs)
+        self.k[slot] = shape.k
+        self.splits[slot] = split_of(self.graphs, training)
+        self.lr[slot], self.weight_decay[slot] = training.lr, training.weight_decay
+        streams = [training.stream(use, self.graphs.name) for use in ("dropout", "evaluation")]
+        self.keys[slot] = torch.tensor(streams)
+        self.order_keys[slot] = np.int64(training.stream("order", self.graphs.name)).astype(
+            np.uint64
+        )
+        self._validation_batch = None
+
+    def _refill(self, finished: np.ndarray) -> None:
+        """Hand the slots of those that are done to those that wait."""
+        filled = self.slots.release(finished)
+        # An empty slot costs next to nothing and does not matter to the shape of a batch: so a
+        # continued run, which knows nothing of who was there, rounds as this one does.
+        for slot in np.flatnonzero(finished).tolist():
+            self.splits[slot] = _NO_GRAPHS
+        self._validation_batch = None
+        for slot in filled:
+            self._enter(slot, int(self.slots.running[slot]))
+        if self.slots.too_empty:
+            self.suspended = self.members()
+            self.slots.close_ranks()
+            self._seat()
+
+    def _train_and_validate(self, between_steps: Callable[[], None]) -> Verdict:
+        """One epoch of all members, and what follows from their losses."""
+        begin = time.perf_counter()
+        state, model, active = self.state, self.stack.model, self.slots.active
+        batches = epoch_batches(
+            [split.train for split in self.splits],
+            self.order_keys,
+            state.stopping.epoch,
+            self.first.batch_size,
+        )
+        model.train()
+        loss_sum = torch.zeros(len(self.k), dtype=torch.float64, device=self.graphs.device)
+        graph_sum = torch.zeros_like(loss_sum)
+        for ids in batches:
+            batch = pack(self.graphs, ids)
+            loss = member_losses(model(batch, self._streams()), batch)
+            grad = self.stack.gradients(loss.sum())
+            graphs = batch.real.sum(1)
+            adam_step(
+                AdamState(state.weights, state.mean, state.square, state.steps),
+                grad,
+                self.lr,
+                self.weight_decay,
+                graphs > 0,
+            )
+            loss_sum += loss.detach() * graphs
+            graph_sum += graphs
+            between_steps()
+        model.eval()
+        if self._validation_batch is None:
+            self._validation_batch = pack(self.graphs, [s.validation for s in self.splits])
+        validation = validate(model, self._validation_batch, Streams(self.keys[:, 1]))
+        # The one moment of the epoch at which the host waits for the device.
+        numbers = torch.stack([loss_sum / graph_sum, validation.loss, validation.correct])
+        train_loss, validation_loss, accuracy = numbers.cpu().numpy()
+        verdict = state.stopping.update(train_loss, validation_loss)
+        improved = torch.from_numpy(verdict.improved & active).to(self.graphs.device)
+        state.best = torch.where(improved[:, None], state.weights, state.best)
+        for slot in np.flatnonzero(active):
+            state.curves[slot].append(
+                (float(train_loss[slot]), float(validation_loss[slot]), float(accuracy[slot]))
+            )
+        share = (time.perf_counter() - begin) / active.sum()
+        state.seconds = state.seconds + np.where(active, share, 0)
+        return verdict
+
+    def _streams(self) -> Streams:
+        """New for each step, from the member's key and how many steps it has made."""
+        return Streams(mix(self.keys[:, 0] + mix(self.state.steps + 1)))
+
+    def _finish(self, finished: np.ndarray, diverged: np.ndarray) -> dict[int, Result]:
+        """The results of these slots, by the weights of their best epochs."""
+        if not len(finished):
+            return {}
+        begin = time.perf_counter()
+        shape = replace(
+            shape_of(self.graphs, self.first), members=len(finished), k=self.k[finished].copy()
+        )
+        stack = Stack(build(self.first.method, shape).to(self.graphs.device, self.dtype))
+        stack.load(self.state.best[torch.from_numpy(finished).to(self.graphs.device)])
+        keys = self.keys[torch.from_numpy(finished).to(self.graphs.device), 1]
+        log_share = predict(
+            stack.model.eval(), self.graphs, len(finished), keys, self.first.batch_size
+        )
+        weights = stack.state_dicts() if self.keep_weights else [None] * len(finished)
+        share = (time.perf_counter() - begin) / len(finished)
+        return {
+            int(self.slots.running[slot]): self._result(
+                slot, bool(diverged[slot]), log_share[i], weights[i], share
+            )
+            for i, slot in enumerate(finished)
+        }
+
+    def _result(
+        self,
+        slot: int,
+        diverged: bool,
+        log_share: np.ndarray,
+        weights: dict[str, Tensor] | None,
+        seconds: float,
+    ) -> Result:
+        stopping, parts = self.state.stopping, self.splits[slot]
+        learnt = stopping.best_epoch[slot] > 0
+        classes = self.graphs.num_classes
+        confusion = np.zeros((classes, classes), np.int64)
+        if learnt:
+            predicted = log_share[parts.test].argmax(1)
+            np.add.at(confusion, (self.y[parts.test], predicted), 1)
+        curve = np.array(self.state.curves[slot])
+        return Result(
+            training=self.trainings[self.slots.running[slot]],
+            diverged=diverged,
+            best_epoch=int(stopping.best_epoch[slot]),
+            epochs=int(stopping.epoch[slot]),
+            train=score(log_share, self.y, parts.train) if learnt else _NOTHING,
+            validation=score(log_share, self.y, parts.validation) if learnt else _NOTHING,
+            test=score(log_share, self.y, parts.test) if learnt else _NOTHING,
+            confusion=confusion,
+            curve=Curve(*curve.T.copy()),
+            parameters=self.stack.numbers,
+            seconds=float(self.state.seconds[slot] + seconds),
+            weights=weights,
+        )

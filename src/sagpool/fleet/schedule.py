@@ -1,0 +1,125 @@
+"""Who trains with whom, and who comes next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.fleet.training import Training
+from sagpool.graphs import Graphs, Split, split
+from sagpool.models import Shape, build, sort_k
+
+# With this share of its slots empty and nobody waiting, a fleet closes ranks.
+MOST_EMPTY = 0.25
+
+
+def split_of(graphs: Graphs, training: Training) -> Split:
+    assert graphs.y is not None
+    parts = split(
+        graphs.y.cpu(),
+        training.seed,
+        training.fold,
+        folds=training.folds,
+        validation=training.validation,
+    )
+    if not len(parts.train) or not len(parts.validation):
+        raise SagpoolError(
+            f"{graphs.name} has too few graphs to train on some and validate on others, with "
+            f"{training.folds} folds and a validation share of {training.validation}."
+        )
+    return parts
+
+
+def shape_of(graphs: Graphs, training: Training) -> Shape:
+    """The layers of the training's model, as a fleet of one."""
+    train = split_of(graphs, training).train
+    return Shape(
+        in_channels=graphs.num_features,
+        classes=graphs.num_classes,
+        hidden=training.hidden,
+        ratio=training.ratio,
+        k=sort_k(graphs.node_counts[train]),
+        max_nodes=int(graphs.node_counts.max()),
+        dropout=training.dropout,
+    )
+
+
+def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[int]]:
+    """The positions of the trainings that can be stacked, in order of their first appearance.
+
+    Members of a fleet share the shapes of their weights, the pooling ratio, dropout and the batch
+    size; learning rate, weight decay, patience, seed and fold are each member's own.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for position, training in enumerate(trainings):
+        shape = shape_of(graphs, training)
+        with torch.device("meta"):
+            model = build(training.method, shape)
+        key = (
+            training.method,
+            training.ratio,
+            training.dropout,
+            training.batch_size,
+            tuple(tuple(parameter.shape) for parameter in model.parameters()),
+        )
+        groups.setdefault(key, []).append(position)
+    return list(groups.values())
+
+
+@dataclass(eq=False)
+class Slots:
+    """The places of a fleet and the queue before them; numbers stand for trainings.
+
+    Args:
+        running: the training in each slot, -1 for an empty one
+        waiting: who comes next
+    """
+
+    running: np.ndarray
+    waiting: deque[int] = field(default_factory=deque)
+
+    @staticmethod
+    def fill(trainings: Iterable[int], members: int) -> Slots:
+        waiting = deque(trainings)
+        first = [waiting.popleft() for _ in range(min(members, len(waiting)))]
+        return Slots(np.array(first, np.int64), waiting)
+
+    def holds(self, trainings: Iterable[int]) -> bool:
+        """Whether one of these is running or waiting here."""
+        return not {*self.running.tolist(), *self.waiting}.isdisjoint(trainings)
+
+    @property
+    def active(self) -> np.ndarray:
+        return self.running >= 0
+
+    def release(self, finished: np.ndarray) -> list[int]:
+        """Empty the finished slots and hand them to those waiting; the slots that got someone."""
+        self.running = np.where(finished, -1, self.running)
+        filled = []
+        for slot in np.flatnonzero(self.running < 0):
+            if not self.waiting:
+                break
+            self.running[slot] = self.waiting.popleft()
+            filled.append(int(slot))
+        return filled
+
+    @property
+    def too_empty(self) -> bool:
+        """Whether it is time to close ranks."""
+        return not self.waiting and 0 < self.active.sum() < (1 - MOST_EMPTY) * len(self.running)
+
+    def close_ranks(self) -> None:
+        """Do away with the empty slots."""
+        self.running = self.running[self.active]
+
+    def halve(self) -> None:
+        """Do with half of the slots; those who lose theirs go to the head of the queue."""
+        half = max(1, len(self.running) // 2)
+        running = self.running[self.active]
+        self.waiting.extendleft(reversed(running[half:].tolist()))
+        self.running = running[:half]

@@ -1,0 +1,165 @@
+"""`train`: a list of trainings, as fleets, from the first to the last."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.fleet.checkpoint import Checkpoint, identity_of
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.interrupt import interrupt_held_back
+from sagpool.fleet.room import choose_members
+from sagpool.fleet.schedule import Slots, group_by_shape
+from sagpool.fleet.training import Result, Training
+from sagpool.graphs import Graphs
+
+log = logging.getLogger("sagpool")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a list of trainings is, told after each epoch."""
+
+    running: int
+    done: int
+    total: int
+    epochs: int  # of all members together, since the start
+    epochs_per_second: float  # models · epochs
+    eta_seconds: float | None  # None until the first training is done
+
+
+def train(
+    graphs: Graphs,
+    trainings: Sequence[Training],
+    *,
+    members: int | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    keep_weights: bool = False,
+    on_result: Callable[[Result], None] = lambda result: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    checkpoint: Path | None = None,
+    checkpoint_seconds: float = 60.0,
+) -> list[Result]:
+    """Train all of them; those of one shape side by side.
+
+    Args:
+        graphs: the data set, with classes
+        trainings: what to train
+        members: how many side by side at the most; by default as many as fit into memory
+        device: where to train
+        dtype: float32 or float64
+        keep_weights: whether the results carry the best weights
+        on_result: called with each result as soon as there is one
+        on_progress: called after each epoch
+        checkpoint: a file from which to go on if it exists, and in which to keep the state of
+            the running fleet, every so often, at an interrupt and at the end of each fleet
+        checkpoint_seconds: how often
+
+    Returns:
+        one result for each training, in their order
+    """
+    _check(graphs, trainings, members, dtype)
+    graphs = graphs.to(device)
+    trainings = list(trainings)
+    identity = identity_of(graphs, trainings, dtype, keep_weights)
+    saved = Checkpoint.load(checkpoint, identity) if checkpoint else Checkpoint(identity)
+    watch = _Watch(total=len(trainings), done=len(saved.results))
+    with interrupt_held_back() as raise_if_interrupted:
+        for group in group_by_shape(graphs, trainings):
+            left = [number for number in group if number not in saved.results]
+            if not left:
+                continue
+            slots = saved.slots
+            if slots is None or not slots.holds(left):
+                fitting = members or choose_members(graphs, [trainings[n] for n in left], dtype)
+                slots = Slots.fill(left, fitting)
+            fleet = Fleet(graphs, trainings, slots, dtype, saved.members, keep_weights=keep_weights)
+            saved_at = time.monotonic()
+            try:
+                while fleet.slots.active.any():
+                    results = _epoch(fleet, watch, raise_if_interrupted)
+                    saved.results.update(results)  # all, before a callback may fail
+                    for result in results.values():
+                        watch.done += 1
+                        on_result(result)
+                    on_progress(watch.progress(int(fleet.slots.active.sum())))
+                    if checkpoint and time.monotonic() - saved_at >= checkpoint_seconds:
+                        _save(fleet, saved, checkpoint)
+                        saved_at = time.monotonic()
+            finally:
+                # At the end of the fleet, and when something ends it before: Ctrl-C, or a mistake
+                # in one of the callbacks.
+                if checkpoint:
+                    _save(fleet, saved, checkpoint)
+    return [saved.results[number] for number in range(len(trainings))]
+
+
+def _epoch(
+    fleet: Fleet, watch: "_Watch", raise_if_interrupted: Callable[[], None]
+) -> dict[int, Result]:
+    """One epoch; a fleet that does not fit into memory halves itself and does none."""
+    running = int(fleet.slots.active.sum())
+    try:
+        results = fleet.epoch(raise_if_interrupted)
+        watch.epochs += running
+        return results
+    except (RuntimeError, MemoryError) as error:
+        if not _out_of_memory(error):
+            raise
+        if len(fleet.slots.running) == 1:
+            raise SagpoolError(
+                f"Not even one model fits into the memory of {fleet.graphs.device}; "
+                "take a smaller batch or hidden size."
+            ) from None
+    # Outside of the handler, which holds on to what it has to let go of.
+    fleet.halve()
+    if fleet.graphs.device.type == "cuda":
+        torch.cuda.empty_cache()
+    log.warning("Out of memory: going on with %d members.", len(fleet.slots.running))
+    return {}
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        "can't allocate memory" in str(error)
+    )
+
+
+def _save(fleet: Fleet, saved: Checkpoint, path: Path) -> None:
+    saved.slots, saved.members = fleet.slots, fleet.members()
+    saved.save(path)
+
+
+class _Watch:
+    """Counts epochs and guesses how long the rest will take."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self.total, self.done, self.done_before = total, done, done
+        self.epochs = 0
+        self.start = time.monotonic()
+
+    def progress(self, running: int) -> Progress:
+        passed = max(time.monotonic() - self.start, 1e-9)
+        finished = self.done - self.done_before
+        eta = None
+        if finished:
+            eta = passed / finished * (self.total - self.done)
+        return Progress(running, self.done, self.total, self.epochs, self.epochs / passed, eta)
+
+
+def _check(
+    graphs: Graphs, trainings: Sequence[Training], members: int | None, dtype: torch.dtype
+) -> None:
+    if graphs.y is None or graphs.num_classes < 2:
+        raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+    if not trainings:
+        raise SagpoolError("There is nothing to train.")
+    if members is not None and members < 1:
+        raise SagpoolError(f"A fleet needs at least 1 member, not {members}.")
+    if dtype not in (torch.float32, torch.float64):
+        raise SagpoolError(f"Weights are float32 or float64, not {dtype}.")

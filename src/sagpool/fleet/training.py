@@ -1,0 +1,127 @@
+"""One training: what is asked for, and what comes out."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.randomness import key_of
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": operator.index, "float": float}
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that decides a training on a given data set; the defaults are the authors'.
+
+    Args:
+        method: a registered name, such as ``sagpool-h``
+        seed: of the splits, the initial weights, the batch order and dropout
+        fold: which of the folds is tested
+        lr: Adam's learning rate
+        weight_decay: L2 penalty
+        hidden: size of the node representations
+        ratio: of each pooling, in the hierarchical architecture
+        dropout: rate in the MLP
+        batch_size: graphs in a mini-batch
+        patience: epochs without a lower validation loss after which to stop
+        max_epochs: when to stop anyway
+        folds: of the cross-validation
+        validation: share of the training part
+    """
+
+    method: str
+    seed: int = 0
+    fold: int = 0
+    lr: float = 5e-4
+    weight_decay: float = 1e-4
+    hidden: int = 128
+    ratio: float = 0.5
+    dropout: float = 0.5
+    batch_size: int = 128
+    patience: int = 50
+    max_epochs: int = 100_000
+    folds: int = 10
+    validation: float = 0.1
+
+    def __post_init__(self) -> None:
+        # Equal trainings draw equal random numbers: so 1 and np.float64(1) become 1.0.
+        for item in fields(self):
+            value = getattr(self, item.name)
+            try:
+                object.__setattr__(self, item.name, _PLAIN[str(item.type)](value))
+            except (TypeError, ValueError):
+                raise SagpoolError(f"{item.name} must be {item.type}, not {value!r}.") from None
+        for name, low in (
+            ("hidden", 2), ("batch_size", 1), ("patience", 1), ("max_epochs", 1), ("folds", 2),
+        ):  # fmt: skip
+            if getattr(self, name) < low:
+                raise SagpoolError(f"{name} must be at least {low}, not {getattr(self, name)}.")
+        if not (self.lr > 0 and self.weight_decay >= 0):
+            raise SagpoolError(
+                f"lr must be above 0 and weight_decay not below: {self.lr}, {self.weight_decay}."
+            )
+        if not 0 < self.validation < 1:
+            raise SagpoolError(f"The validation share must be in (0, 1), not {self.validation}.")
+
+    def stream(self, purpose: str, data: str) -> int:
+        """The key of this training's random numbers for one purpose, as a signed 64-bit number."""
+        return int(key_of(purpose, data, *asdict(self).items()).astype(np.int64))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What happened at each epoch."""
+
+    train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
+    validation_loss: np.ndarray  # [epochs]
+    validation_accuracy: np.ndarray  # [epochs]
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How the best weights do on one part of the data."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What became of a training. Scores are those of the weights of the best epoch."""
+
+    training: Training
+    diverged: bool
+    best_epoch: int  # counted from 1; 0 if no epoch had a finite validation loss
+    epochs: int
+    train: Score
+    validation: Score
+    test: Score
+    confusion: np.ndarray  # [classes, classes] test graphs, by class (row) and prediction
+    curve: Curve
+    parameters: int
+    seconds: float  # wall-clock time, shared out among the members that trained together
+    weights: dict[str, Tensor] | None = field(default=None, repr=False)
+
+    def row(self) -> dict[str, Any]:
+        """The result as plain numbers, without the curve and the weights."""
+        return {
+            **asdict(self.training),
+            "diverged": self.diverged,
+            "best_epoch": self.best_epoch,
+            "epochs": self.epochs,
+            **{
+                f"{part}_{what}": getattr(getattr(self, part), what)
+                for part in ("train", "validation", "test")
+                for what in ("loss", "accuracy")
+            },
+            "confusion": self.confusion.tolist(),
+            "parameters": self.parameters,
+            "seconds": self.seconds,
+        }

@@ -1,0 +1,147 @@
+"""Adam by rows, against `torch.optim.Adam`."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from sagpool.fleet.adam import AdamState, adam_step
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.schedule import Slots, shape_of
+from sagpool.graphs import pack
+from sagpool.models import build
+
+LR = torch.tensor([1e-3, 0.05, 1e-4, 2.0], dtype=torch.float64)
+DECAY = torch.tensor([0.0, 1e-2, 1.0, 1e-4], dtype=torch.float64)
+
+
+def normal(seed: int, *shape: int, dtype=torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def new_state(members: int, numbers: int, dtype=torch.float64) -> AdamState:
+    zero = torch.zeros(members, numbers, dtype=dtype)
+    return AdamState(
+        normal(0, members, numbers, dtype=dtype), zero, zero.clone(), torch.zeros(members).long()
+    )
+
+
+def gradient(step: int, dtype=torch.float64) -> torch.Tensor:
+    """With entries of very different sizes, and some that are zero at first."""
+    scale = torch.logspace(-9, 3, 13, dtype=dtype)
+    if step < 3:
+        scale[::4] = 0
+    return normal(step + 1, len(LR), 13, dtype=dtype) * scale
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-6)], ids=str
+)
+def test_members_step_as_torch_does_with_their_own_settings_and_step_counts(dtype, tolerance):
+    state = new_state(len(LR), 13, dtype)
+    references = []
+    for member in range(len(LR)):
+        parameter = torch.nn.Parameter(state.weights[member].clone())
+        adam = torch.optim.Adam(
+            [parameter], lr=float(LR[member]), weight_decay=float(DECAY[member])
+        )
+        references.append((parameter, adam))
+    for step in range(60):
+        # Each member sits out at steps of its own.
+        active = torch.tensor([(step + member) % (member + 2) > 0 for member in range(len(LR))])
+        grad = gradient(step, dtype)
+        for member, (parameter, adam) in enumerate(references):
+            if active[member]:
+                parameter.grad = grad[member].clone()
+                adam.step()
+        adam_step(state, grad, LR, DECAY, active)
+    for member, (parameter, adam) in enumerate(references):
+        expected = adam.state[parameter]
+        close = {"rtol": tolerance, "atol": tolerance}
+        torch.testing.assert_close(state.weights[member], parameter.detach(), **close)
+        torch.testing.assert_close(state.mean[member], expected["exp_avg"], **close)
+        torch.testing.assert_close(state.square[member], expected["exp_avg_sq"], **close)
+        assert state.steps[member] == expected["step"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_inactive_members_stay_bit_for_bit_as_they_are(dtype):
+    state = new_state(4, 13, dtype)
+    adam_step(state, gradient(0, dtype), LR, DECAY, torch.tensor([True, True, True, False]))
+    before = [tensor.clone() for tensor in state]
+    adam_step(state, gradient(5, dtype), LR, DECAY, torch.tensor([False, True, False, False]))
+    for tensor, old in zip(state, before, strict=True):
+        assert torch.equal(tensor[[0, 2, 3]], old[[0, 2, 3]])
+        assert not torch.equal(tensor[1], old[1])
+
+
+def test_a_member_that_is_not_a_number_touches_nobody():
+    def two_steps(wrong: float | None) -> AdamState:
+        state = new_state(4, 13)
+        for step in range(2):
+            grad = gradient(step)
+            if wrong is not None:
+                grad[1] = wrong
+            on = torch.ones(4, dtype=torch.bool)
+            adam_step(state, grad, LR, DECAY, on)
+        return state
+
+    healthy = two_steps(None)
+    for wrong in (torch.nan, torch.inf):
+        for tensor, expected in zip(two_steps(wrong), healthy, strict=True):
+            assert torch.equal(tensor[[0, 2, 3]], expected[[0, 2, 3]])
+
+
+@pytest.fixture
+def hundred_steps(mutag, kit) -> Callable[[torch.dtype], Fleet]:
+    """A fleet of one that can make 100 steps in 50 epochs."""
+
+    def start(dtype: torch.dtype) -> Fleet:
+        settings = {"dropout": 0.0, "patience": 99, "max_epochs": 99, "lr": 1e-3}
+        return Fleet(mutag, kit.trainings(1, **settings), Slots.fill([0], 1), dtype)
+
+    return start
+
+
+def test_after_100_steps_in_single_precision_the_weights_are_those_of_torch(
+    hundred_steps, monkeypatch
+):
+    fleet = hundred_steps(torch.float32)
+    weights = torch.nn.Parameter(fleet.stack.weights.clone())
+    adam = torch.optim.Adam([weights], lr=1e-3, weight_decay=1e-4)
+
+    def both(state, grad, *settings):
+        weights.grad = grad.clone()
+        adam.step()
+        adam_step(state, grad, *settings)
+
+    monkeypatch.setattr("sagpool.fleet.fleet.adam_step", both)
+    for _ in range(50):
+        fleet.epoch()
+    assert fleet.state.steps[0] == 100
+    torch.testing.assert_close(fleet.stack.weights, weights.detach(), rtol=0, atol=1e-6)
+
+
+def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
+    """With nothing of the fleet but its initial weights and its order of batches.
+
+    In double precision: two runs of their own, in single precision, drift apart by rounding alone.
+    """
+    fleet = hundred_steps(torch.float64)
+    training, graphs = fleet.first, fleet.splits[0].train
+    model = build(training.method, shape_of(mutag, training)).double()
+    torch.nn.utils.vector_to_parameters(fleet.stack.weights[0].clone(), model.parameters())
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
+    for epoch in range(50):
+        for ids in epoch_batches([graphs], fleet.order_keys, np.array([epoch]), 80):
+            batch = pack(mutag, ids)
+            loss = cross_entropy(model(batch).logits[batch.real], batch.y[batch.real])
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        fleet.epoch()
+    learnt = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    torch.testing.assert_close(fleet.stack.weights[0], learnt, rtol=0, atol=1e-9)

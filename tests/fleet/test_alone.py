@@ -1,0 +1,81 @@
+"""A training gives the same alone, in a fleet, and in a slot that was another's before."""
+
+import numpy as np
+import pytest
+import torch
+
+from sagpool.fleet import train
+from sagpool.fleet.schedule import shape_of
+from sagpool.models import methods
+from sagpool.nn import Streams
+
+
+@pytest.mark.parametrize("method", methods())
+def test_alone_or_in_company_the_same(method, mutag, kit):
+    trainings = kit.trainings(7, method)
+    fleet = train(mutag, trainings, members=7, dtype=torch.float64)
+    assert [result.training for result in fleet] == trainings
+    kit.close(train(mutag, trainings, members=3, dtype=torch.float64), fleet)
+    for position in (0, 5):
+        alone = train(mutag, [trainings[position]], dtype=torch.float64)
+        kit.close(alone, [fleet[position]])
+
+
+@pytest.mark.parametrize("method", methods())
+def test_single_precision_follows_the_same_curve_for_ten_epochs(method, mutag, kit):
+    mild = {"lr": 0.005, "patience": 10, "max_epochs": 10}
+    trainings = kit.trainings(7, method, **mild)
+    fleet = train(mutag, trainings, members=7)
+    refilled = train(mutag, trainings, members=3)
+    alone = train(mutag, [trainings[4]])
+    for one, other in zip([*refilled, *alone], [*fleet, fleet[4]], strict=True):
+        assert one.epochs == other.epochs == 10
+        kit.close_curves(one, other, 1e-3)
+
+
+def test_these_trainings_put_a_fleet_to_the_test(mutag, kit):
+    """Slots are refilled at different epochs, with members of other settings."""
+    trainings = kit.trainings(7, "sagpool-g")
+    assert len({shape_of(mutag, training).k for training in trainings}) > 1
+    epochs = [result.epochs for result in train(mutag, trainings, members=7)]
+    assert len(set(epochs)) > 2
+    assert any(epoch < t.max_epochs for epoch, t in zip(epochs, trainings, strict=True))
+
+
+def test_a_different_key_gives_a_different_curve(mutag, kit):
+    base = {"fold": 0, "seed": 1, "lr": 0.01, "weight_decay": 1e-4, "max_epochs": 3}
+    (alone,) = train(mutag, kit.trainings(1, **base))
+    for own in ({"seed": 2}, {"fold": 1}, {"lr": 0.02}, {"weight_decay": 0.5}, {"dropout": 0.1}):
+        (other,) = train(mutag, kit.trainings(1, **{**base, **own}))
+        assert not np.allclose(alone.curve.train_loss, other.curve.train_loss, rtol=0, atol=1e-3)
+
+
+def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, monkeypatch):
+    """The keys of which are the same in a slot that was another's before."""
+    trainings = kit.trainings(4, max_epochs=3, patience=9)
+    seen: list[list[int]] = []
+
+    def noted(keys: torch.Tensor) -> Streams:
+        seen.append(keys.tolist())
+        return Streams(keys)
+
+    monkeypatch.setattr("sagpool.fleet.fleet.Streams", noted)
+    train(mutag, trainings, members=4)
+    fleet = np.array(seen)  # [steps and validations, members]
+    steps = fleet[[0, 1, 3, 4, 6, 7]]
+    assert len(np.unique(steps)) == steps.size
+    validations = fleet[[2, 5, 8]]
+    assert (validations == validations[0]).all()
+    assert len(np.unique(validations[0])) == 4
+    seen.clear()
+    train(mutag, trainings, members=1)
+    assert np.array_equal(np.reshape(seen, (4, 9)), fleet.T)
+
+
+def test_what_somebody_else_draws_from_torch_changes_nothing(mutag, kit):
+    trainings = kit.trainings(3)
+    torch.manual_seed(1)
+    first = train(mutag, trainings, members=2, keep_weights=True)
+    torch.manual_seed(2)
+    torch.rand(5)
+    kit.same(train(mutag, trainings, members=2, keep_weights=True), first)

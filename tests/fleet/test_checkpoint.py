@@ -1,0 +1,198 @@
+"""The file: whole or not there, never a pickle, and refused with a sentence when it is wrong."""
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sagpool
+from sagpool.errors import SagpoolError
+from sagpool.fleet import train
+from sagpool.fleet.checkpoint import Checkpoint
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+
+
+@pytest.fixture
+def trainings(kit):
+    return kit.trainings(4, max_epochs=3)
+
+
+@pytest.fixture
+def file(mutag, trainings, tmp_path) -> Path:
+    """Of a run that was stopped after two epochs, with one result and one that still waits."""
+    path = tmp_path / "runs" / "fleet.npz"
+    shorter = replace(trainings[0], max_epochs=1)
+    trainings[0] = shorter
+
+    def stop(progress):
+        if progress.epochs >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(mutag, trainings, members=2, checkpoint=path, on_progress=stop)
+    return path
+
+
+def rewrite(file: Path, **changes) -> None:
+    """Change entries of the JSON part."""
+    with np.load(file) as arrays:
+        content = dict(arrays)
+    meta = json.loads(content["meta"].tobytes())
+    content["meta"] = np.frombuffer(json.dumps(meta | changes).encode(), np.uint8)
+    np.savez(file, **content)
+
+
+def test_holds_who_runs_who_waits_and_who_is_done(file, trainings, mutag, kit):
+    with np.load(file, allow_pickle=False) as arrays:
+        assert all(arrays[name].dtype != object for name in arrays.files)
+        identity = json.loads(arrays["meta"].tobytes())["identity"]
+    saved = Checkpoint.load(file, identity)
+    assert saved.slots.running.tolist() == [2, 1]
+    assert list(saved.slots.waiting) == [3]
+    assert {number: member.epoch for number, member in saved.members.items()} == {1: 2, 2: 1}
+    assert saved.members[1].steps == 4
+    assert len(saved.members[1].curve) == 2
+    kit.same(list(saved.results.values()), train(mutag, trainings, members=2)[:1])
+
+
+def test_what_is_saved_is_what_is_loaded(mutag, kit, tmp_path):
+    """Also of a training that diverged, and so has results that are not numbers."""
+    trainings = kit.trainings(4, lr=0.01)
+    trainings[0] = replace(trainings[0], lr=1e6)
+    fleet = Fleet(mutag, trainings, Slots.fill(range(4), 3), torch.float64, keep_weights=True)
+    results = fleet.epoch() | fleet.epoch()
+    before = Checkpoint("mine", results, fleet.slots, fleet.members())
+    before.save(tmp_path / "file.npz")
+    after = Checkpoint.load(tmp_path / "file.npz", "mine")
+    kit.same(list(after.results.values()), list(results.values()))
+    assert [r.seconds for r in after.results.values()] == [r.seconds for r in results.values()]
+    assert after.slots.running.tolist() == fleet.slots.running.tolist()
+    assert after.slots.waiting == fleet.slots.waiting
+    assert after.members.keys() == before.members.keys()
+    for number, member in before.members.items():
+        for name, value in vars(member).items():
+            loaded = getattr(after.members[number], name)
+            assert (
+                torch.equal(loaded, value) if isinstance(value, torch.Tensor) else loaded == value
+            )
+
+
+def test_no_file_is_an_empty_one(tmp_path):
+    assert Checkpoint.load(tmp_path / "none.npz", "mine").results == {}
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(file, monkeypatch):
+    old = file.read_bytes()
+
+    def half(stream, **arrays):
+        stream.write(old[: len(old) // 2])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(np, "savez", half)
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .*fleet\.npz cannot be written: No s"):
+        Checkpoint("mine").save(file)
+    monkeypatch.setattr(np, "savez", lambda stream, **arrays: os.kill(os.getpid(), 2))
+    with pytest.raises(KeyboardInterrupt):
+        Checkpoint("mine").save(file)
+    assert file.read_bytes() == old
+    assert [path.name for path in file.parent.iterdir()] == ["fleet.npz"]
+
+
+def test_a_folder_that_cannot_be_is_an_error(mutag, trainings, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .*deeper/c\.npz "):
+        train(mutag, trainings, checkpoint=tmp_path / "file" / "deeper" / "c.npz")
+
+
+@pytest.mark.parametrize("other", ["trainings", "order", "dtype", "weights", "features", "graphs"])
+def test_of_other_trainings_it_is_refused(other, file, mutag, trainings):
+    graphs, options = mutag, {}
+    if other == "trainings":
+        trainings = [*trainings[:3], replace(trainings[3], lr=0.5)]
+    if other == "order":
+        trainings = trainings[::-1]
+    if other == "dtype":
+        options = {"dtype": torch.float64}
+    if other == "weights":
+        options = {"keep_weights": True}
+    if other == "features":
+        graphs = sagpool.load("MUTAG", "degree")
+    if other == "graphs":
+        graphs = mutag[:-1]
+    old = file.read_bytes()
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .* belongs to other trainings; name "):
+        train(graphs, trainings, members=2, checkpoint=file, **options)
+    assert file.read_bytes() == old
+
+
+def test_of_another_version_it_is_refused(file, mutag, trainings):
+    rewrite(file, format=99)
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .* is of another version of sagpool"):
+        train(mutag, trainings, checkpoint=file)
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_is_not_opened(tmp_path, mutag, trainings):
+    file, sprung = tmp_path / "trap.npz", tmp_path / "sprung"
+    np.savez(file, meta=np.array([Trap(sprung)], dtype=object))
+    with pytest.raises(SagpoolError, match=r"is damaged \(.*\); remove it\.$"):
+        train(mutag, trainings, checkpoint=file)
+    assert not sprung.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"[1]", b"PK\x03\x04", b"\x93NUMPY"])
+def test_of_something_else_it_is_refused(content, tmp_path, mutag, trainings):
+    file = tmp_path / "else.npz"
+    file.write_bytes(content)
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .*else\.npz is damaged \("):
+        train(mutag, trainings, checkpoint=file)
+    with file.open("wb") as stream:
+        np.save(stream, np.zeros(3))
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .*else\.npz is damaged \("):
+        train(mutag, trainings, checkpoint=file)
+
+
+@pytest.mark.parametrize("change", [{"results": []}, {"members": {"7": {}}}, {"running": "x"}])
+def test_with_parts_that_do_not_fit_it_is_refused(change, file, mutag, trainings):
+    rewrite(file, **change)
+    with pytest.raises(SagpoolError, match=r"^The checkpoint .* is damaged \("):
+        train(mutag, trainings, checkpoint=file)
+
+
+def test_damaged_anywhere_it_is_refused_or_as_it_was(file, kit):
+    """A changed byte may lie where nothing is read, such as the time of an entry."""
+    whole = file.read_bytes()
+    with np.load(file) as arrays:
+        identity = json.loads(arrays["meta"].tobytes())["identity"]
+    expected = Checkpoint.load(file, identity)
+    draws, refused = random.Random(1), 0
+    for attempt in range(300):
+        broken = bytearray(whole)
+        if attempt % 3:
+            broken[draws.randrange(len(whole))] ^= 1 << draws.randrange(8)
+        else:
+            del broken[draws.randrange(len(whole)) :]
+        file.write_bytes(broken)
+        try:
+            loaded = Checkpoint.load(file, identity)
+        except SagpoolError:
+            refused += 1
+        else:
+            kit.same(list(loaded.results.values()), list(expected.results.values()))
+            assert loaded.members.keys() == expected.members.keys()
+    assert refused > 200

@@ -1,0 +1,76 @@
+"""A member that turns NaN is reported, and nobody else notices."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sagpool.fleet import train
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+from sagpool.models import methods
+
+
+def test_a_learning_rate_of_a_million_is_reported_as_diverged(mutag, kit):
+    trainings = kit.trainings(5, max_epochs=5)
+    trainings[2] = replace(trainings[2], lr=1e6)
+    results = train(mutag, trainings, keep_weights=True)
+    assert [result.diverged for result in results] == [False, False, True, False, False]
+    lost = results[2]
+    assert (lost.epochs, lost.best_epoch) == (1, 0)
+    assert not math.isfinite(lost.curve.validation_loss[-1] + lost.curve.train_loss[-1])
+    for part in (lost.train, lost.validation, lost.test):
+        assert math.isnan(part.loss)
+        assert math.isnan(part.accuracy)
+    assert lost.confusion.sum() == 0
+
+
+@pytest.mark.parametrize("method", methods())
+def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
+    """Beside it they get what they get beside the same member, who leaves in good health."""
+    trainings = kit.trainings(5, method, seed=1, fold=1, patience=9, max_epochs=5)
+    trainings[2] = replace(trainings[2], lr=1e6)
+
+    def run(healthy_epochs: int | None = None) -> dict:
+        fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keep_weights=True)
+        if healthy_epochs:
+            fleet.lr[2] = 1e-3
+            fleet.state.stopping.max_epochs[2] = healthy_epochs
+        results = {}
+        while fleet.slots.active.any():
+            results |= fleet.epoch()
+        return results
+
+    beside = run()
+    healthy = run(healthy_epochs=beside[2].epochs)
+    assert beside[2].diverged
+    assert not healthy[2].diverged
+    assert beside[2].epochs == healthy[2].epochs < 5
+    others = [0, 1, 3, 4]
+    kit.same([beside[n] for n in others], [healthy[n] for n in others])
+
+
+def test_one_that_had_learnt_before_keeps_its_best_epoch(mutag, kit):
+    (training,) = kit.trainings(1, max_epochs=9, patience=9)
+    fleet = Fleet(mutag, [training], Slots.fill([0], 1), keep_weights=True)
+    fleet.epoch()
+    best, test = fleet.state.best.clone(), fleet.splits[0].test
+    fleet.lr[0] = 1e6
+    results = fleet.epoch()
+    while not results:
+        results = fleet.epoch()
+    result = results[0]
+    assert result.diverged
+    assert result.best_epoch == 1
+    assert result.validation.loss == pytest.approx(result.curve.validation_loss[0], abs=1e-5)
+    assert result.confusion.sum() == len(test)
+    kept = torch.cat([weights.flatten() for weights in result.weights.values()])
+    assert torch.equal(kept, best[0])
+
+
+def test_its_slot_is_refilled(mutag, kit):
+    trainings = kit.trainings(4)
+    trainings[0] = replace(trainings[0], lr=1e6)
+    results = train(mutag, trainings, members=1, dtype=torch.float32)
+    kit.same(results[1:], train(mutag, trainings[1:], members=1))

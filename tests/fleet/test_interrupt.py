@@ -1,0 +1,104 @@
+"""Ctrl-C, which comes at any moment, is acted on at a good one."""
+
+import signal
+import threading
+
+import pytest
+
+import sagpool.fleet.fleet
+from sagpool.fleet import train
+from sagpool.fleet.interrupt import interrupt_held_back
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_it_is_raised_when_asked_for():
+    reached = []
+
+    def block() -> None:
+        with interrupt_held_back() as raise_if_pressed:
+            raise_if_pressed()
+            press()
+            press()
+            reached.append("this")
+            raise_if_pressed()
+            reached.append("not this")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert reached == ["this"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_it_is_raised_at_the_end_at_the_latest():
+    reached = []
+
+    def block() -> None:
+        with interrupt_held_back():
+            press()
+            reached.append("the end")
+        reached.append("not this")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert reached == ["the end"]
+
+
+def test_another_error_goes_first_and_the_usual_handler_comes_back():
+    def block() -> None:
+        with interrupt_held_back():
+            press()
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        block()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
+def test_somebody_elses_handler_stays():
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append("press"))
+    with interrupt_held_back() as raise_if_pressed:
+        press()
+        raise_if_pressed()
+    assert heard == ["press"]
+
+
+def test_other_threads_can_train(mutag, kit):
+    results: list = []
+    thread = threading.Thread(target=lambda: results.extend(train(mutag, kit.trainings(2))))
+    thread.start()
+    thread.join()
+    assert len(results) == 2
+
+
+@pytest.mark.parametrize("moment", ["initial_weights", "predict", "adam_step", "validate"])
+def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypatch, tmp_path):
+    """Also while a slot is being refilled."""
+    trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
+    expected = train(mutag, trainings, members=2, keep_weights=True)
+    function, calls = getattr(sagpool.fleet.fleet, moment), []
+
+    def pressed(*arguments):
+        calls.append(moment)
+        if len(calls) == 3:
+            press()
+        return function(*arguments)
+
+    monkeypatch.setattr(sagpool.fleet.fleet, moment, pressed)
+    options = {"members": 2, "keep_weights": True, "checkpoint": file}
+    with pytest.raises(KeyboardInterrupt):
+        train(mutag, trainings, **options, checkpoint_seconds=1e9)
+    assert file.exists()
+    kit.same(train(mutag, trainings, **options), expected)

@@ -1,0 +1,157 @@
+"""A fleet that does not fit halves itself; one that fits does not grow."""
+
+import gc
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sagpool.fleet.fleet as module
+from sagpool.errors import SagpoolError
+from sagpool.fleet import train
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+
+
+class Memory:
+    """Runs out in a function of the fleet, from its n-th call on, with more members than fit."""
+
+    def __init__(self, monkeypatch, where: str, fits: int, calls: int, error=None) -> None:
+        self.sizes, function = [], getattr(module, where)
+
+        def limited(*arguments):
+            first = arguments[0]
+            size = arguments[2] if where == "predict" else len(first.weights)
+            self.sizes.append(size)
+            if len(self.sizes) >= calls and size > fits:
+                if where == "adam_step":
+                    function(*arguments)  # what was done so far has to be taken back
+                raise error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return function(*arguments)
+
+        monkeypatch.setattr(module, where, limited)
+
+
+@pytest.fixture
+def trainings(kit):
+    return kit.trainings(9)
+
+
+@pytest.fixture
+def undisturbed(mutag, trainings):
+    return train(mutag, trainings, members=6, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("fits", [1, 2, 3])
+@pytest.mark.parametrize("calls", [1, 2, 7, 12])
+def test_a_fleet_halves_itself_and_goes_on(
+    fits, calls, mutag, trainings, undisturbed, kit, monkeypatch, caplog
+):
+    memory = Memory(monkeypatch, "adam_step", fits, calls)
+    told: list = []
+    with caplog.at_level(logging.WARNING, "sagpool"):
+        results = train(mutag, trainings, members=6, dtype=torch.float64, on_result=told.append)
+    kit.close(results, undisturbed)
+    assert sorted(map(id, told)) == sorted(map(id, results))
+    assert max(memory.sizes[: calls + 1]) > fits
+    assert max(memory.sizes[-5:]) <= fits
+    # 6 slots, or the 4 that are left once the queue is empty.
+    after = 2 if calls == 12 else 3
+    assert caplog.messages[0] == f"Out of memory: going on with {after} members."
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_memory_may_run_out_in_the_evaluation_too(
+    calls, mutag, trainings, undisturbed, kit, monkeypatch
+):
+    """The epoch before it is taken back, and done again."""
+    Memory(monkeypatch, "predict", 1, calls)
+    results = train(mutag, trainings, members=6, dtype=torch.float64)
+    kit.close(results, undisturbed)
+
+
+def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
+    fleet = Fleet(mutag, kit.trainings(3, max_epochs=9), Slots.fill(range(3), 3))
+    fleet.epoch()
+    before = fleet.members()
+    for where in ("adam_step", "validate"):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, where, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                fleet.epoch()
+    for number, member in fleet.members().items():
+        for name, value in vars(member).items():
+            old = getattr(before[number], name)
+            assert torch.equal(value, old) if isinstance(value, torch.Tensor) else value == old
+
+
+def test_empty_slots_are_the_first_to_go(mutag, kit):
+    trainings = kit.trainings(4, max_epochs=3, patience=9)
+    fleet = Fleet(mutag, trainings, Slots(np.array([-1, 0, 1, 2])), torch.float64)
+    fleet.halve()
+    assert fleet.slots.running.tolist() == [0, 1]
+    results = {}
+    while fleet.slots.active.any():
+        results |= fleet.epoch()
+    kit.close([results[n] for n in range(3)], train(mutag, trainings[:3], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_when_not_even_one_fits_it_is_an_error(error, mutag, trainings, monkeypatch):
+    Memory(monkeypatch, "adam_step", 0, 1, error)
+    with pytest.raises(
+        SagpoolError, match=r"^Not even one model fits into the memory of cpu; take"
+    ):
+        train(mutag, trainings, members=6)
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(mutag, trainings, monkeypatch):
+    Memory(monkeypatch, "adam_step", 0, 1, RuntimeError("mat1 and mat2 shapes cannot be"))
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        train(mutag, trainings, members=6)
+
+
+def live_tensors() -> tuple[int, int]:
+    """How many there are, and their bytes."""
+    gc.collect()
+    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
+    strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
+    return len(tensors), sum(tensor.untyped_storage().nbytes() for tensor in strided)
+
+
+def resident_pages() -> int:
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) if statm.exists() else 0
+
+
+@pytest.mark.parametrize("method", ["sagpool-h", "sagpool-g", "diffpool-h"])
+def test_memory_stays_flat(method, mutag, kit):
+    trainings = kit.trainings(3, method, patience=10**6, max_epochs=10**6, batch_size=152)
+    fleet = Fleet(mutag, trainings, Slots.fill(range(3), 3))
+    for _ in range(30):
+        fleet.epoch()
+    (count, size), pages = live_tensors(), resident_pages()
+    for _ in range(120):
+        fleet.epoch()
+    assert live_tensors() == (count, pytest.approx(size, rel=0.02))
+    assert resident_pages() <= 1.02 * pages
+
+
+def test_those_that_are_done_leave_no_tensors_behind(mutag, kit):
+    seen = []
+    train(
+        mutag,
+        kit.trainings(24, max_epochs=2, batch_size=152, fold=1),
+        members=3,
+        on_result=lambda result: seen.append(live_tensors()[0]),
+    )
+    assert max(seen[3:21]) <= max(seen[:3])
