@@ -1,11 +1,15 @@
 """A training gives the same alone, in a fleet, and in a slot that was another's before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from sagpool.fleet import train
-from sagpool.fleet.schedule import shape_of
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots, shape_of
+from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import methods
 from sagpool.nn import Streams
 
@@ -40,6 +44,25 @@ def test_these_trainings_put_a_fleet_to_the_test(mutag, kit):
     epochs = [result.epochs for result in train(mutag, trainings, members=7)]
     assert len(set(epochs)) > 2
     assert any(epoch < t.max_epochs for epoch, t in zip(epochs, trainings, strict=True))
+
+
+def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
+    """Or its size would decide on the shapes of the others' batches."""
+    trainings = kit.trainings(5, max_epochs=3, patience=9)
+    trainings[2] = replace(trainings[2], max_epochs=1)
+    fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
+    fleet.epoch()
+    assert fleet.slots.running.tolist() == [0, 1, -1, 3, 4]
+    seen: list = []
+
+    def noted(graphs: Graphs, ids) -> Batch:
+        batch = pack(graphs, ids)
+        seen.append(batch.real.any(1).tolist())
+        return batch
+
+    monkeypatch.setattr("sagpool.fleet.fleet.pack", noted)
+    fleet.epoch()
+    assert seen == [[True, True, False, True, True]] * 3  # two steps and the validation
 
 
 def test_a_different_key_gives_a_different_curve(mutag, kit):

@@ -98,6 +98,7 @@ def test_interrupted_at_20_points(run, uninterrupted, kit):
         run.events.end_at(point)
         with pytest.raises(KeyboardInterrupt):
             run.to_the_end(seconds=1e9)  # saved by the interrupt alone
+        assert run.file.exists()
         run.events.end_at(None)
         kit.same(run.to_the_end(), uninterrupted)
 
@@ -121,6 +122,8 @@ def test_interrupted_again_and_again(run, uninterrupted, kit):
         except KeyboardInterrupt:
             continue
         break
+    else:
+        raise AssertionError("it never came to its end")
     assert attempt > 3
     kit.same(results, uninterrupted)
 

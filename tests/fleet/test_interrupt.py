@@ -100,5 +100,5 @@ def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypa
     options = {"members": 2, "keep_weights": True, "checkpoint": file}
     with pytest.raises(KeyboardInterrupt):
         train(mutag, trainings, **options, checkpoint_seconds=1e9)
-    assert file.exists()
+    assert len(calls) <= 4, "the step that was running is the last"
     kit.same(train(mutag, trainings, **options), expected)

@@ -72,4 +72,4 @@ def test_continued_after_a_signal(sent, wait_at, seconds, mutag, kit, tmp_path):
     told: list = []
     options = {"keep_weights": True, "checkpoint": file, "on_result": told.append}
     kit.same(train(mutag, trainings, members=3, **options), expected)
-    assert len(told) < len(trainings), "nothing of what was done was saved"
+    assert 0 < len(told) < len(trainings), "nothing was saved, or the signal not heeded"

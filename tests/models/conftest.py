@@ -20,7 +20,7 @@ from torch import nn
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output, Shape, build, count_parameters, methods
-from sagpool.nn import Streams
+from sagpool.nn import Pooled, Streams
 
 ATTRIBUTES, LABELS, CLASSES = 3, 2, 3
 
@@ -102,6 +102,22 @@ def kept_nodes(output: Output, batch: Batch) -> list[list[np.ndarray]]:
     return kept
 
 
+def poolings(model: nn.Module, batch: Batch) -> list[tuple[nn.Module, tuple, Pooled]]:
+    """Each layer that keeps nodes, with its arguments and its result, which is a level."""
+    calls = []
+
+    def record(layer, arguments, result) -> None:
+        if isinstance(result, Pooled):
+            calls.append((layer, arguments, result))
+
+    hooks = [module.register_forward_hook(record) for module in model.modules()]
+    output = model(batch)
+    for hook in hooks:
+        hook.remove()
+    assert all(level is call[2] for call, level in zip(calls, output.levels, strict=False))
+    return calls[: len(output.levels)]
+
+
 def is_settled(method: str) -> bool:
     model, batch = new_model(method), pack(collect(random_dense(0, [12])), [[0]])
     return torch.equal(keyed(model, batch, 1).logits, keyed(model, batch, 2).logits)
@@ -153,4 +169,5 @@ def kit() -> SimpleNamespace:
         model=new_model,
         keyed=keyed,
         kept_nodes=kept_nodes,
+        poolings=poolings,
     )

@@ -55,6 +55,16 @@ def test_the_control_keeps_any_set_of_nodes_as_often(kit):
     assert abs(counts - copies / 6).max() < 4 * math.sqrt(copies / 6)
 
 
+def test_the_control_prefers_no_place(kit):
+    """Ties would go to the lower node; there are hardly any."""
+    copies = 500
+    batch = pack(kit.graphs(kit.dense(0, [64]) * copies), [range(copies)])
+    nodes = np.array(kept(kit, kit.model("random-h", hidden=2), batch, 3))  # [copies, 32]
+    # In each copy a hypergeometric number: 16 on average, with a variance of 8 · 32 / 63.
+    in_front = (nodes < 32).sum()
+    assert abs(in_front - 16 * copies) < 4 * math.sqrt(copies * 8 * 32 / 63)
+
+
 def test_dropout_is_for_training_and_drawn_from_the_keys(method, kit):
     batch = pack(kit.graphs(kit.dense(0, [9, 12, 13])), [[0, 1, 2]])
     model = kit.model(method, hidden=16)

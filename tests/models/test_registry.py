@@ -201,6 +201,10 @@ def test_k_of_the_paper_is_for_six_tenths_of_the_graphs():
     assert sort_k(np.array([1, 1, 1])) == 1  # no graph can keep less
 
 
+def test_k_is_found_in_exact_arithmetic():
+    assert sort_k(np.arange(1, 21), 0.55) == 9  # 11 of the 20 have more
+
+
 @pytest.mark.parametrize(("counts", "share"), [([], 0.6), ([3], 0), ([3], 1.1)])
 def test_k_of_nothing(counts, share):
     with pytest.raises(SagpoolError, match="K needs graphs and a share"):

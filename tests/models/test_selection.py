@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sagpool.graphs import pack
 from sagpool.models import HierarchicalPooling
-from sagpool.nn import Pooled, SortPool
+from sagpool.nn import SortPool
 
 few = settings(max_examples=8, derandomize=True, phases=[Phase.generate, Phase.shrink])
 seeds = st.integers(0, 2**32 - 1)
@@ -61,7 +61,7 @@ def test_six_tenths_of_25_nodes_are_15(selecting_method, kit):
 @given(seed=seeds, sizes=st.lists(st.integers(1, 13), min_size=2, max_size=5), plain=st.booleans())
 def test_the_top_are_kept_and_ties_go_to_the_lower_node(ranking_method, kit, seed, sizes, plain):
     batch = pack(kit.graphs(kit.dense(seed, sizes, plain=plain)), [range(len(sizes))])
-    for layer, arguments, pooled in poolings(kit.model(ranking_method, seed), batch):
+    for layer, arguments, pooled in kit.poolings(kit.model(ranking_method, seed), batch):
         x, adjacency, *rest = arguments
         rank = rest[0] if isinstance(layer, SortPool) else layer.scores(x, adjacency).rank
         for graph in range(len(sizes)):
@@ -87,7 +87,7 @@ def test_kept_nodes_are_found_in_the_input(selecting_method, kit, seed, sizes):
     """Through all levels: their graph, their edges, and at each level their gated features."""
     dense = kit.dense(seed, sizes)
     batch = pack(kit.graphs(dense), [range(len(sizes))])
-    calls = poolings(kit.model(selecting_method, seed, ratio=0.7), batch)
+    calls = kit.poolings(kit.model(selecting_method, seed, ratio=0.7), batch)
 
     rows = torch.arange(batch.adjacency.rows)
     for _, (x, *_), pooled in calls:
@@ -107,20 +107,3 @@ def test_kept_nodes_are_found_in_the_input(selecting_method, kit, seed, sizes):
             loops = dense[graph].A | np.eye(sizes[graph], dtype=bool)
             assert np.array_equal(joined[mine][:, mine].numpy(), loops[nodes][:, nodes])
             assert not joined[mine][:, ~mine].any()
-
-
-def poolings(model, batch):
-    """Each layer that keeps nodes, with its arguments and its result."""
-    calls = []
-
-    def record(layer, arguments, result) -> None:
-        if isinstance(result, Pooled):
-            calls.append((layer, arguments, result))
-
-    hooks = [module.register_forward_hook(record) for module in model.modules()]
-    output = model(batch)
-    for hook in hooks:
-        hook.remove()
-    assert len(calls) == len(output.levels)
-    assert all(call[2] is level for call, level in zip(calls, output.levels, strict=True))
-    return calls

@@ -54,7 +54,6 @@ class Fleet:
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
         assert graphs.y is not None
         self.y = graphs.y.cpu().numpy()
-        self._validation_batch: Batch | None = None
         self._seat()
 
     def epoch(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Result]:
@@ -106,6 +105,7 @@ class Fleet:
         self.weight_decay = torch.zeros_like(self.lr)
         self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
         self.order_keys = np.zeros(members, np.uint64)
+        self._validation_batch: Batch | None = None
         for slot, number in enumerate(self.slots.running.tolist()):
             if number >= 0:
                 self._enter(slot, number)
@@ -127,7 +127,6 @@ class Fleet:
         self.order_keys[slot] = np.int64(training.stream("order", self.graphs.name)).astype(
             np.uint64
         )
-        self._validation_batch = None
 
     def _refill(self, finished: np.ndarray) -> None:
         """Hand the slots of those that are done to those that wait."""

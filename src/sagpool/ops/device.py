@@ -1,13 +1,9 @@
 """The questions by which operators choose between ways to the same result."""
 
+from functools import cache
 from types import ModuleType
 
 from torch import Tensor
-
-try:
-    from sagpool.ops import kernels
-except ImportError:  # no Triton
-    kernels = None  # type: ignore[assignment]
 
 
 def on_cpu(tensor: Tensor) -> bool:
@@ -17,4 +13,14 @@ def on_cpu(tensor: Tensor) -> bool:
 
 def kernels_for(tensor: Tensor) -> ModuleType | None:
     """The Triton kernels, where they run: on CUDA, if Triton is installed."""
-    return kernels if tensor.is_cuda else None
+    return triton_kernels() if tensor.is_cuda else None
+
+
+@cache
+def triton_kernels() -> ModuleType | None:
+    # Not at the top: Triton takes a second to import, and is of no use without a GPU.
+    try:
+        from sagpool.ops import kernels
+    except ImportError:
+        return None
+    return kernels

@@ -128,10 +128,10 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
         best = tl.max(candidates, 0)
         at = tl.argmax(candidates, 0)
         better = best > largest
-        # What is not a number is larger than nothing; it must not be lost.
-        better = better | (best != best)
         largest = tl.where(better, best, largest)
         where = tl.where(better, (first + at).to(tl.int32), where)
+    # Triton's maximum passes over what is not a number; it must not be lost.
+    largest = tl.where(total != total, total, largest)
     base = out + segment * 2 * columns + column
     count = (end - start).to(x.dtype.element_ty)
     tl.store(base, total / count, mask=in_columns)
