@@ -110,7 +110,7 @@ def test_after_100_steps_in_single_precision_the_weights_are_those_of_torch(
     hundred_steps, monkeypatch
 ):
     fleet = hundred_steps(torch.float32)
-    weights = torch.nn.Parameter(fleet.stack.weights.clone())
+    weights = torch.nn.Parameter(fleet.state.weights.clone())
     adam = torch.optim.Adam([weights], lr=1e-3, weight_decay=1e-4)
 
     def both(state, grad, *settings):
@@ -118,11 +118,11 @@ def test_after_100_steps_in_single_precision_the_weights_are_those_of_torch(
         adam.step()
         adam_step(state, grad, *settings)
 
-    monkeypatch.setattr("sagpool.fleet.fleet.adam_step", both)
+    monkeypatch.setattr("sagpool.fleet.wing.adam_step", both)
     for _ in range(50):
         fleet.epoch()
     assert fleet.state.steps[0] == 100
-    torch.testing.assert_close(fleet.stack.weights, weights.detach(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(fleet.state.weights, weights.detach(), rtol=0, atol=1e-6)
 
 
 def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
@@ -133,7 +133,7 @@ def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
     fleet = hundred_steps(torch.float64)
     training, graphs = fleet.first, fleet.splits[0].train
     model = build(training.method, shape_of(mutag, training)).double()
-    torch.nn.utils.vector_to_parameters(fleet.stack.weights[0].clone(), model.parameters())
+    torch.nn.utils.vector_to_parameters(fleet.state.weights[0].clone(), model.parameters())
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
     for epoch in range(50):
         for ids in epoch_batches([graphs], fleet.order_keys, np.array([epoch]), 80):
@@ -144,4 +144,4 @@ def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
             adam.step()
         fleet.epoch()
     learnt = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    torch.testing.assert_close(fleet.stack.weights[0], learnt, rtol=0, atol=1e-9)
+    torch.testing.assert_close(fleet.state.weights[0], learnt, rtol=0, atol=1e-9)

@@ -60,7 +60,7 @@ def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
         seen.append(batch.real.any(1).tolist())
         return batch
 
-    monkeypatch.setattr("sagpool.fleet.fleet.pack", noted)
+    monkeypatch.setattr("sagpool.fleet.wing.pack", noted)
     fleet.epoch()
     assert seen == [[True, True, False, True, True]] * 3  # two steps and the validation
 
@@ -82,7 +82,7 @@ def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, mon
         seen.append(keys.tolist())
         return Streams(keys)
 
-    monkeypatch.setattr("sagpool.fleet.fleet.Streams", noted)
+    monkeypatch.setattr("sagpool.fleet.wing.Streams", noted)
     train(mutag, trainings, members=4)
     fleet = np.array(seen)  # [steps and validations, members]
     steps = fleet[[0, 1, 3, 4, 6, 7]]

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import sagpool.fleet.fleet
+import sagpool.fleet.wing
 from sagpool.fleet import train
 from sagpool.fleet.interrupt import interrupt_held_back
 
@@ -88,7 +89,8 @@ def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypa
     """Also while a slot is being refilled."""
     trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
     expected = train(mutag, trainings, members=2, keep_weights=True)
-    function, calls = getattr(sagpool.fleet.fleet, moment), []
+    module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.wing
+    function, calls = getattr(module, moment), []
 
     def pressed(*arguments):
         calls.append(moment)
@@ -96,7 +98,7 @@ def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypa
             press()
         return function(*arguments)
 
-    monkeypatch.setattr(sagpool.fleet.fleet, moment, pressed)
+    monkeypatch.setattr(module, moment, pressed)
     options = {"members": 2, "keep_weights": True, "checkpoint": file}
     with pytest.raises(KeyboardInterrupt):
         train(mutag, trainings, **options, checkpoint_seconds=1e9)

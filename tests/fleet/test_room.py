@@ -31,7 +31,7 @@ def test_every_method_can_be_measured(method, mutag):
 
 def test_as_many_as_there_are_trainings(mutag, monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda device: 10**12)
-    monkeypatch.setattr(room, "CPU_STEP_BYTES", 10**12)
+    monkeypatch.setattr(room, "CPU_THREAD_BYTES", 10**12)
     assert choose_members(mutag, [of()] * 7, torch.float32) == 7
     assert choose_members(mutag, [of()] * 5000, torch.float32) == room.MOST_MEMBERS
 
@@ -63,7 +63,7 @@ def test_on_a_cpu_a_fleet_stays_small_whatever_the_memory(mutag, monkeypatch):
     trainings = [of(hidden=128, batch_size=128)] * 2000
     members = choose_members(mutag, trainings, torch.float32)
     one = step_bytes(mutag, trainings[0], torch.float32)
-    assert members == room.CPU_STEP_BYTES // one
+    assert members == room.CPU_THREAD_BYTES * torch.get_num_threads() // one
 
 
 def test_free_memory_is_less_than_there_is():

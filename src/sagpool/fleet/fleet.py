@@ -3,24 +3,24 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.adam import AdamState, adam_step
-from sagpool.fleet.evaluate import member_losses, predict, score, validate
+from sagpool.fleet.adam import AdamState
+from sagpool.fleet.evaluate import predict, score
 from sagpool.fleet.order import epoch_batches
 from sagpool.fleet.schedule import Slots, shape_of, split_of
 from sagpool.fleet.stack import Stack, initial_weights
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
 from sagpool.fleet.training import Curve, Result, Score, Training
-from sagpool.graphs import Batch, Graphs, Split, pack
-from sagpool.models import build
-from sagpool.nn import Streams
-from sagpool.nn.streams import mix
+from sagpool.fleet.wing import Wing, side_by_side, wings_of
+from sagpool.graphs import Graphs, Split
+from sagpool.models import Shape, build, count_parameters
 
 _NOTHING = Score(float("nan"), float("nan"))
 _NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
@@ -95,20 +95,32 @@ class Fleet:
         shape = replace(shape_of(self.graphs, self.first), members=members)
         # The pooling layers look at this array, so a new member brings its own k.
         self.k = np.full((members, 1), shape.k)
-        model = build(self.first.method, replace(shape, k=self.k)).to(
-            self.graphs.device, self.dtype
-        )
-        self.stack = Stack(model)
-        self.state = FleetState.empty(members, self.stack.weights)
+        self.parameters = count_parameters(self.first.method, shape)
+        weights = torch.zeros(members, self.parameters, dtype=self.dtype, device=self.graphs.device)
+        self.state = FleetState.empty(members, weights)
         self.splits = [_NO_GRAPHS] * members
         self.lr = torch.zeros(members, dtype=torch.float64, device=self.graphs.device)
         self.weight_decay = torch.zeros_like(self.lr)
         self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
         self.order_keys = np.zeros(members, np.uint64)
-        self._validation_batch: Batch | None = None
+        self.wings = [
+            (rows, self._wing(rows, shape)) for rows in wings_of(members, self.graphs.device)
+        ]
         for slot, number in enumerate(self.slots.running.tolist()):
             if number >= 0:
                 self._enter(slot, number)
+
+    def _wing(self, rows: slice, shape: Shape) -> Wing:
+        """A wing whose every tensor is the fleet's own, at these rows."""
+        k, state = self.k[rows], self.state
+        model = build(self.first.method, replace(shape, members=len(k), k=k))
+        return Wing(
+            Stack(model.to(self.graphs.device, self.dtype), state.weights[rows]),
+            AdamState(state.weights[rows], state.mean[rows], state.square[rows], state.steps[rows]),
+            self.lr[rows],
+            self.weight_decay[rows],
+            self.keys[rows],
+        )
 
     def _enter(self, slot: int, number: int) -> None:
         """Give a slot to a training, fresh or as it was left."""
@@ -135,7 +147,8 @@ class Fleet:
         # continued run, which knows nothing of who was there, rounds as this one does.
         for slot in np.flatnonzero(finished).tolist():
             self.splits[slot] = _NO_GRAPHS
-        self._validation_batch = None
+        for _, wing in self.wings:
+            wing.validation = None
         for slot in filled:
             self._enter(slot, int(self.slots.running[slot]))
         if self.slots.too_empty:
@@ -146,38 +159,22 @@ class Fleet:
     def _train_and_validate(self, between_steps: Callable[[], None]) -> Verdict:
         """One epoch of all members, and what follows from their losses."""
         begin = time.perf_counter()
-        state, model, active = self.state, self.stack.model, self.slots.active
+        state, active = self.state, self.slots.active
         batches = epoch_batches(
             [split.train for split in self.splits],
             self.order_keys,
             state.stopping.epoch,
             self.first.batch_size,
         )
-        model.train()
-        loss_sum = torch.zeros(len(self.k), dtype=torch.float64, device=self.graphs.device)
-        graph_sum = torch.zeros_like(loss_sum)
-        for ids in batches:
-            batch = pack(self.graphs, ids)
-            loss = member_losses(model(batch, self._streams()), batch)
-            grad = self.stack.gradients(loss.sum())
-            graphs = batch.real.sum(1)
-            adam_step(
-                AdamState(state.weights, state.mean, state.square, state.steps),
-                grad,
-                self.lr,
-                self.weight_decay,
-                graphs > 0,
-            )
-            loss_sum += loss.detach() * graphs
-            graph_sum += graphs
-            between_steps()
-        model.eval()
-        if self._validation_batch is None:
-            self._validation_batch = pack(self.graphs, [s.validation for s in self.splits])
-        validation = validate(model, self._validation_batch, Streams(self.keys[:, 1]))
+        validation = [split.validation for split in self.splits]
+        numbers = side_by_side(
+            [
+                partial(wing.epoch, self.graphs, batches[:, rows], validation[rows], between_steps)
+                for rows, wing in self.wings
+            ]
+        )
         # The one moment of the epoch at which the host waits for the device.
-        numbers = torch.stack([loss_sum / graph_sum, validation.loss, validation.correct])
-        train_loss, validation_loss, accuracy = numbers.cpu().numpy()
+        train_loss, validation_loss, accuracy = torch.cat(numbers, dim=1).cpu().numpy()
         verdict = state.stopping.update(train_loss, validation_loss)
         improved = torch.from_numpy(verdict.improved & active).to(self.graphs.device)
         state.best = torch.where(improved[:, None], state.weights, state.best)
@@ -188,10 +185,6 @@ class Fleet:
         share = (time.perf_counter() - begin) / active.sum()
         state.seconds = state.seconds + np.where(active, share, 0)
         return verdict
-
-    def _streams(self) -> Streams:
-        """New for each step, from the member's key and how many steps it has made."""
-        return Streams(mix(self.keys[:, 0] + mix(self.state.steps + 1)))
 
     def _finish(self, finished: np.ndarray, diverged: np.ndarray) -> dict[int, Result]:
         """The results of these slots, by the weights of their best epochs."""
@@ -242,7 +235,7 @@ class Fleet:
             test=score(log_share, self.y, parts.test) if learnt else _NOTHING,
             confusion=confusion,
             curve=Curve(*curve.T.copy()),
-            parameters=self.stack.numbers,
+            parameters=self.parameters,
             seconds=float(self.state.seconds[slot] + seconds),
             weights=weights,
         )

@@ -20,8 +20,9 @@ from sagpool.models import build
 OVERHEAD = 2.5
 # Share of the free memory that a fleet may fill.
 FILL = 0.6
-# On a CPU a step is as fast as its tensors are near: a fleet larger than this gains nothing more.
-CPU_STEP_BYTES = 256 * 2**20
+# On a CPU a step is as fast as its tensors are near: what holds more than this for each thread
+# gains nothing more.
+CPU_THREAD_BYTES = 48 * 2**20
 WEIGHT_COPIES = 8  # weights, gradient, Adam's averages, the best ones, a snapshot of each
 MOST_MEMBERS = 2000
 
@@ -29,11 +30,12 @@ MOST_MEMBERS = 2000
 def choose_members(graphs: Graphs, trainings: Sequence[Training], dtype: torch.dtype) -> int:
     """The number of members that fit beside each other, at most one for each training."""
     bytes_of_one = step_bytes(graphs, trainings[0], dtype)
-    budget = FILL * free_memory(graphs.device)
+    fitting = int(FILL * free_memory(graphs.device) // (OVERHEAD * bytes_of_one))
+    useful = MOST_MEMBERS
     if graphs.device.type == "cpu":
-        budget = min(budget, CPU_STEP_BYTES * OVERHEAD)
-    fitting = int(budget // (OVERHEAD * bytes_of_one))
-    return max(1, min(fitting, len(trainings), MOST_MEMBERS))
+        threads = torch.get_num_threads()
+        useful = min(useful, max(threads, threads * CPU_THREAD_BYTES // bytes_of_one))
+    return max(1, min(fitting, useful, len(trainings)))
 
 
 def step_bytes(graphs: Graphs, training: Training, dtype: torch.dtype) -> int:

@@ -16,9 +16,10 @@ class Stack:
 
     Args:
         model: its parameters have the members as their first dimension
+        weights: where to keep them, if not in a tensor of its own
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, weights: Tensor | None = None) -> None:
         self.model = model
         named = list(model.named_parameters())
         first = named[0][1]
@@ -31,8 +32,9 @@ class Stack:
                 )
         widths = [parameter[0].numel() for _, parameter in named]
         self.numbers = sum(widths)
-        shape = (self.members, self.numbers)
-        self.weights = torch.empty(shape, dtype=first.dtype, device=first.device)
+        if weights is None:
+            weights = first.new_empty(self.members, self.numbers)
+        self.weights = weights.detach()
         start = 0
         for (_, parameter), width in zip(named, widths, strict=True):
             columns = slice(start, start + width)

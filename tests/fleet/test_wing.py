@@ -1,0 +1,98 @@
+"""On a CPU the slots are shared out among threads, which changes nothing but the time."""
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sagpool.fleet.wing
+from sagpool.fleet import train
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+from sagpool.fleet.wing import side_by_side, wings_of
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def threads(one_thread):
+    yield torch.set_num_threads
+    torch.set_num_threads(1)
+
+
+@given(st.integers(1, 50), st.integers(1, 9))
+def test_every_slot_is_in_one_wing(members, count):
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        wings = wings_of(members, CPU)
+    finally:
+        torch.set_num_threads(before)
+    assert [slot for wing in wings for slot in range(members)[wing]] == list(range(members))
+    sizes = [wing.stop - wing.start for wing in wings]
+    assert len(wings) == min(members, count)
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_gpu_has_one_wing():
+    assert wings_of(200, torch.device("cuda")) == [slice(0, 200)]
+
+
+def test_the_same_results_with_any_number_of_threads(mutag, kit, threads):
+    trainings = kit.trainings(7)
+    expected = train(mutag, trainings, members=3, dtype=torch.float64)
+    for count in (2, 3):
+        threads(count)
+        kit.close(train(mutag, trainings, members=3, dtype=torch.float64), expected)
+        assert torch.get_num_threads() == count
+
+
+def test_wings_work_in_the_fleets_own_rows(mutag, kit, threads):
+    threads(2)
+    fleet = Fleet(mutag, kit.trainings(3, max_epochs=9), Slots.fill(range(3), 3))
+    before = fleet.state.weights.clone()
+    fleet.epoch()
+    assert len(fleet.wings) == 2
+    assert (fleet.state.weights != before).any(1).all()
+    for rows, wing in fleet.wings:
+        assert wing.stack.weights.data_ptr() == fleet.state.weights[rows].data_ptr()
+
+
+@pytest.mark.parametrize("point", [2, 5, 9, 14])
+def test_interrupted_in_one_thread_and_continued(point, mutag, kit, threads, monkeypatch, tmp_path):
+    threads(2)
+    trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
+    options = {"members": 4, "keep_weights": True}
+    expected = train(mutag, trainings, **options)
+    calls, adam_step = [], sagpool.fleet.wing.adam_step
+
+    def interrupted(*arguments):
+        calls.append(threading.current_thread().name)
+        if len(calls) == point:
+            raise KeyboardInterrupt
+        adam_step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sagpool.fleet.wing, "adam_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(mutag, trainings, **options, checkpoint=file)
+    assert "MainThread" not in calls
+    kit.same(train(mutag, trainings, **options, checkpoint=file), expected)
+
+
+def test_none_is_left_running():
+    ended = threading.Event()
+
+    def fail():
+        raise ZeroDivisionError
+
+    def take_long():
+        threading.Event().wait(0.05)
+        ended.set()
+        return torch.zeros(1)
+
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([fail, take_long])
+    assert ended.is_set()
