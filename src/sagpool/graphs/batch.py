@@ -76,34 +76,29 @@ def pack(
     filler = rows - sizes.sum(axis=1, keepdims=True)
     sizes = np.concatenate([sizes, filler], axis=1)  # [members, graphs]
     real = np.concatenate([real, np.zeros_like(filler, bool)], axis=1)
-    starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+    stock = graphs.stock
+    taken = np.where(real, np.concatenate([chosen, filler], axis=1), len(graphs)).ravel()
 
-    # One small copy to the device: for each real graph, where it lies and where it goes.
-    kept = chosen[real[:, :-1]]
-    source = graphs.with_self_entries
-    nodes, entries = graphs.node_counts[kept], source.counts[kept]
-    plan = np.stack([graphs.node_ptr[kept], starts[real], nodes, source.ptr[kept], entries, kept])
-    node_from, node_to, node_count, entry_from, entry_count, graph = to_device(plan, graphs.device)
-    num_nodes, num_entries = int(nodes.sum()), int(entries.sum())
-    node = ragged_arange(node_from, node_count, num_nodes)
-    place = ragged_arange(node_to, node_count, num_nodes)
-    entry = ragged_arange(entry_from.int(), entry_count, num_entries)  # int32: half the traffic
-
-    def placed(values: Tensor, fill: int) -> Tensor:
-        out = values.new_full((rows * len(sizes), *values.shape[1:]), fill)
-        return out.index_copy_(0, place, values.index_select(0, node))
-
-    offset = repeat_each(node_to.int(), entry_count, num_entries)
-    row_ptr = pad(torch.cumsum(placed(source.length, 0), 0, dtype=torch.int32), (1, 0))
-    mask = to_device(real, graphs.device)
+    # One small copy to the device: for each graph, where it lies and where it goes.
+    first_row = np.cumsum(sizes) - sizes.ravel()
+    counts = stock.counts[taken]
+    num_entries = int(counts.sum())
+    plan = np.stack(
+        [taken, graphs.node_ptr[taken], sizes.ravel(), stock.ptr[taken], counts, first_row]
+    )
+    graph, node_from, nodes, entry_from, entries, row = to_device(plan, graphs.device)
+    # 32 bits are half the traffic of 64. All rows of a filler are the node behind the last.
+    node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(max=graphs.num_nodes)
+    entry = ragged_arange(entry_from.int(), entries, num_entries)
+    col = repeat_each(row.int(), entries, num_entries).add_(stock.col.index_select(0, entry))
+    length = stock.length.index_select(0, node)
+    row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
     return Batch(
-        adjacency=Adjacency(
-            sizes, row_ptr, offset.add_(source.col.index_select(0, entry)), filler=True
-        ),
-        real=mask,
-        y=None if graphs.y is None else _place_classes(graphs.y, graph, mask),
-        node_label=None if graphs.node_label is None else placed(graphs.node_label, -1),
-        node_attr=None if graphs.node_attr is None else placed(graphs.node_attr, 0),
+        adjacency=Adjacency(sizes, row_ptr, col, filler=True),
+        real=to_device(real, graphs.device),
+        y=None if stock.y is None else stock.y.index_select(0, graph).view(sizes.shape),
+        node_label=None if stock.node_label is None else stock.node_label.index_select(0, node),
+        node_attr=None if stock.node_attr is None else stock.node_attr.index_select(0, node),
         num_labels=len(graphs.node_label_names),
     )
 
@@ -120,8 +115,3 @@ def _as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.nda
     if matrix.ndim != 2 or not matrix.size:
         raise SagpoolError("A batch needs at least one member and one graph: ids[member][graph].")
     return matrix
-
-
-def _place_classes(y: Tensor, graph: Tensor, real: Tensor) -> Tensor:
-    classes = torch.zeros(real.shape, dtype=y.dtype, device=y.device)
-    return classes.masked_scatter_(real, y.index_select(0, graph))

@@ -38,13 +38,19 @@ class Statistics:
     majority: float | None  # share of the most frequent class; None without classes
 
 
-class SelfEntries(NamedTuple):
-    """The adjacency of a collection, with each node at the head of its own row."""
+class Stock(NamedTuple):
+    """What batches are made of: Ã = A + I in CSR, and one more node and graph than there are.
 
-    length: Tensor  # [nodes] int32, entries of each row
-    col: Tensor  # [nodes + edges] int32, indices inside the node's graph
-    counts: np.ndarray  # [graphs] entries of each graph, on the host
-    ptr: np.ndarray  # [graphs + 1] first entry of each graph, and the end, on the host
+    The node has no entries and no features, the graph no entries: fillers are made of them.
+    """
+
+    length: Tensor  # [nodes + 1] int32, entries of each row, of which the first is the node itself
+    col: Tensor  # [entries] int32, indices inside the node's graph
+    counts: np.ndarray  # [graphs + 1] entries of each graph, on the host
+    ptr: np.ndarray  # [graphs + 1] first entry of each graph, on the host
+    y: Tensor | None  # [graphs + 1]
+    node_label: Tensor | None  # [nodes + 1]
+    node_attr: Tensor | None  # [nodes + 1, attributes]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,13 +155,22 @@ class Graphs:
         return pad(torch.cumsum(self.degree, 0), (1, 0))
 
     @cached_property
-    def with_self_entries(self) -> SelfEntries:
-        """Ã = A + I in CSR, which is what batches are made of: convolutions use no other."""
+    def stock(self) -> Stock:
+        """The collection in the form from which `pack` takes."""
         first = torch.tensor(self.node_ptr[:-1], device=self.device)
         own = torch.arange(self.num_nodes, device=self.device) - self._per_node(first)
         row_ptr, col = with_self_entries(self.row_ptr, self.col, own)
-        counts = self.edge_counts + self.node_counts
-        return SelfEntries(row_ptr.diff().int(), col, counts, _offsets(counts))
+        counts = np.append(self.edge_counts + self.node_counts, 0)
+        label, attr = self.node_label, self.node_attr
+        return Stock(
+            length=pad(row_ptr.diff().int(), (0, 1)),
+            col=col,
+            counts=counts,
+            ptr=_offsets(counts[:-1]),
+            y=None if self.y is None else pad(self.y, (0, 1)),
+            node_label=None if label is None else pad(label, (0, 1), value=-1),
+            node_attr=None if attr is None else pad(attr, (0, 0, 0, 1)),
+        )
 
     @property
     def x(self) -> Tensor:
