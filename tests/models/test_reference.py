@@ -24,14 +24,14 @@ def linear(layer, X: Tensor) -> Tensor:
 
 
 def gcn(conv, X: Tensor, A: Tensor) -> Tensor:
-    """Equation 11."""
+    """Equation 10."""
     loops = A + torch.eye(len(A))
     D = loops.sum(1).pow(-0.5).diag()
     return linear(conv.linear, D @ loops @ D @ X)
 
 
 def readout(X: Tensor) -> Tensor:
-    """Equation 12."""
+    """Equation 11."""
     return torch.cat([X.sum(0) / len(X), X.max(0).values])
 
 

@@ -128,7 +128,7 @@ def test_the_count_is_that_of_one_model(method, kit):
     assert count_parameters(method, kit.shape(members=5)) == numbers
 
 
-# The setting of the paper's Figure 4: 128 features, hidden size 128, 2 classes.
+# The setting of the paper's figure of parameter counts: 128 features, hidden size 128, 2 classes.
 CONVOLUTIONS = 3 * (128 * 128 + 128)
 CLASSIFIER = (256 * 128 + 128) + (128 * 64 + 64) + (64 * 2 + 2)
 

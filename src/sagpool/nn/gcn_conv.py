@@ -7,7 +7,7 @@ from sagpool.nn.neighbourhood import Neighbourhood
 
 
 class GCNConv(nn.Module):
-    """``D̃^-1/2 Ã D̃^-1/2 X Θ + b`` (Kipf and Welling, 2017; the paper's Equation 11).
+    """``D̃^-1/2 Ã D̃^-1/2 X Θ + b`` (Kipf and Welling, 2017; the paper's Equation 10).
 
     Args:
         in_channels: size of each input row

@@ -7,7 +7,7 @@ from sagpool.ops import segment_mean_max
 
 
 def readout(x: Tensor, adjacency: Adjacency) -> Tensor:
-    """``s = 1/N Σ x_i ‖ max x_i`` over the nodes of each graph (the paper's Equation 12).
+    """``s = 1/N Σ x_i ‖ max x_i`` over the nodes of each graph (the paper's Equation 11).
 
     Args:
         x: ``[rows, channels]``

@@ -39,15 +39,15 @@ class Scores(NamedTuple):
 
 
 class AttentionScore(nn.Module):
-    """``Z = 1/M Σ_m tanh(GNN_m(X, A))`` (the paper's Equations 3 to 8).
+    """``Z = 1/M Σ_m tanh(GNN_m(X, A))`` (the paper's Equations 3 and 6 to 9).
 
     Args:
         in_channels: size of each input row
         conv: the convolution of each GNN: gcn, cheb, sage or gat
-        augmentation: use A + A² in place of A (Equation 6)
-        serial: convolutions in each GNN, with tanh between them (Equation 7); the inner ones are
+        augmentation: use A + A² in place of A (Equation 7)
+        serial: convolutions in each GNN, with tanh between them (Equation 8); the inner ones are
             ``in_channels`` wide, on which the paper is silent
-        parallel: the number M of GNNs (Equation 8)
+        parallel: the number M of GNNs (Equation 9)
         members: how many models train side by side
 
     Shapes:

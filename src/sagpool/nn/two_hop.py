@@ -10,7 +10,7 @@ from sagpool.ops import edge_rows, ragged_arange, repeat_each
 
 
 class TwoHop:
-    """Acts as an adjacency whose matrix is A + A² (the paper's Equation 6).
+    """Acts as an adjacency whose matrix is A + A² (the paper's Equation 7).
 
     (A + A²) X = AX + A(AX), and its row sums come from doing that to ones: memory stays linear
     in nodes and edges. A² counts walks, so a node is its own two-hop neighbour as many times as
