@@ -30,13 +30,14 @@ MEMBERS, BATCH = 200, 128
 MEANING = {
     "text_ours": "DD from text: read, checked, node features dense",
     "text_pyg": "DD from text: TUDataset(...) without its processed file",
+    "text_ours_labels": "the same, features as compact labels",
     "cache_ours": "DD from the packed copy: load(...), features as compact labels",
     "cache_ours_x": "the same with dense node features, load(...).x",
     "cache_pyg": "DD from PyG's processed file: TUDataset(...)",
     "pack_ours": f"{MEMBERS} members × {BATCH} PROTEINS graphs in one batch, pack(...).x",
     "pack_pyg": f"DataLoader collating as many separate Data, {BATCH} at a time",
     "dd_text": "text_pyg / text_ours",
-    "dd_cache": "text_ours / cache_ours",
+    "dd_cache": "text_ours_labels / cache_ours",
     "pack": "pack_pyg / pack_ours",
 }
 
@@ -61,7 +62,7 @@ def main() -> None:
     seconds |= measure_packing(proteins, options.repeats)
     ratios = {
         "dd_text": seconds["text_pyg"] / seconds["text_ours"],
-        "dd_cache": seconds["text_ours"] / seconds["cache_ours"],
+        "dd_cache": seconds["text_ours_labels"] / seconds["cache_ours"],
         "pack": seconds["pack_pyg"] / seconds["pack_ours"],
     }
     packages = versions("sagpool", "torch", "torch-geometric", "numpy")
@@ -79,6 +80,7 @@ def measure_reading(source: Path, root: Path, repeats: int) -> dict[str, float]:
         {
             "text_ours": lambda: choose_features(read_tu(open_files(raw))).x,
             "text_pyg": lambda: pyg(from_text=True),
+            "text_ours_labels": lambda: choose_features(read_tu(open_files(raw))),
             "cache_ours": lambda: load(raw),
             "cache_ours_x": lambda: load(raw).x,
             "cache_pyg": lambda: pyg(from_text=False),

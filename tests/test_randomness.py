@@ -45,3 +45,7 @@ def test_ranges(key, count):
 def test_numbers_are_spread_evenly():
     counts, _ = np.histogram(uniform(key_of("even"), 100_000), bins=20, range=(0, 1))
     assert abs(counts - 5000).max() < 4 * np.sqrt(5000)
+
+
+def test_numpys_integers_are_integers():
+    assert key_of("split", np.int64(3)) == key_of("split", 3)

@@ -52,6 +52,7 @@ def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
     trainings[2] = replace(trainings[2], max_epochs=1)
     fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
     fleet.epoch()
+    fleet.refill()
     assert fleet.slots.running.tolist() == [0, 1, -1, 3, 4]
     seen: list = []
 

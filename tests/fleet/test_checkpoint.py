@@ -66,7 +66,10 @@ def test_what_is_saved_is_what_is_loaded(mutag, kit, tmp_path):
     trainings = kit.trainings(4, lr=0.01)
     trainings[0] = replace(trainings[0], lr=1e6)
     fleet = Fleet(mutag, trainings, Slots.fill(range(4), 3), torch.float64, keep_weights=True)
-    results = fleet.epoch() | fleet.epoch()
+    results = {}
+    for _ in range(2):
+        results |= fleet.epoch()
+        fleet.refill()
     before = Checkpoint("mine", results, fleet.slots, fleet.members())
     before.save(tmp_path / "file.npz")
     after = Checkpoint.load(tmp_path / "file.npz", "mine")

@@ -40,6 +40,7 @@ def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
         results = {}
         while fleet.slots.active.any():
             results |= fleet.epoch()
+            fleet.refill()
         return results
 
     beside = run()

@@ -106,6 +106,7 @@ def test_empty_slots_are_the_first_to_go(mutag, kit):
     results = {}
     while fleet.slots.active.any():
         results |= fleet.epoch()
+        fleet.refill()
     kit.close([results[n] for n in range(3)], train(mutag, trainings[:3], dtype=torch.float64))
 
 

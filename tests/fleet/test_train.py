@@ -136,3 +136,55 @@ def test_graphs_without_classes_are_refused(mutag, kit):
         train(replace(mutag, y=None), kit.trainings(1))
     with pytest.raises(SagpoolError, match=sentence):
         train(replace(mutag, class_names=("all",)), kit.trainings(1))
+
+
+@pytest.mark.parametrize(
+    ("device", "sentence"), [("banana", "no kind of device"), ("cuda", "no CUDA device")]
+)
+def test_a_device_that_is_not_there(device, sentence, mutag, kit, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SagpoolError, match=sentence):
+        train(mutag, kit.trainings(1), device=device)
+
+
+def test_what_is_trained_is_a_list(mutag, kit):
+    for wrong in (kit.trainings(1)[0], ["sagpool-h"]):
+        with pytest.raises(SagpoolError, match="list of Training"):
+            train(mutag, wrong)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_known_before_training(mutag, kit, tmp_path):
+    (tmp_path / "file").touch()
+    epochs: list = []
+    place = tmp_path / "file" / "run.npz"
+    with pytest.raises(SagpoolError, match="cannot be (written|read)"):
+        train(mutag, kit.trainings(1), checkpoint=place, on_progress=epochs.append)
+    assert not epochs
+    with pytest.raises(SagpoolError, match="cannot be read"):
+        train(mutag, kit.trainings(1), checkpoint=str(tmp_path))
+
+
+def test_a_checkpoint_is_not_continued_on_other_data(mutag, kit, tmp_path):
+    trainings, file = kit.trainings(1), tmp_path / "run.npz"
+    train(mutag, trainings, checkpoint=file)
+    other = replace(mutag, y=mutag.y.flip(0))
+    with pytest.raises(SagpoolError, match="other trainings"):
+        train(other, trainings, checkpoint=file)
+
+
+def test_a_failing_refill_loses_no_result(mutag, kit, tmp_path, monkeypatch):
+    trainings, file = kit.trainings(3), tmp_path / "run.npz"
+    expected = train(mutag, trainings, members=1)
+
+    def fail(fleet):
+        if fleet.finished.any():
+            raise torch.OutOfMemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sagpool.fleet.fleet.Fleet, "refill", fail)
+        with pytest.raises(torch.OutOfMemoryError):
+            train(mutag, trainings, members=1, checkpoint=file)
+    told: list = []
+    results = train(mutag, trainings, members=1, checkpoint=file, on_result=told.append)
+    kit.same(results, expected)
+    assert len(told) == 2, "the first is not done twice"

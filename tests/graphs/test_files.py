@@ -91,3 +91,10 @@ def test_the_stamp_follows_every_file(small):
     small.zip()
     stamps.add(open_files(path).stamp())
     assert len(stamps) == 5
+
+
+def test_the_shadows_that_macos_adds_are_passed_over(small):
+    packed = small.zip()
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("__MACOSX/SMALL/._SMALL_A.txt", b"\0")
+    assert open_files(packed).name == "SMALL"

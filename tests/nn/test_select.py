@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
-from sagpool.nn import Selection
+from sagpool.graphs import load, pack
+from sagpool.nn import Selection, TopKPool
 
 sizes = st.lists(st.integers(1, 100_000), min_size=1, max_size=8).map(lambda s: np.array([s]))
 
@@ -62,3 +63,18 @@ def test_wrong_k(k):
 def test_k_for_other_graphs():
     with pytest.raises(SagpoolError, match=r"shape \(2,\), which does not fit 3 graphs"):
         counts([[4, 4, 4]], k=np.array([1, 2]))
+
+
+def test_a_k_for_each_graph_of_a_packed_batch():
+    graphs = load("MUTAG")
+    batch = pack(graphs, [[0, 1, 2], [3, 4, 5]])
+    pooled = TopKPool(graphs.num_features, k=np.array([1, 2, 3]), members=2)(
+        batch.x, batch.adjacency
+    )
+    assert pooled.adjacency.sizes[:, :-1].tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+@pytest.mark.parametrize("ratio", ["1/2", None, [0.5]])
+def test_a_ratio_is_a_number(ratio):
+    with pytest.raises(SagpoolError, match="ratio must be"):
+        Selection(ratio)

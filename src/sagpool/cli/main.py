@@ -39,7 +39,7 @@ def main() -> None:
     logging.basicConfig(format="sagpool: %(message)s", level=logging.WARNING)
     try:
         app()
-    except SagpoolError as error:
+    except (SagpoolError, OSError) as error:
         print(f"sagpool: {error}", file=sys.stderr)
         sys.exit(2)
 

@@ -101,6 +101,8 @@ class Checkpoint:
             )
         except FileNotFoundError:
             return Checkpoint(identity)
+        except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+            raise SagpoolError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
         except SagpoolError:
             raise
         except _DAMAGED as error:
@@ -139,4 +141,4 @@ def identity_of(
 ) -> str:
     """A name for all that has to be the same when a checkpoint is continued."""
     settings = [asdict(training) for training in trainings]
-    return json.dumps([asdict(graphs.statistics()), settings, str(dtype), keep_weights])
+    return json.dumps([graphs.fingerprint(), settings, str(dtype), keep_weights])

@@ -59,6 +59,7 @@ class Fleet:
     def epoch(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Result]:
         """Train every member for one epoch; the results of those that are done, by number.
 
+        Their slots are theirs until `refill`, so that nothing that goes wrong there loses a result.
         Whatever is raised, by ``between_steps`` or for lack of memory: it is then as if the epoch
         had not begun.
         """
@@ -70,8 +71,7 @@ class Fleet:
         except BaseException:
             self.state.restore(before)
             raise
-        if results:
-            self._refill(finished)
+        self.finished = finished
         return results
 
     def halve(self) -> None:
@@ -91,6 +91,7 @@ class Fleet:
 
     def _seat(self) -> None:
         """Make room for as many members as there are slots, and let them in."""
+        self.wings: list[tuple[slice, Wing]] = []  # what they hold is let go of first
         members = len(self.slots.running)
         shape = replace(shape_of(self.graphs, self.first), members=members)
         # The pooling layers look at this array, so a new member brings its own k.
@@ -103,6 +104,7 @@ class Fleet:
         self.weight_decay = torch.zeros_like(self.lr)
         self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
         self.order_keys = np.zeros(members, np.uint64)
+        self.finished = np.zeros(members, bool)
         self.wings = [
             (rows, self._wing(rows, shape)) for rows in wings_of(members, self.graphs.device)
         ]
@@ -140,11 +142,15 @@ class Fleet:
             np.uint64
         )
 
-    def _refill(self, finished: np.ndarray) -> None:
-        """Hand the slots of those that are done to those that wait."""
+    def refill(self) -> None:
+        """Hand the slots of those that are done to those that wait; to be called after an epoch."""
+        finished = self.finished
+        if not finished.any():
+            return
+        self.finished = np.zeros_like(finished)
         filled = self.slots.release(finished)
-        # An empty slot costs next to nothing and does not matter to the shape of a batch: so a
-        # continued run, which knows nothing of who was there, rounds as this one does.
+        # An empty slot has no graphs, so a continued run, which does not know who was there before,
+        # has batches of the same shape and rounds as this one does.
         for slot in np.flatnonzero(finished).tolist():
             self.splits[slot] = _NO_GRAPHS
         for _, wing in self.wings:

@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
@@ -42,7 +43,7 @@ def train(
     keep_weights: bool = False,
     on_result: Callable[[Result], None] = lambda result: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> list[Result]:
     """Train all of them; those of one shape side by side.
@@ -50,7 +51,8 @@ def train(
     Args:
         graphs: the data set, with classes
         trainings: what to train
-        members: how many side by side at the most; by default as many as fit into memory
+        members: how many side by side at the most; by default as many as fit into memory. A run
+            that is continued keeps the number it began with
         device: where to train
         dtype: float32 or float64
         keep_weights: whether the results carry the best weights
@@ -64,10 +66,14 @@ def train(
         one result for each training, in their order
     """
     _check(graphs, trainings, members, dtype)
-    graphs = graphs.to(device)
+    graphs = graphs.to(_device(device))
     trainings = list(trainings)
     identity = identity_of(graphs, trainings, dtype, keep_weights)
-    saved = Checkpoint.load(checkpoint, identity) if checkpoint else Checkpoint(identity)
+    saved = Checkpoint(identity)
+    if checkpoint is not None:
+        checkpoint = Path(checkpoint)
+        saved = Checkpoint.load(checkpoint, identity)
+        saved.save(checkpoint)  # a file that cannot be written is better known now than later
     watch = _Watch(total=len(trainings), done=len(saved.results))
     with interrupt_held_back() as raise_if_interrupted:
         for group in group_by_shape(graphs, trainings):
@@ -83,7 +89,8 @@ def train(
             try:
                 while fleet.slots.active.any():
                     results = _epoch(fleet, watch, raise_if_interrupted)
-                    saved.results.update(results)  # all, before a callback may fail
+                    saved.results.update(results)  # all, before anything else may fail
+                    fleet.refill()
                     for result in results.values():
                         watch.done += 1
                         on_result(result)
@@ -117,9 +124,9 @@ def _epoch(
                 "take a smaller batch or hidden size."
             ) from None
     # Outside of the handler, which holds on to what it has to let go of.
-    fleet.halve()
     if fleet.graphs.device.type == "cuda":
         torch.cuda.empty_cache()
+    fleet.halve()
     log.warning("Out of memory: going on with %d members.", len(fleet.slots.running))
     return {}
 
@@ -131,7 +138,9 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _save(fleet: Fleet, saved: Checkpoint, path: Path) -> None:
-    saved.slots, saved.members = fleet.slots, fleet.members()
+    running, done = fleet.slots.running, list(saved.results)
+    saved.slots = replace(fleet.slots, running=np.where(np.isin(running, done), -1, running))
+    saved.members = {n: member for n, member in fleet.members().items() if n not in saved.results}
     saved.save(path)
 
 
@@ -157,9 +166,21 @@ def _check(
 ) -> None:
     if graphs.y is None or graphs.num_classes < 2:
         raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+    if not isinstance(trainings, Sequence) or not all(isinstance(t, Training) for t in trainings):
+        raise SagpoolError("What is to be trained must be a list of Training.")
     if not trainings:
         raise SagpoolError("There is nothing to train.")
-    if members is not None and members < 1:
+    if members is not None and (not isinstance(members, int) or members < 1):
         raise SagpoolError(f"A fleet needs at least 1 member, not {members}.")
     if dtype not in (torch.float32, torch.float64):
         raise SagpoolError(f"Weights are float32 or float64, not {dtype}.")
+
+
+def _device(name: torch.device | str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SagpoolError(f"There is no kind of device named '{name}'.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SagpoolError("There is no CUDA device here that torch can use; try device='cpu'.")
+    return device

@@ -106,6 +106,8 @@ def pack(
 def _as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
     """``[members, most graphs]`` int64, short members filled up with `NO_GRAPH`."""
     if isinstance(ids, np.ndarray):
+        if not np.issubdtype(ids.dtype, np.integer):
+            raise SagpoolError(f"Graph numbers must be integers, not {ids.dtype}.")
         matrix = ids.astype(np.int64)
     else:
         most = max((len(member) for member in ids), default=0)

@@ -50,7 +50,7 @@ _DAMAGED = (
 def cache_folder() -> Path:
     """``SAGPOOL_CACHE``, or the user's usual cache folder."""
     if folder := os.environ.get("SAGPOOL_CACHE"):
-        return Path(folder)
+        return Path(folder).expanduser()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "sagpool"
 

@@ -47,9 +47,12 @@ def open_files(path: Path) -> TUFiles:
 
 def holds_data(path: Path) -> bool:
     """Whether this looks like a TU data set, without reading it."""
-    if path.suffix == ".zip":
-        return path.is_file()
-    return any(any(folder.glob("*" + ADJACENCY)) for folder in (path, path / "raw"))
+    try:
+        if path.suffix == ".zip":
+            return path.is_file()
+        return any(any(folder.glob("*" + ADJACENCY)) for folder in (path, path / "raw"))
+    except PermissionError:
+        return False
 
 
 @dataclass(frozen=True)

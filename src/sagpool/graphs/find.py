@@ -40,8 +40,11 @@ def found() -> list[Path]:
     """Every data set along ``SAGPOOL_DATA`` and in the cache folder."""
     paths = []
     for folder in [*data_folders(), download_folder()]:
-        if folder.is_dir():
-            paths += [path for path in sorted(folder.iterdir()) if holds_data(path)]
+        try:
+            if folder.is_dir():
+                paths += [path for path in sorted(folder.iterdir()) if holds_data(path)]
+        except OSError as error:
+            log.warning("%s cannot be read: %s.", folder, error.strerror)
     return paths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -105,11 +106,13 @@ class Graphs:
         return from_pyg(data, **options)
 
     @staticmethod
-    def from_networkx(graphs: Sequence[networkx.Graph], **options: Any) -> Graphs:
+    def from_networkx(
+        graphs: Sequence[networkx.Graph], y: Sequence[Any] | None = None, **options: Any
+    ) -> Graphs:
         """Pack networkx graphs; see :func:`sagpool.graphs.convert.from_networkx`."""
         from sagpool.graphs.convert import from_networkx
 
-        return from_networkx(graphs, **options)
+        return from_networkx(graphs, y, **options)
 
     def to_pyg(self) -> list[Data]:
         """Unpack to a list of PyG ``Data``."""
@@ -199,6 +202,16 @@ class Graphs:
     def to(self, device: torch.device | str) -> Graphs:
         """The same graphs on another device."""
         return self._with_tensors(lambda tensor, _: tensor.to(device))
+
+    def fingerprint(self) -> str:
+        """A hash of all that a training sees: structure, features and classes."""
+        digest = hashlib.sha256(repr((self.node_label_names, self.class_names)).encode())
+        for counts in (self.node_counts, self.edge_counts):
+            digest.update(np.ascontiguousarray(counts).data)
+        for field in ("degree", "col", "y", "node_label", "node_attr"):
+            if (tensor := getattr(self, field)) is not None:
+                digest.update(tensor.contiguous().cpu().numpy().data)
+        return digest.hexdigest()
 
     def statistics(self) -> Statistics:
         majority = None

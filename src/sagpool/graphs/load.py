@@ -32,11 +32,15 @@ def load(source: str | Path, features: Features = "auto", *, degree_cap: int = 6
     if name == "mutag":
         return choose_features(_read_mutag(), features, degree_cap)
     path = Path(source).expanduser()
-    if not path.exists():
-        # A string that can only be a path is not looked up as a name.
-        is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
-        path = path if is_path else find(str(source))
-    return choose_features(read_cached(open_files(path), path), features, degree_cap)
+    try:
+        if not path.exists():
+            # A string that can only be a path is not looked up as a name.
+            is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
+            path = path if is_path else find(str(source))
+        raw = read_cached(open_files(path), path)
+    except OSError as error:
+        raise SagpoolError(f"{path} cannot be read: {error.strerror}.") from None
+    return choose_features(raw, features, degree_cap)
 
 
 def _read_mutag() -> RawGraphs:

@@ -76,7 +76,7 @@ def build(name: str, shape: Shape) -> nn.Module:
 
 
 def count_parameters(name: str, shape: Shape) -> int:
-    """Trained numbers of one model (as in the paper's figure of parameter counts), without making any of them."""
+    """Trained numbers of one model (the paper's figure of parameter counts); none is made."""
     with torch.device("meta"):
         model = build(name, replace(shape, members=1))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -16,7 +16,7 @@ class DenseAdjacency(Rows):
 
     Args:
         matrix: ``[members * graphs, nodes, nodes]`` weights
-        members: how many there are
+        count: of the members
     """
 
     matrix: Tensor

@@ -1,4 +1,4 @@
-"""What the graph convolutions have in common, and how they are called by name."""
+"""What the graph convolutions need to know of the graphs."""
 
 from typing import Protocol
 

@@ -49,9 +49,11 @@ def choose_top(
     adjacency: Adjacency, rank: Tensor, gate: Tensor | None, selection: Selection
 ) -> Chosen:
     """The nodes of each graph that are highest in ``rank``."""
-    counts = selection.counts(adjacency.sizes)
     if adjacency.filler:
-        counts = np.concatenate([counts[:, :-1], np.ones_like(counts[:, -1:])], axis=1)
+        counts = selection.counts(adjacency.sizes[:, :-1])
+        counts = np.concatenate([counts, np.ones_like(counts[:, :1])], axis=1)
+    else:
+        counts = selection.counts(adjacency.sizes)
     wanted = to_device(counts.ravel(), adjacency.device)
     mask = top_of_each(rank, adjacency.graph, adjacency.node_ptr, wanted)
     return Chosen(mask, counts, gate)

@@ -16,15 +16,16 @@ class Selection:
 
     Args:
         ratio: in (0, 1]; a float is taken for the simple fraction that it stands for, so that
-            0.6 of 25 nodes are 15
-        k: at least 1; a number, or an array that fits ``[members, graphs]``; goes before ratio
+            0.6 of 25 nodes are 15; 1 keeps all (what PyG calls an integer ratio is ``k`` here)
+        k: at least 1; a number, or an array that fits ``[members, graphs]``, fillers not counted;
+            goes before ratio
     """
 
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.ratio <= 1:
+        if not isinstance(self.ratio, (int, float, Fraction)) or not 0 < self.ratio <= 1:
             raise SagpoolError(f"The ratio must be above 0 and at most 1, not {self.ratio}.")
         if self.k is not None:
             k = np.asarray(self.k)

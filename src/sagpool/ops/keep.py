@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from sagpool.ops.device import kernels_for, on_cpu
@@ -73,6 +74,7 @@ class _GatherGated(Function):
         return sum_of_rows(x, one_each, kept.perm, gate)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         kept, grad = ctx.kept, grads[0].contiguous()

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 
 def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -34,6 +35,7 @@ class _ProductBeside(Function):
         return y.view(-1, fan_out), x.view_as(x)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         grad_y, grad_x = grads

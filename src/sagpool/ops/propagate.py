@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from sagpool.ops.csr import csr_matrix
 from sagpool.ops.device import kernels_for, on_cpu
@@ -18,7 +19,8 @@ def propagate(
 ) -> Tensor:
     """``y[i]`` = the sum over the entries e of row i of ``weight[e] * x[col[e]]``.
 
-    No message of an edge is ever held in memory, and a symmetric matrix serves its own backward.
+    A symmetric matrix serves its own backward, and then no message of an edge is ever held in
+    memory. Directed graphs, and gradients of weights, need the messages in the backward.
 
     Args:
         x: ``[rows, channels]``
@@ -46,6 +48,7 @@ class _Propagate(Function):
         return sum_of_rows(x, row_ptr, col, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         x, weight, row_ptr, col = ctx.saved_tensors

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from sagpool.ops.csr import csr_matrix
 from sagpool.ops.device import kernels_for, on_cpu
@@ -78,6 +79,7 @@ class _SegmentSum(Function):
         return sum_of_rows(x, ptr, rows, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weight, ptr, segment = ctx.saved_tensors
         grad = grads[0].contiguous()
@@ -97,6 +99,7 @@ class _SegmentMeanMax(Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         arg, ptr = ctx.saved_tensors
         grad = grads[0].contiguous()
@@ -110,6 +113,7 @@ class _SegmentExpand(Function):
         return values.index_select(0, segment)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (ptr,) = ctx.saved_tensors
         grad = grads[0].contiguous()
