@@ -157,7 +157,7 @@ def test_a_checkpoint_that_cannot_be_written_is_known_before_training(mutag, kit
     (tmp_path / "file").touch()
     epochs: list = []
     place = tmp_path / "file" / "run.npz"
-    with pytest.raises(SagpoolError, match="cannot be (written|read)"):
+    with pytest.raises(SagpoolError, match="cannot be read"):
         train(mutag, kit.trainings(1), checkpoint=place, on_progress=epochs.append)
     assert not epochs
     with pytest.raises(SagpoolError, match="cannot be read"):

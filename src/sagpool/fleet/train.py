@@ -84,6 +84,7 @@ def train(
             if slots is None or not slots.holds(left):
                 fitting = members or choose_members(graphs, [trainings[n] for n in left], dtype)
                 slots = Slots.fill(left, fitting)
+            slots.release(~slots.active)  # a run that ended in the midst of a refill
             fleet = Fleet(graphs, trainings, slots, dtype, saved.members, keep_weights=keep_weights)
             saved_at = time.monotonic()
             try:
