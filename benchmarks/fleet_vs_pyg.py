@@ -6,6 +6,7 @@ the validation part. Counted are models · training steps in a second.
 
 import argparse
 import json
+import resource
 import sys
 import time
 
@@ -82,10 +83,10 @@ def _rate(epoch, seconds: float) -> float:
     return steps / (time.perf_counter() - start)
 
 
-def peak_memory(device: str) -> float | None:
-    """GiB at the highest, since the last call."""
+def peak_memory(device: str) -> float:
+    """GiB at the highest: since the last call on a GPU, of the whole process on a CPU."""
     if device == "cpu":
-        return None
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
     peak = torch.cuda.max_memory_allocated() / 2**30
     torch.cuda.reset_peak_memory_stats()
     return round(peak, 2)
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument("--dataset", nargs="+", default=["PROTEINS"])
     parser.add_argument("--hidden", nargs="+", type=int, default=[128])
     parser.add_argument("--method", choices=POOLS, default="sagpool-h")
-    parser.add_argument("--members", type=int, help="default: as many as fit")
+    parser.add_argument("--members", type=int, help="default: as many as fit, 200 at the most")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=10, help="for each side and case")
     parser.add_argument("--json", action="store_true")
@@ -116,15 +117,15 @@ def main() -> None:
             )
             case = f"{name}/{hidden}"
             pyg = pyg_rate(graphs, training, arguments.device, arguments.seconds)
-            peak_memory(arguments.device)
+            pyg_peak = peak_memory(arguments.device)
             fleet = fleet_rate(graphs, training, members, arguments.device, arguments.seconds)
             ratios[case] = round(fleet / pyg, 2)
             rates[case] = {"pyg": round(pyg, 1), "fleet": round(fleet, 1), "members": members}
-            memory[case] = peak_memory(arguments.device)
+            memory[case] = {"pyg": pyg_peak, "fleet": peak_memory(arguments.device)}
             if not arguments.json:
                 print(
                     f"{case:<18} PyG {pyg:8.1f}  fleet of {members} {fleet:9.1f} models·steps/s"
-                    f"   {fleet / pyg:7.1f} ×   peak memory {memory[case] or '-'} GiB"
+                    f"   {fleet / pyg:7.1f} ×   peak memory {memory[case]['fleet']} GiB"
                 )
     if arguments.json:
         print(
