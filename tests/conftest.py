@@ -1,6 +1,7 @@
 """Every test has a cache folder of its own and sees no data but what it writes or asks for."""
 
 import os
+import signal
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background of a shell, where Ctrl-C is ignored; the tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
