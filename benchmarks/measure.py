@@ -8,24 +8,15 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 
-def by_turns(
-    sides: dict[str, Callable[[], object]], repeats: int, *, in_a_row: int = 1
-) -> dict[str, float]:
-    """Median seconds of one call of each side; the sides take turns, the first is a warm-up.
-
-    Args:
-        sides: what to call
-        repeats: turns of each side
-        in_a_row: calls in each turn: with several, most find memory as they left it
-    """
+def by_turns(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of one call of each side; the sides take turns, the first is a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, call in sides.items():
-            for _ in range(in_a_row):
-                start = time.perf_counter()
-                call()
-                if turn > 0:
-                    seconds[name].append(time.perf_counter() - start)
+            start = time.perf_counter()
+            call()
+            if turn > 0:
+                seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 

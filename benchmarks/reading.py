@@ -107,11 +107,8 @@ def measure_packing(graphs: Graphs, repeats: int) -> dict[str, float]:
     ids = np.random.default_rng(0).integers(0, len(graphs), (MEMBERS, BATCH))
     data = graphs.to_pyg()
     loader = DataLoader([data[i] for i in ids.ravel()], batch_size=BATCH)
-    # Several in a row, as training does.
     return by_turns(
-        {"pack_ours": lambda: pack(graphs, ids).x, "pack_pyg": lambda: list(loader)},
-        repeats,
-        in_a_row=4,
+        {"pack_ours": lambda: pack(graphs, ids).x, "pack_pyg": lambda: list(loader)}, repeats
     )
 
 

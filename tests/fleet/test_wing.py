@@ -83,16 +83,17 @@ def test_interrupted_in_one_thread_and_continued(point, mutag, kit, threads, mon
 
 
 def test_none_is_left_running():
-    ended = threading.Event()
+    failed, ended = threading.Event(), threading.Event()
 
     def fail():
+        failed.set()
         raise ZeroDivisionError
 
-    def take_long():
-        threading.Event().wait(0.05)
+    def take_longer():
+        failed.wait()
         ended.set()
         return torch.zeros(1)
 
     with pytest.raises(ZeroDivisionError):
-        side_by_side([fail, take_long])
+        side_by_side([fail, take_longer])
     assert ended.is_set()
