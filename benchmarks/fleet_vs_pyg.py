@@ -19,7 +19,7 @@ from pyg_models import POOLS, PyGHierarchical
 from sagpool import Graphs, SagpoolError, load
 from sagpool.fleet import Training
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.room import choose_members
+from sagpool.fleet.room import Room, choose_room
 from sagpool.fleet.schedule import Slots, split_of
 
 
@@ -58,13 +58,16 @@ def pyg_rate(graphs: Graphs, training: Training, device: str, seconds: float) ->
 
 
 def fleet_rate(
-    graphs: Graphs, training: Training, members: int, device: str, seconds: float
+    graphs: Graphs, training: Training, room: Room, device: str, seconds: float
 ) -> float:
     """Models · training steps in a second of a fleet."""
+    members = room.members
     trainings = [
         Training(**(vars(training) | {"seed": i // 10, "fold": i % 10})) for i in range(members)
     ]
-    fleet = Fleet(graphs.to(device), trainings, Slots.fill(range(members), members))
+    fleet = Fleet(
+        graphs.to(device), trainings, Slots.fill(range(members), members), parts=room.parts
+    )
     train = max(len(parts.train) for parts in fleet.splits)
     steps = -(-train // training.batch_size) * members
 
@@ -112,20 +115,22 @@ def main() -> None:
         for hidden in arguments.hidden:
             # No stopping: every member does every epoch.
             training = Training(arguments.method, hidden=hidden, patience=10**9, max_epochs=10**9)
-            members = arguments.members or choose_members(
-                graphs.to(arguments.device), [training] * 200, torch.float32
+            trainings = [training] * (arguments.members or 200)
+            room = choose_room(
+                graphs.to(arguments.device), trainings, torch.float32, arguments.members
             )
             case = f"{name}/{hidden}"
             pyg = pyg_rate(graphs, training, arguments.device, arguments.seconds)
             pyg_peak = peak_memory(arguments.device)
-            fleet = fleet_rate(graphs, training, members, arguments.device, arguments.seconds)
+            fleet = fleet_rate(graphs, training, room, arguments.device, arguments.seconds)
             ratios[case] = round(fleet / pyg, 2)
-            rates[case] = {"pyg": round(pyg, 1), "fleet": round(fleet, 1), "members": members}
+            rates[case] = {"pyg": round(pyg, 1), "fleet": round(fleet, 1), "members": room.members}
             memory[case] = {"pyg": pyg_peak, "fleet": peak_memory(arguments.device)}
             if not arguments.json:
                 print(
-                    f"{case:<18} PyG {pyg:8.1f}  fleet of {members} {fleet:9.1f} models·steps/s"
-                    f"   {fleet / pyg:7.1f} ×   peak memory {memory[case]['fleet']} GiB"
+                    f"{case:<18} PyG {pyg:8.1f}  fleet of {room.members} {fleet:9.1f} "
+                    f"models·steps/s {fleet / pyg:7.1f} ×   peak memory "
+                    f"{memory[case]['fleet']} GiB"
                 )
     if arguments.json:
         print(

@@ -42,7 +42,7 @@ def diffpool_ours() -> Callable[[], Tensor]:
 
     def step() -> Tensor:
         pooled = pool(x, adjacency)
-        return pooled.x.sum() + pooled.adjacency.matrix.sum() + pooled.auxiliary.sum()
+        return pooled.adjacency.neighbour_sum(pooled.x).sum() + pooled.auxiliary.sum()
 
     return step
 
@@ -57,7 +57,7 @@ def diffpool_dense() -> Callable[[], Tensor]:
         adj = to_dense_adj(graphs.edge_index, graphs.batch)
         share = assign(rows, adj, mask)
         pooled, coarse, link, entropy = dense_diff_pool(rows, adj, share, mask)
-        return pooled.sum() + coarse.sum() + link + entropy
+        return (coarse @ pooled).sum() + link + entropy
 
     return step
 

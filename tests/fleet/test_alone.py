@@ -79,21 +79,22 @@ def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, mon
     trainings = kit.trainings(4, max_epochs=3, patience=9)
     seen: list[list[int]] = []
 
-    def noted(keys: torch.Tensor) -> Streams:
+    def noted(keys: torch.Tensor, first_graph: int = 0) -> Streams:
         seen.append(keys.tolist())
-        return Streams(keys)
+        return Streams(keys, first_graph)
 
     monkeypatch.setattr("sagpool.fleet.wing.Streams", noted)
+    monkeypatch.setattr("sagpool.fleet.evaluate.Streams", noted)
     train(mutag, trainings, members=4)
-    fleet = np.array(seen)  # [steps and validations, members]
+    fleet = np.array(seen)  # [steps, validations and the three chunks of the last, members]
     steps = fleet[[0, 1, 3, 4, 6, 7]]
     assert len(np.unique(steps)) == steps.size
-    validations = fleet[[2, 5, 8]]
+    validations = fleet[[2, 5, 8, 9, 10, 11]]
     assert (validations == validations[0]).all()
     assert len(np.unique(validations[0])) == 4
     seen.clear()
     train(mutag, trainings, members=1)
-    assert np.array_equal(np.reshape(seen, (4, 9)), fleet.T)
+    assert np.array_equal(np.reshape(seen, (4, 12)), fleet.T)
 
 
 def test_what_somebody_else_draws_from_torch_changes_nothing(mutag, kit):

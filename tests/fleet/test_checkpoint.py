@@ -65,7 +65,9 @@ def test_what_is_saved_is_what_is_loaded(mutag, kit, tmp_path):
     """Also of a training that diverged, and so has results that are not numbers."""
     trainings = kit.trainings(4, lr=0.01)
     trainings[0] = replace(trainings[0], lr=1e6)
-    fleet = Fleet(mutag, trainings, Slots.fill(range(4), 3), torch.float64, keep_weights=True)
+    fleet = Fleet(
+        mutag, trainings, Slots.fill(range(4), 3), torch.float64, keeps=lambda training: True
+    )
     results = {}
     for _ in range(2):
         results |= fleet.epoch()

@@ -33,7 +33,7 @@ def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
     trainings[2] = replace(trainings[2], lr=1e6)
 
     def run(healthy_epochs: int | None = None) -> dict:
-        fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keep_weights=True)
+        fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keeps=lambda training: True)
         if healthy_epochs:
             fleet.lr[2] = 1e-3
             fleet.state.stopping.max_epochs[2] = healthy_epochs
@@ -54,7 +54,7 @@ def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
 
 def test_one_that_had_learnt_before_keeps_its_best_epoch(mutag, kit):
     (training,) = kit.trainings(1, max_epochs=9, patience=9)
-    fleet = Fleet(mutag, [training], Slots.fill([0], 1), keep_weights=True)
+    fleet = Fleet(mutag, [training], Slots.fill([0], 1), keeps=lambda training: True)
     fleet.epoch()
     best, test = fleet.state.best.clone(), fleet.splits[0].test
     fleet.lr[0] = 1e6

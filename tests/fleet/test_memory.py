@@ -1,4 +1,4 @@
-"""A fleet that does not fit halves itself; one that fits does not grow."""
+"""A fleet that does not fit shrinks; one that fits does not grow."""
 
 import gc
 import logging
@@ -10,8 +10,7 @@ import torch
 
 import sagpool.fleet.fleet
 import sagpool.fleet.wing
-from sagpool.errors import SagpoolError
-from sagpool.fleet import train
+from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
 
@@ -34,6 +33,32 @@ class Memory:
             return function(*arguments)
 
         monkeypatch.setattr(module, where, limited)
+
+
+def limit_slots(monkeypatch, fits: int) -> None:
+    empty = sagpool.fleet.fleet.FleetState.empty
+
+    def limited(members, weights):
+        if members > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return empty(members, weights)
+
+    monkeypatch.setattr(sagpool.fleet.fleet.FleetState, "empty", limited)
+
+
+def fail_to_enter(monkeypatch, calls: set[int], error: type[Exception]) -> None:
+    """At these calls, of those who get a slot."""
+    state = sagpool.fleet.fleet.FleetState
+    put, count = state.put, 0
+
+    def failing(*arguments):
+        nonlocal count
+        count += 1
+        if count in calls:
+            raise error
+        put(*arguments)
+
+    monkeypatch.setattr(state, "put", failing)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +95,87 @@ def test_a_fleet_halves_itself_and_goes_on(
     assert max(memory.sizes[-5:]) <= fits
     # 6 slots, or the 4 that are left once the queue is empty.
     after = 2 if calls == 12 else 3
-    assert caplog.messages[0] == f"Out of memory: going on with {after} members."
+    told_first = f"Out of memory: going on with {after} members, batches in 1 parts."
+    assert caplog.messages[0] == told_first
+
+
+def test_one_member_that_does_not_fit_takes_more_parts(
+    mutag, trainings, undisturbed, kit, monkeypatch, caplog
+):
+    """Slots are halved first: parts make everybody slower."""
+    pack, sizes = sagpool.fleet.wing.pack, []
+
+    def limited(graphs, ids):
+        sizes.append(sum(map(len, ids)))
+        if sizes[-1] > 30:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return pack(graphs, ids)
+
+    monkeypatch.setattr(sagpool.fleet.wing, "pack", limited)
+    with caplog.at_level(logging.WARNING, "sagpool"):
+        results = train(mutag, trainings, members=6, dtype=torch.float64)
+    kit.close(results, undisturbed)
+    assert sizes[:5] == [480, 240, 80, 40, 20]
+    assert max(sizes[4:]) == 20
+    assert [message.split("with ")[1] for message in caplog.messages] == [
+        "3 members, batches in 1 parts.",
+        "1 members, batches in 1 parts.",
+        "1 members, batches in 2 parts.",
+        "1 members, batches in 4 parts.",
+    ]
+
+
+@pytest.mark.parametrize("fits", [1, 2])
+def test_a_fleet_that_cannot_be_built_begins_with_fewer(
+    fits, mutag, trainings, undisturbed, kit, monkeypatch
+):
+    limit_slots(monkeypatch, fits)
+    running: list = []
+    results = train(
+        mutag,
+        trainings,
+        members=6,
+        dtype=torch.float64,
+        on_progress=lambda progress: running.append(progress.running),
+    )
+    kit.close(results, undisturbed)
+    assert max(running) == 1
+
+
+def test_when_none_can_be_built_it_is_an_error(mutag, trainings, monkeypatch):
+    limit_slots(monkeypatch, 0)
+    with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
+        train(mutag, trainings, members=6)
+
+
+@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_memory_may_run_out_in_a_refill(
+    members, after, mutag, trainings, undisturbed, kit, monkeypatch
+):
+    """A slot has been given away by then, and its new member not entered it.
+
+    Nor does the first try to shrink succeed.
+    """
+    first = members + after + 1
+    fail_to_enter(monkeypatch, {first, first + min(members, 2)}, torch.OutOfMemoryError)
+    progress: list = []
+    results = train(
+        mutag, trainings, members=members, dtype=torch.float64, on_progress=progress.append
+    )
+    kit.close(results, undisturbed)
+    assert progress[-1].epochs == sum(result.epochs for result in results), "some was done twice"
+
+
+@pytest.mark.parametrize("call", [5, 6, 7])
+def test_a_refill_that_fails_is_saved_as_it_is(call, mutag, trainings, kit, monkeypatch, tmp_path):
+    options = {"members": 4, "checkpoint": tmp_path / "run.npz"}
+    expected = train(mutag, trainings, members=4)
+    with monkeypatch.context() as patch:
+        fail_to_enter(patch, {call}, ZeroDivisionError)
+        with pytest.raises(ZeroDivisionError):
+            train(mutag, trainings, **options)
+    kit.same(train(mutag, trainings, **options), expected)
 
 
 @pytest.mark.parametrize("calls", [1, 2])
@@ -101,7 +206,7 @@ def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
 def test_empty_slots_are_the_first_to_go(mutag, kit):
     trainings = kit.trainings(4, max_epochs=3, patience=9)
     fleet = Fleet(mutag, trainings, Slots(np.array([-1, 0, 1, 2])), torch.float64)
-    fleet.halve()
+    fleet.shrink()
     assert fleet.slots.running.tolist() == [0, 1]
     results = {}
     while fleet.slots.active.any():
@@ -121,7 +226,8 @@ def test_empty_slots_are_the_first_to_go(mutag, kit):
 def test_when_not_even_one_fits_it_is_an_error(error, mutag, trainings, monkeypatch):
     Memory(monkeypatch, "adam_step", 0, 1, error)
     with pytest.raises(
-        SagpoolError, match=r"^Not even one model fits into the memory of cpu; take"
+        MemoryShortageError,
+        match=r"^Not even one model fits into the memory of cpu, one graph at a time; take",
     ):
         train(mutag, trainings, members=6)
 

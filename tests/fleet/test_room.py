@@ -3,8 +3,9 @@ import sys
 import pytest
 import torch
 
-from sagpool.fleet import Training, room, train
-from sagpool.fleet.room import choose_members, free_memory, step_bytes
+from sagpool.fleet import MemoryShortageError, Training, room, train
+from sagpool.fleet.room import Room, choose_room, free_memory, step_bytes
+from sagpool.fleet.schedule import split_of
 from sagpool.models import methods
 
 CPU = torch.device("cpu")
@@ -12,6 +13,17 @@ CPU = torch.device("cpu")
 
 def of(**settings) -> Training:
     return Training(**{"method": "sagpool-h", "hidden": 16, "batch_size": 32, **settings})
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Sets what is free, and lets a CPU take it."""
+    monkeypatch.setattr(room, "CPU_THREAD_BYTES", 10**12)
+
+    def set_free(count: float) -> None:
+        monkeypatch.setattr(room, "free_memory", lambda device: int(count))
+
+    return set_free
 
 
 def test_a_step_takes_more_for_wider_layers_larger_batches_and_longer_numbers(mutag):
@@ -22,38 +34,92 @@ def test_a_step_takes_more_for_wider_layers_larger_batches_and_longer_numbers(mu
 
 
 @pytest.mark.parametrize("method", methods())
-def test_every_method_can_be_measured(method, mutag):
-    """At least the features of three layers have to be kept for the way back."""
-    training = of(method=method)
-    rows = mutag.node_counts.mean() * training.batch_size
-    assert step_bytes(mutag, training, torch.float32) > rows * training.hidden * 4
+def test_the_guess_is_what_a_real_batch_keeps(method, mutag, monkeypatch):
+    """With all graphs as the sample, and a batch of all of them, nothing is left to guess."""
+    train = split_of(mutag, of()).train
+    training = of(method=method, batch_size=len(train))
+    guess = step_bytes(mutag, training, torch.float32)
+    monkeypatch.setattr(room, "TRIED_GRAPHS", len(train))
+    assert guess == pytest.approx(step_bytes(mutag, training, torch.float32), rel=0.05)
 
 
-def test_as_many_as_there_are_trainings(mutag, monkeypatch):
-    monkeypatch.setattr(room, "free_memory", lambda device: 10**12)
-    monkeypatch.setattr(room, "CPU_THREAD_BYTES", 10**12)
-    assert choose_members(mutag, [of()] * 7, torch.float32) == 7
-    assert choose_members(mutag, [of()] * 5000, torch.float32) == room.MOST_MEMBERS
+def test_few_graphs_are_tried_and_fewer_large_ones(mutag, monkeypatch):
+    tried: list[int] = []
+    pack = room.pack
+
+    def noted(graphs, ids):
+        tried.append(ids.size)
+        return pack(graphs, ids)
+
+    monkeypatch.setattr(room, "pack", noted)
+    guess = step_bytes(mutag, of(method="diffpool-h", batch_size=128), torch.float32)
+    assert max(tried) == room.TRIED_GRAPHS
+    tried.clear()
+    monkeypatch.setattr(room, "TRIED_BYTES", 1)
+    rough = step_bytes(mutag, of(method="diffpool-h", batch_size=128), torch.float32)
+    assert max(tried) == 1
+    assert rough == pytest.approx(guess, rel=0.2)
 
 
-def test_fewer_in_less_memory_but_never_none(mutag, monkeypatch):
+def test_as_many_as_there_are_trainings(mutag, memory, monkeypatch):
+    memory(10**12)
+    monkeypatch.setattr(room, "CPU_MOST_BYTES", 10**12)
+    assert choose_room(mutag, [of()] * 7, torch.float32) == Room(7, 1)
+    assert choose_room(mutag, [of()] * 5000, torch.float32) == Room(room.MOST_MEMBERS, 1)
+
+
+def test_fewer_members_in_less_memory_and_then_more_parts(mutag, memory):
     one = step_bytes(mutag, of(), torch.float32)
 
-    def fitting(memory: int) -> int:
-        monkeypatch.setattr(room, "free_memory", lambda device: memory)
-        return choose_members(mutag, [of()] * 500, torch.float32)
+    def fitting(members: float) -> Room:
+        memory((members + 1e-3) * one * room.OVERHEAD / room.FILL)
+        return choose_room(mutag, [of()] * 500, torch.float32)
 
-    amounts = [fitting(members * one) for members in (0, 1, 20, 50, 200)]
-    assert amounts[:2] == [1, 1]
-    assert 1 < amounts[2] < amounts[3] < amounts[4] < 200
-    # Four times the memory, four times the members.
-    assert amounts[4] == pytest.approx(4 * amounts[3], abs=4)
+    assert [fitting(n) for n in (1, 20, 50, 200)] == [Room(n, 1) for n in (1, 20, 50, 200)]
+    rooms = [fitting(share) for share in (0.99, 0.5, 0.3, 0.0)]
+    assert [r.members for r in rooms] == [1] * 4
+    parts = [r.parts for r in rooms]
+    assert 1 < parts[0] < parts[1] < parts[2] < parts[3] == of().batch_size
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.4, 0.25])
+def test_a_part_and_its_filler_fit(share, mutag, memory):
+    training = of(method="diffpool-h")
+    weights, batch = room._step(mutag, training, torch.float32)
+    memory((weights + (share + 1e-3) * batch) * room.OVERHEAD / room.FILL)
+    parts = choose_room(mutag, [training], torch.float32).parts
+    graphs = -(-training.batch_size // parts)
+    assert (graphs + 1) / training.batch_size <= share
+    fewer = -(-training.batch_size // (parts - 1))
+    assert (fewer + 1) / training.batch_size > share, "fewer parts would do"
+
+
+def test_every_thread_has_a_member_if_in_parts(mutag, memory):
+    memory(1.2 * step_bytes(mutag, of(), torch.float32) * room.OVERHEAD / room.FILL)
+    torch.set_num_threads(3)
+    try:
+        members, parts = choose_room(mutag, [of()] * 9, torch.float32)
+        fewer = choose_room(mutag, [of()] * 2, torch.float32)
+    finally:
+        torch.set_num_threads(1)
+    assert members == 3
+    assert parts >= 3
+    assert fewer.members == 2
+    assert 2 <= fewer.parts < parts
+
+
+def test_given_members_stay_and_parts_follow(mutag, memory):
+    memory(4.5 * step_bytes(mutag, of(), torch.float32) * room.OVERHEAD / room.FILL)
+    rooms = [choose_room(mutag, [of()] * 50, torch.float32, n) for n in (2, 4, 8, 16)]
+    assert [r.members for r in rooms] == [2, 4, 8, 16]
+    assert [r.parts for r in rooms[:2]] == [1, 1]
+    assert 1 < rooms[2].parts < rooms[3].parts
 
 
 def test_fewer_of_larger_ones(mutag, monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda device: 2 * 10**8)
     small, large = (
-        choose_members(mutag, [of(hidden=hidden)] * 500, torch.float32) for hidden in (16, 128)
+        choose_room(mutag, [of(hidden=hidden)] * 500, torch.float32).members for hidden in (16, 128)
     )
     assert large < small < 500
 
@@ -61,9 +127,32 @@ def test_fewer_of_larger_ones(mutag, monkeypatch):
 def test_on_a_cpu_a_fleet_stays_small_whatever_the_memory(mutag, monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda device: 10**15)
     trainings = [of(hidden=128, batch_size=128)] * 2000
-    members = choose_members(mutag, trainings, torch.float32)
+    members, parts = choose_room(mutag, trainings, torch.float32)
     one = step_bytes(mutag, trainings[0], torch.float32)
     assert members == room.CPU_THREAD_BYTES * torch.get_num_threads() // one
+    assert parts == 1
+
+
+def test_on_a_cpu_there_is_a_limit_to_what_is_taken(mutag, memory, monkeypatch):
+    memory(10**15)
+    one = step_bytes(mutag, of(), torch.float32)
+    monkeypatch.setattr(room, "CPU_MOST_BYTES", 7.5 * one * room.OVERHEAD)
+    assert choose_room(mutag, [of()] * 500, torch.float32) == Room(7, 1)
+    monkeypatch.setattr(room, "CPU_MOST_BYTES", 0.5 * one * room.OVERHEAD)
+    members, parts = choose_room(mutag, [of()] * 500, torch.float32)
+    assert members == 1
+    assert parts > 1
+
+
+def test_when_not_even_the_try_fits(mutag, monkeypatch):
+    def fail(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(room, "loss_sums", fail)
+    with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
+        step_bytes(mutag, of(), torch.float32)
+    assert choose_room(mutag, [of()] * 9, torch.float32) == Room(1, of().batch_size)
+    assert choose_room(mutag, [of()] * 9, torch.float32, 4) == Room(4, of().batch_size)
 
 
 def test_free_memory_is_less_than_there_is():
@@ -72,7 +161,8 @@ def test_free_memory_is_less_than_there_is():
 
 def test_the_choice_is_taken_unless_told_otherwise(mutag, kit, monkeypatch):
     # Not by its name: `sagpool.fleet.train` is the function.
-    monkeypatch.setattr(sys.modules["sagpool.fleet.train"], "choose_members", lambda *_: 2)
+    module = sys.modules["sagpool.fleet.train"]
+    monkeypatch.setattr(module, "choose_room", lambda *given: Room(given[3] or 2, 1))
     running: list[int] = []
     trainings = kit.trainings(5)
     train(mutag, trainings, on_progress=lambda progress: running.append(progress.running))

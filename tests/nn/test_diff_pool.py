@@ -2,9 +2,24 @@ import pytest
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.nn import DenseAdjacency, DiffPool
+from sagpool.graphs import Adjacency
+from sagpool.nn import DiffPool, PooledAdjacency
+from sagpool.ops import blocks
 
 pytestmark = pytest.mark.usefixtures("path")
+
+
+@pytest.fixture(params=["few batches", "one for each graph"], autouse=True)
+def batches(request, monkeypatch):
+    if request.param == "one for each graph":
+        monkeypatch.setattr(blocks, "OWN_BATCH", 0)
+
+
+def formed(adjacency: PooledAdjacency) -> torch.Tensor:
+    """The matrix of each graph, of which a `PooledAdjacency` has only the factors."""
+    clusters = adjacency.clusters
+    columns = torch.eye(clusters, dtype=torch.float64).repeat(adjacency.sizes.size, 1)
+    return adjacency.neighbour_sum(columns).view(-1, clusters, clusters)
 
 
 def reference(dense, pool, m, A, X):
@@ -32,11 +47,11 @@ def test_equation(fleet, dense, agree, clusters):
     inputs = [x, *pool.parameters()]
     agree(torch.cat(fleet.split(pooled.assignment)), torch.cat(S), inputs)
     agree(torch.cat(fleet.split(pooled.x, pooled.adjacency)), torch.cat(X), inputs)
-    agree(pooled.adjacency.matrix[fleet.places], torch.stack(A), inputs)
+    agree(formed(pooled.adjacency)[fleet.places], torch.stack(A), inputs)
     agree(pooled.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
-def test_equation_on_the_dense_graphs_that_it_makes(fleet, dense, agree):
+def test_equation_on_the_graphs_that_it_makes(fleet, dense, agree):
     pools = [layer(3, 4), layer(3, 2)]
     x = fleet.features(3)
     first = pools[0](x, fleet.adjacency)
@@ -50,23 +65,65 @@ def test_equation_on_the_dense_graphs_that_it_makes(fleet, dense, agree):
     _, X, A, loss = zip(*expected, strict=True)
     inputs = [x, *(p for pool in pools for p in pool.parameters())]
     agree(torch.cat(fleet.split(second.x, second.adjacency)), torch.cat(X), inputs)
-    agree(second.adjacency.matrix[fleet.places], torch.stack(A), inputs)
+    agree(formed(second.adjacency)[fleet.places], torch.stack(A), inputs)
     agree(second.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
-def test_dense_graphs_act_as_an_adjacency(agree):
-    half = torch.rand(3, 4, 4, dtype=torch.float64)
-    graphs = DenseAdjacency(half + half.transpose(1, 2), 3)
-    y = torch.randn(12, 2, dtype=torch.float64, requires_grad=True)
-    sums, convolved = [], []
-    for A, part in zip(graphs.matrix, y.split(4), strict=True):
-        sums.append(A @ part)
-        loops = A + torch.eye(4)
+@pytest.mark.parametrize("clusters", [1, 4, 9])
+def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters):
+    """Whether there are more clusters or more nodes."""
+    rows, graphs = len(fleet.adjacency.graph), fleet.adjacency.sizes.size
+    random = torch.Generator().manual_seed(clusters)
+    z = torch.randn(rows, clusters, generator=random, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(graphs * clusters, 2, generator=random, dtype=torch.float64, requires_grad=True)
+    T = z.softmax(1)
+    pooled = PooledAdjacency.of(fleet.adjacency, T)
+    expected = []
+    for (_, A, share), part in zip(fleet.each(T), fleet.split(y, pooled), strict=True):
+        coarse = share.T @ A @ share
+        loops = coarse + torch.eye(clusters)
         root = torch.diag(loops.sum(1) ** -0.5)
-        convolved.append(root @ loops @ root @ part)
-    agree(graphs.neighbour_sum(y), torch.cat(sums), [y])
-    agree(graphs.gcn(y), torch.cat(convolved), [y])
-    torch.testing.assert_close(graphs.degree, graphs.matrix.sum(2).flatten())
+        norms = coarse.trace()[None], coarse.square().sum()[None]
+        expected.append((coarse @ part, root @ loops @ root @ part, coarse.sum(1), *norms))
+    sums, convolved, degree, trace, norm = map(torch.cat, zip(*expected, strict=True))
+    agree(torch.cat(fleet.split(pooled.neighbour_sum(y), pooled)), sums, [y, z])
+    agree(torch.cat(fleet.split(pooled.gcn(y), pooled)), convolved, [y, z])
+    agree(torch.cat(fleet.split(pooled.degree, pooled)), degree, [z])
+    agree(pooled.trace[fleet.places], trace, [z])
+    agree(pooled.squared_norm[fleet.places], norm, [z])
+
+
+def test_directed_graphs(directed, dense, agree):
+    edge_index, x = directed
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]].unique(dim=1)
+    adjacency = Adjacency.from_edge_index(edge_index, torch.zeros(len(x), dtype=torch.int64))
+    A = torch.zeros(len(x), len(x), dtype=torch.float64)
+    A[edge_index[1], edge_index[0]] = 1
+    torch.manual_seed(0)
+    pools = [DiffPool(3, clusters).double() for clusters in (4, 2)]
+    first = pools[0](x, adjacency)
+    second = pools[1](first.x, first.adjacency)
+    _, X, A1, loss1 = reference(dense, pools[0], 0, A, x)
+    _, X, A2, loss2 = reference(dense, pools[1], 0, A1, X)
+    inputs = [x, *(p for pool in pools for p in pool.parameters())]
+    agree(second.x, X, inputs)
+    agree(formed(second.adjacency)[0], A2, inputs)
+    agree(first.auxiliary + second.auxiliary, (loss1 + loss2)[None], inputs)
+
+
+@pytest.mark.parametrize("clusters", [1, 3])
+@pytest.mark.parametrize("name", ["one node", "no edge", "pair"])
+def test_small_graphs_have_finite_gradients(packed, name, clusters):
+    single = packed([name])
+    x = single.features(3)
+    torch.manual_seed(0)
+    pools = [DiffPool(3, count).double() for count in (clusters, 1)]
+    first = pools[0](x, single.adjacency)
+    second = pools[1](first.x, first.adjacency)
+    loss = second.x.sum() + first.auxiliary[0] + second.auxiliary[0]
+    inputs = [x, *(p for pool in pools for p in pool.parameters())]
+    for grad in (loss[None], *torch.autograd.grad(loss, inputs)):
+        assert grad.isfinite().all()
 
 
 def test_the_loss_of_a_node_that_is_alone_has_a_gradient(packed):

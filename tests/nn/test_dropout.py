@@ -45,3 +45,14 @@ def test_nothing_is_dropped_in_evaluation_or_at_rate_zero():
 def test_wrong_rates(p):
     with pytest.raises(SagpoolError, match="at least 0 and below 1"):
         Dropout(p)
+
+
+@pytest.mark.parametrize("first", [0, 3, 9])
+def test_a_part_of_a_batch_drops_what_the_whole_drops(first):
+    """Of the second call too, which has as many channels as it likes."""
+    graphs, whole, part = 10, Streams(KEYS), Streams(KEYS, first)
+    for channels in (4, 7):
+        x = torch.rand(3, graphs, channels)
+        expected = Dropout()(x.flatten(0, 1), whole).view_as(x)[:, first:]
+        got = Dropout()(x[:, first:].flatten(0, 1), part)
+        assert torch.equal(got.view_as(expected), expected)

@@ -30,6 +30,15 @@ def test_each_call_is_a_splitmix64_stream_of_its_own(keys, count, calls):
             assert row == [(z >> 40) / 2**24 for z in stream]
 
 
+@given(start=st.integers(0, 2**40), count=st.integers(0, 6))
+def test_a_stretch_of_a_stream(start, count):
+    key = 7
+    (numbers,) = Streams(torch.tensor([key])).uniform(count, start).tolist()
+    first = splitmix64(key + GAMMA & MASK)
+    stream = [splitmix64(first + (start + i) * GAMMA & MASK) for i in range(1, count + 1)]
+    assert numbers == [(z >> 40) / 2**24 for z in stream]
+
+
 def test_numbers_are_spread_evenly_and_below_one():
     numbers = Streams(torch.arange(4)).uniform(25_000)
     assert 0 <= numbers.min() < numbers.max() < 1

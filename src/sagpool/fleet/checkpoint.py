@@ -6,6 +6,8 @@ import json
 import zipfile
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from sagpool.fleet.training import Curve, Result, Score, Training
 from sagpool.graphs import Graphs
 from sagpool.graphs.cache import replacing
 
-FORMAT = 1
+FORMAT = 2
 _TENSORS = ("weights", "mean", "square", "best")
 _NUMBERS = ("steps", "best_loss", "best_epoch", "epoch", "seconds")
 
@@ -55,17 +57,21 @@ class Checkpoint:
         if self.slots is not None:
             meta["running"] = self.slots.running.tolist()
             meta["waiting"] = list(self.slots.waiting)
-        meta["members"] = {}
-        for number, member in self.members.items():
-            meta["members"][number] = {name: getattr(member, name) for name in _NUMBERS}
-            arrays[f"{number}.tensors"] = torch.stack(
-                [getattr(member, name) for name in _TENSORS]
-            ).numpy()
-            arrays[f"{number}.curve"] = np.array(member.curve, np.float64).reshape(-1, 3)
-        meta["results"] = {}
+        meta["members"] = {
+            number: {name: getattr(member, name) for name in _NUMBERS}
+            for number, member in self.members.items()
+        }
+        meta["results"] = {number: result.row() for number, result in self.results.items()}
+        curves = [np.array(m.curve, np.float64).reshape(-1, 3).T for m in self.members.values()]
+        curves += [np.stack(list(vars(r.curve).values())) for r in self.results.values()]
+        # Thousands of small arrays would be slow to write; a few large ones are not.
+        arrays["curves"] = np.concatenate([np.zeros((3, 0)), *curves], axis=1)
+        arrays["epochs"] = np.array([curve.shape[1] for curve in curves], np.int64)
+        if self.members:
+            arrays["tensors"] = torch.stack(
+                [getattr(m, name) for m in self.members.values() for name in _TENSORS]
+            ).numpy()  # [members * tensors, numbers]
         for number, result in self.results.items():
-            meta["results"][number] = result.row()
-            arrays[f"{number}.curve"] = np.stack(list(vars(result.curve).values()))
             for name, weights in (result.weights or {}).items():
                 arrays[f"{number}.weights.{name}"] = weights.numpy()
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -79,12 +85,14 @@ class Checkpoint:
     @staticmethod
     def load(path: Path, identity: str) -> Checkpoint:
         """Read what was saved; an empty one where there is no file."""
-        try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with _reading(path):
+            try:
+                stream = path.open("rb")
+            except FileNotFoundError:
+                return Checkpoint(identity)
+            with stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-            meta = json.loads(arrays["meta"].tobytes())
-            if meta["format"] != FORMAT:
-                raise SagpoolError(f"The checkpoint {path} is of another version of sagpool.")
+            meta = _meta(path, arrays["meta"])
             if meta["identity"] != identity:
                 raise SagpoolError(
                     f"The checkpoint {path} belongs to other trainings; name another file, or "
@@ -93,29 +101,55 @@ class Checkpoint:
             slots = None
             if "running" in meta:
                 slots = Slots(np.array(meta["running"], np.int64), deque(meta["waiting"]))
-            return Checkpoint(
-                identity,
-                {int(n): _result(n, row, arrays) for n, row in meta["results"].items()},
-                slots,
-                {int(n): _member(n, numbers, arrays) for n, numbers in meta["members"].items()},
-            )
-        except FileNotFoundError:
-            return Checkpoint(identity)
-        except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
-            raise SagpoolError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
-        except SagpoolError:
-            raise
-        except _DAMAGED as error:
-            raise SagpoolError(f"The checkpoint {path} is damaged ({error}); remove it.") from None
+            begun, done = meta["members"], meta["results"]
+            epochs = arrays["epochs"]
+            if len(epochs) != len(begun) + len(done) or epochs.sum() != arrays["curves"].shape[1]:
+                raise ValueError("its curves do not fit its trainings")
+            curves = iter(np.split(arrays["curves"], np.cumsum(epochs)[:-1], axis=1))
+            tensors = arrays["tensors"].reshape(len(begun), len(_TENSORS), -1) if begun else []
+            members = {
+                int(n): _member(numbers, rows, next(curves))
+                for (n, numbers), rows in zip(begun.items(), tensors, strict=True)
+            }
+            results = {int(n): _result(n, row, next(curves), arrays) for n, row in done.items()}
+            return Checkpoint(identity, results, slots, members)
 
 
-def _member(number: str, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> MemberState:
-    tensors = dict(zip(_TENSORS, torch.from_numpy(arrays[f"{number}.tensors"]), strict=True))
-    curve = [(float(a), float(b), float(c)) for a, b, c in arrays[f"{number}.curve"]]
-    return MemberState(**tensors, **numbers, curve=curve)
+def identity_in(path: Path) -> str:
+    """The identity of a checkpoint; what else is in the file is not read."""
+    with _reading(path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        return str(_meta(path, file["meta"])["identity"])
 
 
-def _result(number: str, row: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
+def _meta(path: Path, array: np.ndarray) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads(array.tobytes())
+    if meta["format"] != FORMAT:
+        raise SagpoolError(f"The checkpoint {path} is of another version of sagpool.")
+    return meta
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say in a sentence what is wrong with the file."""
+    try:
+        yield
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        raise SagpoolError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
+    except SagpoolError:
+        raise
+    except _DAMAGED as error:
+        raise SagpoolError(f"The checkpoint {path} is damaged ({error}); remove it.") from None
+
+
+def _member(numbers: dict[str, Any], rows: np.ndarray, curve: np.ndarray) -> MemberState:
+    tensors = dict(zip(_TENSORS, torch.from_numpy(rows), strict=True))
+    points = [(float(a), float(b), float(c)) for a, b, c in curve.T]
+    return MemberState(**tensors, **numbers, curve=points)
+
+
+def _result(
+    number: str, row: dict[str, Any], curve: np.ndarray, arrays: dict[str, np.ndarray]
+) -> Result:
     start = f"{number}.weights."
     weights = {
         name.removeprefix(start): torch.from_numpy(values)
@@ -130,15 +164,24 @@ def _result(number: str, row: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     return Result(
         training=Training(**{f.name: row[f.name] for f in fields(Training)}),
         confusion=np.array(row["confusion"], np.int64),
-        curve=Curve(*arrays[f"{number}.curve"]),
+        curve=Curve(*np.ascontiguousarray(curve)),
         weights=weights or None,
         **values,
     )
 
 
 def identity_of(
-    graphs: Graphs, trainings: list[Training], dtype: torch.dtype, keep_weights: bool
+    graphs: Graphs,
+    trainings: Sequence[Training],
+    dtype: torch.dtype,
+    keeps: Callable[[Training], bool],
 ) -> str:
     """A name for all that has to be the same when a checkpoint is continued."""
     settings = [asdict(training) for training in trainings]
-    return json.dumps([graphs.fingerprint(), settings, str(dtype), keep_weights])
+    kept = [number for number, training in enumerate(trainings) if keeps(training)]
+    return json.dumps([graphs.fingerprint(), settings, str(dtype), kept])
+
+
+def trainings_of(identity: str) -> list[Training]:
+    """The trainings that an identity stands for."""
+    return [Training(**settings) for settings in json.loads(identity)[1]]

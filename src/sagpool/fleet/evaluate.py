@@ -1,5 +1,6 @@
 """Losses and predictions, member by member."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,26 +18,33 @@ class Losses(NamedTuple):
     correct: Tensor  # [members] share of them
 
 
-def member_losses(output: Output, batch: Batch) -> Tensor:
-    """``[members]`` cross-entropy, the mean over each member's graphs; 0 for one that has none."""
+def loss_sums(output: Output, batch: Batch) -> Tensor:
+    """``[members]`` cross-entropy, the sum over each member's graphs; 0 for one that has none."""
     assert batch.y is not None
     log_share = output.logits.log_softmax(2)  # [members, graphs, classes]
     loss = -log_share.gather(2, batch.y[..., None]).squeeze(2)
     if output.auxiliary is not None:
         loss = loss + output.auxiliary
     # Not a product: what a filler holds may be anything.
-    return torch.where(batch.real, loss, 0).sum(1) / batch.real.sum(1).clamp(min=1)
+    return torch.where(batch.real, loss, 0).sum(1)
 
 
 @torch.no_grad()
-def validate(model: nn.Module, batch: Batch, streams: Streams) -> Losses:
-    """Loss and accuracy of each member on its own graphs."""
-    assert batch.y is not None
-    output = model(batch, streams)
-    hits = (output.logits.argmax(2) == batch.y) & batch.real
-    # The auxiliary losses help to train; what is compared is the classification.
-    plain = member_losses(output._replace(auxiliary=None), batch)
-    return Losses(plain, hits.sum(1).double() / batch.real.sum(1).clamp(min=1))
+def validate(model: nn.Module, chunks: Sequence[Batch], keys: Tensor) -> Losses:
+    """Loss and accuracy of each member on its own graphs, of which each chunk holds some."""
+    loss = torch.zeros_like(keys, dtype=next(model.parameters()).dtype)
+    hits, count = torch.zeros_like(keys), torch.zeros_like(keys)
+    first = 0
+    for batch in chunks:
+        assert batch.y is not None
+        output = model(batch, Streams(keys, first))
+        # The auxiliary losses help to train; what is compared is the classification.
+        loss += loss_sums(output._replace(auxiliary=None), batch)
+        hits += ((output.logits.argmax(2) == batch.y) & batch.real).sum(1)
+        count += batch.real.sum(1)
+        first += batch.real.shape[1] - 1  # all but the filler
+    count = count.clamp(min=1)
+    return Losses(loss / count, hits.double() / count)
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """`Fleet`: members of one shape, trained in lock-step."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,14 +14,17 @@ from torch import Tensor
 from sagpool.fleet.adam import AdamState
 from sagpool.fleet.evaluate import predict, score
 from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.room import MemoryShortageError
 from sagpool.fleet.schedule import Slots, shape_of, split_of
 from sagpool.fleet.stack import Stack, initial_weights
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
 from sagpool.fleet.training import Curve, Result, Score, Training
-from sagpool.fleet.wing import Wing, side_by_side, wings_of
+from sagpool.fleet.wing import Sizes, Wing, side_by_side, wings_of
 from sagpool.graphs import Graphs, Split
 from sagpool.models import Shape, build, count_parameters
+
+log = logging.getLogger("sagpool")
 
 _NOTHING = Score(float("nan"), float("nan"))
 _NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
@@ -35,7 +39,8 @@ class Fleet:
         slots: who runs and who waits
         dtype: of the weights
         suspended: trainings that have begun before
-        keep_weights: whether results carry the best weights
+        keeps: whether the result of a training carries its best weights
+        parts: in which a batch is done, for lack of memory
     """
 
     def __init__(
@@ -45,11 +50,11 @@ class Fleet:
         slots: Slots,
         dtype: torch.dtype = torch.float32,
         suspended: Mapping[int, MemberState] = MappingProxyType({}),
-        *,
-        keep_weights: bool = False,
+        keeps: Callable[[Training], bool] = lambda training: False,
+        parts: int = 1,
     ) -> None:
         self.graphs, self.trainings, self.slots, self.dtype = graphs, trainings, slots, dtype
-        self.keep_weights = keep_weights
+        self.keeps, self.parts = keeps, parts
         self.suspended = dict(suspended)
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
         assert graphs.y is not None
@@ -74,32 +79,49 @@ class Fleet:
         self.finished = finished
         return results
 
-    def halve(self) -> None:
-        """Make do with half of the slots; the members of the others wait, with all they learnt."""
+    def shrink(self) -> None:
+        """Make do with less memory.
+
+        That is with half of the slots; the members of the others wait, with all they learnt. Or,
+        with one slot, with twice the parts.
+        """
+        if len(self.slots.running) == 1 and self.parts >= self.first.batch_size:
+            raise MemoryShortageError(self.graphs.device)
         self.suspended = self.members()
-        self.slots.halve()
+        if len(self.slots.running) > 1:
+            self.slots.halve()
+        else:
+            self.parts = min(2 * self.parts, self.first.batch_size)
         self._seat()
+        log.warning(
+            "Out of memory: going on with %d members, batches in %d parts.",
+            len(self.slots.running),
+            self.parts,
+        )
 
     def members(self) -> dict[int, MemberState]:
         """All trainings that have begun and not ended, by number."""
+        # Who has got a slot and not entered it, for something went wrong, has not begun there.
         running = {
             int(number): self.state.get(slot)
             for slot, number in enumerate(self.slots.running)
-            if number >= 0
+            if number >= 0 and self.splits[slot] is not _NO_GRAPHS
         }
         return running | self.suspended
 
     def _seat(self) -> None:
         """Make room for as many members as there are slots, and let them in."""
-        self.wings: list[tuple[slice, Wing]] = []  # what they hold is let go of first
         members = len(self.slots.running)
+        self.splits = [_NO_GRAPHS] * members
+        # What they hold is let go of first.
+        self.wings: list[tuple[slice, Wing]] = []
+        self.state = FleetState.empty(0, torch.zeros(0, 0))
         shape = replace(shape_of(self.graphs, self.first), members=members)
         # The pooling layers look at this array, so a new member brings its own k.
         self.k = np.full((members, 1), shape.k)
         self.parameters = count_parameters(self.first.method, shape)
         weights = torch.zeros(members, self.parameters, dtype=self.dtype, device=self.graphs.device)
         self.state = FleetState.empty(members, weights)
-        self.splits = [_NO_GRAPHS] * members
         self.lr = torch.zeros(members, dtype=torch.float64, device=self.graphs.device)
         self.weight_decay = torch.zeros_like(self.lr)
         self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
@@ -122,25 +144,28 @@ class Fleet:
             self.lr[rows],
             self.weight_decay[rows],
             self.keys[rows],
+            Sizes.of(self.first.batch_size, self.parts),
         )
 
     def _enter(self, slot: int, number: int) -> None:
         """Give a slot to a training, fresh or as it was left."""
         training = self.trainings[number]
-        shape = shape_of(self.graphs, training)
-        member = self.suspended.pop(number, None)
+        parts = split_of(self.graphs, training)
+        shape = shape_of(self.graphs, training, parts)
+        member = self.suspended.get(number)
         if member is None:
             seed = training.stream("weights", self.graphs.name)
             member = MemberState.fresh(initial_weights(lambda: build(training.method, shape), seed))
         self.state.put(slot, member, training.patience, training.max_epochs)
         self.k[slot] = shape.k
-        self.splits[slot] = split_of(self.graphs, training)
         self.lr[slot], self.weight_decay[slot] = training.lr, training.weight_decay
         streams = [training.stream(use, self.graphs.name) for use in ("dropout", "evaluation")]
         self.keys[slot] = torch.tensor(streams)
         self.order_keys[slot] = np.int64(training.stream("order", self.graphs.name)).astype(
             np.uint64
         )
+        self.splits[slot] = parts
+        self.suspended.pop(number, None)
 
     def refill(self) -> None:
         """Hand the slots of those that are done to those that wait; to be called after an epoch."""
@@ -203,10 +228,10 @@ class Fleet:
         stack = Stack(build(self.first.method, shape).to(self.graphs.device, self.dtype))
         stack.load(self.state.best[torch.from_numpy(finished).to(self.graphs.device)])
         keys = self.keys[torch.from_numpy(finished).to(self.graphs.device), 1]
-        log_share = predict(
-            stack.model.eval(), self.graphs, len(finished), keys, self.first.batch_size
-        )
-        weights = stack.state_dicts() if self.keep_weights else [None] * len(finished)
+        chunk = Sizes.of(self.first.batch_size, self.parts).train
+        log_share = predict(stack.model.eval(), self.graphs, len(finished), keys, chunk)
+        kept = [self.keeps(self.trainings[self.slots.running[slot]]) for slot in finished]
+        weights = stack.state_dicts(kept)
         share = (time.perf_counter() - begin) / len(finished)
         return {
             int(self.slots.running[slot]): self._result(

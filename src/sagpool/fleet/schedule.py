@@ -19,7 +19,8 @@ MOST_EMPTY = 0.25
 
 
 def split_of(graphs: Graphs, training: Training) -> Split:
-    assert graphs.y is not None
+    if graphs.y is None or graphs.num_classes < 2:
+        raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
     parts = split(
         graphs.y.cpu(),
         training.seed,
@@ -35,9 +36,9 @@ def split_of(graphs: Graphs, training: Training) -> Split:
     return parts
 
 
-def shape_of(graphs: Graphs, training: Training) -> Shape:
-    """The layers of the training's model, as a fleet of one."""
-    train = split_of(graphs, training).train
+def shape_of(graphs: Graphs, training: Training, parts: Split | None = None) -> Shape:
+    """The layers of the training's model, as a fleet of one; its split is made if not given."""
+    train = (parts or split_of(graphs, training)).train
     return Shape(
         in_channels=graphs.num_features,
         classes=graphs.num_classes,
@@ -56,16 +57,24 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     size; learning rate, weight decay, patience, seed and fold are each member's own.
     """
     groups: dict[Hashable, list[int]] = {}
+    splits: dict[Hashable, Split] = {}  # thousands of trainings share a few splits and shapes
+    stacks: dict[Hashable, Hashable] = {}
     for position, training in enumerate(trainings):
-        shape = shape_of(graphs, training)
-        with torch.device("meta"):
-            model = build(training.method, shape)
+        part = (training.seed, training.fold, training.folds, training.validation)
+        if part not in splits:
+            splits[part] = split_of(graphs, training)
+        shape = shape_of(graphs, training, splits[part])
+        layers = (training.method, training.hidden, training.ratio, training.dropout, shape.k)
+        if layers not in stacks:
+            with torch.device("meta"):
+                model = build(training.method, shape)
+            stacks[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
         key = (
             training.method,
             training.ratio,
             training.dropout,
             training.batch_size,
-            tuple(tuple(parameter.shape) for parameter in model.parameters()),
+            stacks[layers],
         )
         groups.setdefault(key, []).append(position)
     return list(groups.values())

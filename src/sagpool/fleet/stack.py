@@ -1,6 +1,6 @@
 """The weights of all members as one matrix, which the model's parameters look into."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -53,13 +53,13 @@ class Stack:
         grads = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return torch.cat([grad.flatten(1) for grad in grads], dim=1)
 
-    def state_dicts(self) -> list[dict[str, Tensor]]:
-        """One state dict for each member, as a fleet of one would have it."""
+    def state_dicts(self, wanted: Sequence[bool]) -> list[dict[str, Tensor] | None]:
+        """A state dict for each member that is wanted, as a fleet of one would have it."""
+        values = self.model.state_dict() if any(wanted) else {}
         return [
-            {
-                name: values[member : member + 1].detach().cpu().clone()
-                for name, values in self.model.state_dict().items()
-            }
+            {name: v[member : member + 1].detach().cpu().clone() for name, v in values.items()}
+            if wanted[member]
+            else None
             for member in range(self.members)
         ]
 

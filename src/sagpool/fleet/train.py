@@ -1,10 +1,11 @@
 """`train`: a list of trainings, as fleets, from the first to the last."""
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,12 +14,13 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.interrupt import interrupt_held_back
-from sagpool.fleet.room import choose_members
+from sagpool.fleet.room import MemoryShortageError, choose_room, is_out_of_memory
 from sagpool.fleet.schedule import Slots, group_by_shape
 from sagpool.fleet.training import Result, Training
 from sagpool.graphs import Graphs
+from sagpool.ops.device import find_device
 
-log = logging.getLogger("sagpool")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def train(
     members: int | None = None,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    keep_weights: bool = False,
+    keep_weights: bool | Callable[[Training], bool] = False,
     on_result: Callable[[Result], None] = lambda result: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     checkpoint: Path | str | None = None,
@@ -55,7 +57,8 @@ def train(
             that is continued keeps the number it began with
         device: where to train
         dtype: float32 or float64
-        keep_weights: whether the results carry the best weights
+        keep_weights: whether the results carry the best weights; or a function that says for
+            which trainings they do
         on_result: called with each result as soon as there is one
         on_progress: called after each epoch
         checkpoint: a file from which to go on if it exists, and in which to keep the state of
@@ -66,9 +69,10 @@ def train(
         one result for each training, in their order
     """
     _check(graphs, trainings, members, dtype)
-    graphs = graphs.to(_device(device))
+    graphs = graphs.to(find_device(device))
     trainings = list(trainings)
-    identity = identity_of(graphs, trainings, dtype, keep_weights)
+    keeps = keep_weights if callable(keep_weights) else lambda training: bool(keep_weights)
+    identity = identity_of(graphs, trainings, dtype, keeps)
     saved = Checkpoint(identity)
     if checkpoint is not None:
         checkpoint = Path(checkpoint)
@@ -81,17 +85,20 @@ def train(
             if not left:
                 continue
             slots = saved.slots
-            if slots is None or not slots.holds(left):
-                fitting = members or choose_members(graphs, [trainings[n] for n in left], dtype)
-                slots = Slots.fill(left, fitting)
+            if slots is not None and not slots.holds(left):
+                slots = None
+            wanted = members if slots is None else len(slots.running)
+            room = choose_room(graphs, [trainings[n] for n in left], dtype, wanted)
+            if slots is None:
+                slots = Slots.fill(left, room.members)
             slots.release(~slots.active)  # a run that ended in the midst of a refill
-            fleet = Fleet(graphs, trainings, slots, dtype, saved.members, keep_weights=keep_weights)
+            fleet = _seated(graphs, trainings, slots, dtype, saved.members, keeps, room.parts)
             saved_at = time.monotonic()
             try:
                 while fleet.slots.active.any():
                     results = _epoch(fleet, watch, raise_if_interrupted)
                     saved.results.update(results)  # all, before anything else may fail
-                    fleet.refill()
+                    _or_shrink(fleet, fleet.refill)
                     for result in results.values():
                         watch.done += 1
                         on_result(result)
@@ -107,35 +114,43 @@ def train(
     return [saved.results[number] for number in range(len(trainings))]
 
 
+def _seated(graphs: Graphs, trainings: Sequence[Training], slots: Slots, *others: Any) -> Fleet:
+    """A fleet, with as many of the slots as there is memory for."""
+    while True:
+        try:
+            return Fleet(graphs, trainings, slots, *others)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        if len(slots.running) == 1:
+            raise MemoryShortageError(graphs.device)
+        slots.halve()
+
+
 def _epoch(
     fleet: Fleet, watch: "_Watch", raise_if_interrupted: Callable[[], None]
 ) -> dict[int, Result]:
-    """One epoch; a fleet that does not fit into memory halves itself and does none."""
+    """One epoch; a fleet that does not fit into memory does none, and shrinks."""
     running = int(fleet.slots.active.sum())
+    results = _or_shrink(fleet, partial(fleet.epoch, raise_if_interrupted))
+    if results is None:
+        return {}
+    watch.epochs += running
+    return results
+
+
+def _or_shrink(fleet: Fleet, action: Callable[[], T]) -> T | None:
+    """What the action gives; or None, if there was not the memory for it and the fleet shrank."""
     try:
-        results = fleet.epoch(raise_if_interrupted)
-        watch.epochs += running
-        return results
+        return action()
     except (RuntimeError, MemoryError) as error:
-        if not _out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
-        if len(fleet.slots.running) == 1:
-            raise SagpoolError(
-                f"Not even one model fits into the memory of {fleet.graphs.device}; "
-                "take a smaller batch or hidden size."
-            ) from None
     # Outside of the handler, which holds on to what it has to let go of.
     if fleet.graphs.device.type == "cuda":
         torch.cuda.empty_cache()
-    fleet.halve()
-    log.warning("Out of memory: going on with %d members.", len(fleet.slots.running))
-    return {}
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        "can't allocate memory" in str(error)
-    )
+    _or_shrink(fleet, fleet.shrink)
+    return None
 
 
 def _save(fleet: Fleet, saved: Checkpoint, path: Path) -> None:
@@ -175,13 +190,3 @@ def _check(
         raise SagpoolError(f"A fleet needs at least 1 member, not {members}.")
     if dtype not in (torch.float32, torch.float64):
         raise SagpoolError(f"Weights are float32 or float64, not {dtype}.")
-
-
-def _device(name: torch.device | str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise SagpoolError(f"There is no kind of device named '{name}'.") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SagpoolError("There is no CUDA device here that torch can use; try device='cpu'.")
-    return device

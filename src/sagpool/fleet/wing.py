@@ -3,17 +3,35 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.fleet.adam import AdamState, adam_step
-from sagpool.fleet.evaluate import member_losses, validate
+from sagpool.fleet.evaluate import loss_sums, validate
 from sagpool.fleet.stack import Stack
 from sagpool.graphs import Batch, Graphs, pack
+from sagpool.graphs.batch import NO_GRAPH
 from sagpool.nn import Streams
 from sagpool.nn.streams import mix
+from sagpool.ops import to_device
+
+
+class Sizes(NamedTuple):
+    """How many graphs of each member go through the model at a time."""
+
+    train: int
+    validation: int
+
+    @staticmethod
+    def of(batch_size: int, parts: int) -> "Sizes":
+        """Those of a training whose batches are done in ``parts``."""
+        train = -(-batch_size // parts)
+        # Nothing is kept for a way back, so there is room for more graphs than in training. But
+        # where parts are needed, single graphs may be large: better be careful.
+        return Sizes(train, 4 * train if parts == 1 else train)
 
 
 class Wing:
@@ -25,14 +43,21 @@ class Wing:
         lr: ``[members]``
         weight_decay: ``[members]``
         keys: ``[members, 2]`` of the streams for training and for evaluation
+        sizes: how many graphs of each member go through the model at a time
     """
 
     def __init__(
-        self, stack: Stack, adam: AdamState, lr: Tensor, weight_decay: Tensor, keys: Tensor
+        self,
+        stack: Stack,
+        adam: AdamState,
+        lr: Tensor,
+        weight_decay: Tensor,
+        keys: Tensor,
+        sizes: Sizes,
     ) -> None:
-        self.stack, self.adam = stack, adam
+        self.stack, self.adam, self.sizes = stack, adam, sizes
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
-        self.validation: Batch | None = None
+        self.validation: list[Batch] | None = None
 
     def epoch(
         self,
@@ -56,21 +81,41 @@ class Wing:
         loss_sum = torch.zeros_like(self.lr)
         graph_sum = torch.zeros_like(self.lr)
         for ids in batches:
-            batch = pack(graphs, ids)
-            # New random numbers for each step, from the member's key and its steps so far.
-            streams = Streams(mix(self.keys[:, 0] + mix(self.adam.steps + 1)))
-            loss = member_losses(model(batch, streams), batch)
-            grad = self.stack.gradients(loss.sum())
-            count = batch.real.sum(1)
+            count = to_device((ids != NO_GRAPH).sum(1), graphs.device)
+            loss, grad = self._parts(graphs, ids, count.clamp(min=1))
             adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
-            loss_sum += loss.detach() * count
+            loss_sum += loss * count
             graph_sum += count
             between_steps()
         model.eval()
         if self.validation is None:
-            self.validation = pack(graphs, validation)
-        seen = validate(model, self.validation, Streams(self.keys[:, 1]))
+            self.validation = [
+                pack(graphs, [part[first : first + self.sizes.validation] for part in validation])
+                for first in range(0, max(map(len, validation)), self.sizes.validation)
+            ]
+        seen = validate(model, self.validation, self.keys[:, 1])
         return torch.stack([loss_sum / graph_sum, seen.loss, seen.correct])
+
+    def _parts(self, graphs: Graphs, ids: np.ndarray, count: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss ``[members]`` and gradients ``[members, numbers]`` of a batch, part by part.
+
+        The loss is a mean over graphs. So with each part's sum divided by the ``count`` of the
+        whole batch, losses and gradients add up to those of the whole.
+        """
+        # New random numbers for each step, from the member's key and its steps so far.
+        keys = mix(self.keys[:, 0] + mix(self.adam.steps + 1))
+        # Who has fewer graphs than others has them in front; at the end nobody may have any.
+        most = int((ids != NO_GRAPH).sum(1).max())
+        loss = grad = None
+        for first in range(0, max(most, 1), self.sizes.train):
+            batch = pack(graphs, ids[:, first : first + self.sizes.train])
+            part = loss_sums(self.stack.model(batch, Streams(keys, first)), batch) / count
+            part_grad = self.stack.gradients(part.sum())
+            loss = part.detach() if loss is None else loss + part.detach()
+            grad = part_grad if grad is None else grad.add_(part_grad)
+        assert loss is not None
+        assert grad is not None
+        return loss, grad
 
 
 def wings_of(members: int, device: torch.device) -> list[slice]:

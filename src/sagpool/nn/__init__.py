@@ -1,7 +1,6 @@
 """Layers: convolutions, scores, pooling, readout; all of them for one model or a whole fleet."""
 
 from sagpool.nn.cheb_conv import ChebConv
-from sagpool.nn.dense import DenseAdjacency
 from sagpool.nn.diff_pool import DiffPool, DiffPooled
 from sagpool.nn.drop_in import PoolOutput
 from sagpool.nn.dropout import Dropout
@@ -9,6 +8,7 @@ from sagpool.nn.gat_conv import GATConv
 from sagpool.nn.gcn_conv import GCNConv
 from sagpool.nn.linear import Linear
 from sagpool.nn.pooled import Pooled, keep_top, unpool
+from sagpool.nn.pooled_adjacency import PooledAdjacency
 from sagpool.nn.random_pool import RandomPool
 from sagpool.nn.readout import readout
 from sagpool.nn.sag_pool import SAGPool
@@ -25,7 +25,6 @@ from sagpool.nn.two_hop import TwoHop
 __all__ = [
     "AttentionScore",
     "ChebConv",
-    "DenseAdjacency",
     "DiffPool",
     "DiffPooled",
     "Dropout",
@@ -34,6 +33,7 @@ __all__ = [
     "Linear",
     "PoolOutput",
     "Pooled",
+    "PooledAdjacency",
     "RandomPool",
     "SAGEConv",
     "SAGPool",

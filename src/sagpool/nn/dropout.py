@@ -13,7 +13,7 @@ class Dropout(nn.Module):
         p: in [0, 1)
 
     Shapes:
-        x: ``[members * rows, channels]``
+        x: ``[members * graphs, channels]``
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -26,5 +26,7 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         members = len(streams.keys)
-        kept = streams.uniform(x.numel() // members).view_as(x) >= self.p
+        # A part of a batch draws what its graphs draw in the whole of it.
+        start = streams.first_graph * x.shape[1]
+        kept = streams.uniform(x.numel() // members, start).view_as(x) >= self.p
         return x * (kept.to(x.dtype) / (1 - self.p))

@@ -27,5 +27,9 @@ class RandomPool(nn.Module):
     def forward(self, x: Tensor, adjacency: Adjacency, streams: Streams | None = None) -> Pooled:
         if streams is None:
             streams = Streams.fresh(adjacency.members, x.device)
-        rank = streams.uniform(adjacency.rows).view(-1).to(torch.float32)
+        # How many nodes lie before a part of a batch differs from member to member. So a part
+        # draws from a stretch of its own, and other nodes are kept than in the whole batch: as
+        # random, and whoever trains beside it.
+        start = streams.first_graph << 32
+        rank = streams.uniform(adjacency.rows, start).view(-1).to(torch.float32)
         return keep_top(x, adjacency, rank, None, self.selection)

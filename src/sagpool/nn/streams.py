@@ -16,10 +16,11 @@ class Streams:
 
     Args:
         keys: ``[members]`` int64
+        first_graph: where the graphs at hand begin, if they are a part of a batch
     """
 
-    def __init__(self, keys: Tensor) -> None:
-        self.keys = keys
+    def __init__(self, keys: Tensor, first_graph: int = 0) -> None:
+        self.keys, self.first_graph = keys, first_graph
         self.calls = 0
 
     @staticmethod
@@ -27,11 +28,11 @@ class Streams:
         """Keys from torch's own generator, for use outside a fleet."""
         return Streams(torch.randint(2**62, (members,)).to(device))
 
-    def uniform(self, count: int) -> Tensor:
-        """``[members, count]`` float32 in [0, 1), new at each call."""
+    def uniform(self, count: int, start: int = 0) -> Tensor:
+        """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
         self.calls += 1
         key = mix(self.keys + _signed(self.calls * _GAMMA))
-        position = torch.arange(1, count + 1, device=key.device) * _GAMMA
+        position = torch.arange(start + 1, start + count + 1, device=key.device) * _GAMMA
         return ((mix(key[:, None] + position) >> 40) & 0xFFFFFF) * 2.0**-24
 
 

@@ -3,7 +3,10 @@
 from functools import cache
 from types import ModuleType
 
+import torch
 from torch import Tensor
+
+from sagpool.errors import SagpoolError
 
 
 def on_cpu(tensor: Tensor) -> bool:
@@ -24,3 +27,14 @@ def triton_kernels() -> ModuleType | None:
     except ImportError:
         return None
     return kernels
+
+
+def find_device(name: torch.device | str) -> torch.device:
+    """The device of that name, if torch can use it."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SagpoolError(f"There is no kind of device named '{name}'.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SagpoolError("There is no CUDA device here that torch can use; try device='cpu'.")
+    return device

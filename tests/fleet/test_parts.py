@@ -1,0 +1,143 @@
+"""A batch in parts gives what the whole batch gives; so does a validation in chunks."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sagpool.fleet.fleet
+import sagpool.fleet.wing
+from sagpool.fleet import Result, Training, room, train
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+from sagpool.fleet.wing import Sizes
+from sagpool.graphs import pack
+from sagpool.nn import RandomPool, Streams
+
+METHODS = ("sagpool-h", "sagpool-g", "set2set-g", "diffpool-h")
+
+
+def unequal(kit, method: str = "sagpool-h") -> list[Training]:
+    """Some have no graphs at all in the last batch, the others few, and not as many."""
+    shares = (0.1, 0.3, 0.2, 0.45, 0.12)
+    return [
+        replace(training, validation=share)
+        for training, share in zip(kit.trainings(5, method, batch_size=40), shares, strict=True)
+    ]
+
+
+def run(graphs, trainings, members: int, parts: int = 1) -> list[Result]:
+    slots = Slots.fill(range(len(trainings)), members)
+    fleet = Fleet(graphs, trainings, slots, torch.float64, parts=parts)
+    results: dict[int, Result] = {}
+    while fleet.slots.active.any():
+        results |= fleet.epoch()
+        fleet.refill()
+    return [results[number] for number in range(len(trainings))]
+
+
+def test_these_trainings_put_parts_to_the_test(mutag, kit):
+    trainings = unequal(kit)
+    fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
+    last = [len(split.train) - 3 * 40 for split in fleet.splits]
+    assert len({number for number in last if number > 0}) > 2
+    assert min(last) < 0
+    assert all(training.dropout == 0.5 for training in trainings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_in_any_number_of_parts(method, mutag, kit):
+    trainings = unequal(kit, method)
+    expected = run(mutag, trainings, 4)
+    for parts in (2, 3, 5):
+        kit.close(run(mutag, trainings, 4, parts), expected)
+
+
+def test_one_graph_at_a_time(mutag, kit):
+    trainings = [replace(training, max_epochs=2) for training in unequal(kit)[:3]]
+    kit.close(run(mutag, trainings, 2, parts=40), run(mutag, trainings, 2))
+
+
+def test_the_control_draws_the_same_in_any_company(mutag, kit):
+    """Its draws are other ones than without parts."""
+    trainings = unequal(kit, "random-h")
+    together = run(mutag, trainings, 5, parts=3)
+    kit.close(run(mutag, trainings, 1, parts=3), together)
+    whole = run(mutag, trainings, 5)
+    assert together[0].curve.train_loss[0] != pytest.approx(whole[0].curve.train_loss[0], abs=1e-6)
+
+
+def test_no_part_draws_what_another_drew(mutag):
+    batch = pack(mutag, [range(8)])
+    pool, keys = RandomPool(0.5), torch.tensor([5])
+    kept = [pool(batch.x, batch.adjacency, Streams(keys, first)).perm for first in (0, 0, 8)]
+    assert torch.equal(kept[0], kept[1])
+    assert not torch.equal(kept[0], kept[2])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("chunk", [1, 7, 30])
+def test_validation_in_chunks(chunk, method, mutag, kit, monkeypatch):
+    trainings = [replace(training, max_epochs=2) for training in unequal(kit, method)]
+    expected = run(mutag, trainings, 5)
+    monkeypatch.setattr(Sizes, "of", lambda batch_size, parts: Sizes(batch_size, chunk))
+    kit.close(run(mutag, trainings, 5), expected)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_no_more_graphs_at_a_time_than_it_says(parts, mutag, kit, monkeypatch):
+    pack, seen = sagpool.fleet.wing.pack, []
+
+    def noted(graphs, ids):
+        seen.append(max(map(len, ids)))
+        return pack(graphs, ids)
+
+    monkeypatch.setattr(sagpool.fleet.wing, "pack", noted)
+    trainings = kit.trainings(2, batch_size=20, validation=0.6, max_epochs=1)
+    run(mutag, trainings, 2, parts)
+    graphs = {1: 20, 2: 10, 3: 7, 7: 3}[parts]
+    assert seen[0] == graphs
+    assert max(seen) == (4 * graphs if parts == 1 else graphs)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_parts_are_as_even_as_can_be_and_doubling_makes_them_smaller(batch_size, parts):
+    parts = min(parts, batch_size)
+    size = Sizes.of(batch_size, parts).train
+    assert (size - 1) * parts < batch_size <= size * parts
+    if parts < batch_size:
+        assert Sizes.of(batch_size, min(2 * parts, batch_size)).train < size
+
+
+@pytest.mark.parametrize("members", [None, 3])
+def test_little_memory_leads_to_parts(members, mutag, kit, monkeypatch):
+    trainings = unequal(kit)
+    expected = run(mutag, trainings, 5)
+    fleets: list[Fleet] = []
+    init = Fleet.__init__
+
+    def noted(fleet, *arguments):
+        init(fleet, *arguments)
+        fleets.append(fleet)
+
+    monkeypatch.setattr(Fleet, "__init__", noted)
+    memory = 1.5 * room.step_bytes(mutag, trainings[0], torch.float64)
+    monkeypatch.setattr(room, "free_memory", lambda device: memory)
+    kit.close(train(mutag, trainings, members=members, dtype=torch.float64), expected)
+    (fleet,) = fleets
+    assert fleet.parts > (3 if members is None else 9)
+
+
+def test_a_wing_may_be_empty(mutag, kit):
+    """One of four members is done, and each has a thread of its own."""
+    trainings = kit.trainings(4, max_epochs=3, patience=9)
+    trainings[1] = replace(trainings[1], max_epochs=1)
+    expected = run(mutag, trainings, 4)
+    torch.set_num_threads(4)
+    try:
+        for parts in (1, 2):
+            kit.close(run(mutag, trainings, 4, parts), expected)
+    finally:
+        torch.set_num_threads(1)
