@@ -1,86 +1,63 @@
-"""``sagpool demo``: the paper's six methods on the built-in molecules."""
+"""``sagpool demo``: the built-in tour, from trainings to pictures."""
 
 import json
-import time
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated
 
-import numpy as np
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 
-from sagpool.fleet import Result, Training, train
-from sagpool.graphs import Graphs, load
-
-METHODS = ("set2set-g", "sortpool-g", "sagpool-g", "diffpool-h", "gpool-h", "sagpool-h")
-FOLDS = 10
-# Fewer and faster epochs than the paper's: this is a taste, not a result.
-SETTINGS = {"hidden": 32, "lr": 5e-3, "patience": 20, "max_epochs": 100}
-
-
-class _Row(NamedTuple):
-    method: str
-    mean: float
-    std: float
-    epochs: float
-    seconds: float
+from sagpool.bench.engines import Local
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.store import Store
+from sagpool.bench.summary import Summary
+from sagpool.cli.bench import run
+from sagpool.cli.results import print_results
 
 
 def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path(
+        "demo"
+    ),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Compare the paper's six methods on MUTAG: ten folds each, one fleet for each method."""
-    graphs = load("MUTAG")
-    console = Console(stderr=True)
-    if not as_json:
-        console.print(f"{graphs!r}: {FOLDS} folds, one fleet for each method.", highlight=False)
-    columns = (TextColumn("{task.description:<11}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        rows = [_run(graphs, method, bar) for method in METHODS]
+    """Compare the paper's six methods on MUTAG, write a report, and draw what was kept."""
+    from sagpool.report import write_report  # matplotlib takes its time to load
+
+    store = output / "runs.sqlite"
+    experiment = load_experiment("demo")
+    cells = plan(experiment, Wishes(), search=False)
+    engine = Local(output / "runs.sqlite-checkpoints")
+    _, summaries = run(experiment, cells, experiment.seeds, store, engine)
+    page = write_report(store, output)
+    pictures = _draw(store, summaries, output / "pictures")
     if as_json:
-        print(json.dumps([row._asdict() for row in rows], indent=2))
+        print(json.dumps([summary.to_json() for summary in summaries], indent=2))
         return
-    _print_table(rows)
-    typer.echo("One seed and short trainings: the differences are well within the spread.")
-    typer.echo("Next: README.md shows how to compare methods, and to train on your own graphs.")
+    print_results(summaries)
+    typer.echo(
+        f"""
+One seed and short trainings: the differences are well within the spread.
+Open {page} for the whole comparison,
+and {pictures[0].parent} for {len(pictures)} pictures of the nodes that were kept.
 
-
-def _run(graphs: Graphs, method: str, bar: Progress) -> _Row:
-    task = bar.add_task(method, total=FOLDS, told="")
-    begin = time.perf_counter()
-    trainings = [Training(method, fold=fold, **SETTINGS) for fold in range(FOLDS)]  # type: ignore[arg-type]
-    results: list[Result] = train(
-        graphs,
-        trainings,
-        on_progress=lambda p: bar.update(
-            task, completed=p.done, told=f"{p.epochs_per_second:.0f} models·epochs/s"
-        ),
-    )
-    accuracy = np.array([result.test.accuracy for result in results])
-    return _Row(
-        method,
-        float(accuracy.mean()),
-        float(accuracy.std(ddof=1)),
-        float(np.mean([result.epochs for result in results])),
-        time.perf_counter() - begin,
+Next:
+  sagpool bench quick                          two seeds, and PROTEINS as well
+  sagpool bench --dataset PROTEINS --seeds 1   one seed of the paper's protocol
+  sagpool bench --help                         data sets, methods, settings, searches"""
     )
 
 
-def _print_table(rows: list[_Row]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("method")
-    for column in ("accuracy", "± over folds", "epochs", "seconds"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(
-            row.method,
-            f"{row.mean:.1%}",
-            f"{row.std:.1%}",
-            f"{row.epochs:.0f}",
-            f"{row.seconds:.1f}",
-        )
-    Console().print(table)
+def _draw(store: Path, summaries: list[Summary], folder: Path) -> list[Path]:
+    """A picture of each graph that is kept with a run."""
+    from sagpool.explain.draw import draw
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    with Store.reading(store) as rows:
+        for summary in summaries:
+            for trace in rows.traces(summary.runs[0].key):
+                path = folder / f"{summary.cell.method}-{trace.number}.png"
+                draw(trace).savefig(path, dpi=150, facecolor="white")
+                pictures.append(path)
+    return pictures

@@ -6,8 +6,10 @@ import sys
 import typer
 
 import sagpool
+from sagpool.cli.bench import bench
 from sagpool.cli.data import data
 from sagpool.cli.demo import demo
+from sagpool.cli.report import report
 from sagpool.errors import SagpoolError
 
 app = typer.Typer(
@@ -17,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(data)
+app.command()(bench)
+app.command()(report)
 app.command()(demo)
 
 
@@ -42,6 +46,8 @@ def main() -> None:
     except (SagpoolError, OSError) as error:
         print(f"sagpool: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

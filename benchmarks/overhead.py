@@ -1,0 +1,139 @@
+"""What planning, storing and reporting 10,000 trainings costs, beside the trainings themselves.
+
+The trainings are pretended (their results are made up, with learning curves of the usual length)
+but for a few that are done for real, on the smallest data set, to know what one takes.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sagpool.bench.engines import Job, Local
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.run import Bench, load_data, versions
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.fleet import Curve, Progress, Result, Score, Training
+from sagpool.report import write_report
+
+METHODS = ("set2set-g", "sortpool-g", "sagpool-g*", "gpool-h", "diffpool-h", "sagpool-h*")
+RATES = (5e-4, 1e-3, 5e-3)
+SEEDS = 20
+EPOCHS = 130  # on the average, on PROTEINS with the authors' settings
+
+
+@dataclass(frozen=True)
+class Pretend:
+    """Reports results at once."""
+
+    device: str = "nowhere"
+
+    def run(
+        self,
+        job: Job,
+        on_result: Callable[[Result], None],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        for training in job.trainings:
+            if training not in job.done:
+                on_result(made_up(training))
+
+
+def made_up(training: Training) -> Result:
+    draws = np.random.default_rng([training.seed, training.fold, len(training.method)])
+    epochs = int(draws.integers(EPOCHS // 2, EPOCHS * 3 // 2))
+    loss = np.exp(-np.arange(epochs) / 40) * 0.3 + 0.5 + draws.normal(0, 0.02, epochs)
+    score = Score(0.5, float(draws.normal(0.72, 0.04)))
+    return Result(
+        training=training,
+        diverged=False,
+        best_epoch=epochs - 50 if epochs > 50 else epochs,
+        epochs=epochs,
+        train=score,
+        validation=score,
+        test=score,
+        confusion=np.array([[40, 10], [15, 46]]),
+        curve=Curve(loss - 0.05, loss, 1 - loss / 2),
+        parameters=60_000,
+        seconds=1.0,
+    )
+
+
+def overhead(folder: Path) -> tuple[int, dict[str, float]]:
+    """How many trainings, and the seconds that each step took."""
+    store_path = folder / "runs.sqlite"
+    experiment = load_experiment("lee2019")
+    spent = {"plan": 0.0, "store": 0.0, "report": 0.0}
+    for rate in RATES:
+        begin = time.perf_counter()
+        wishes = Wishes(datasets=("MUTAG",), methods=METHODS, settings={"lr": (rate,)})
+        cells = plan(experiment, wishes, search=False)
+        data = load_data(cells, {})
+        spent["plan"] += time.perf_counter() - begin
+        begin = time.perf_counter()
+        with Store.writing(store_path) as store:
+            invocation = store.begin("sagpool bench", "lee2019", "nowhere", versions())
+            Bench(store, Pretend(), data, SEEDS, Search.NONE, "float32", invocation).run(cells)
+            trainings = len(store.keys())
+        spent["store"] += time.perf_counter() - begin
+    begin = time.perf_counter()
+    write_report(store_path, folder / "report")
+    spent["report"] = time.perf_counter() - begin
+    return trainings, spent
+
+
+def seconds_of_a_training(folder: Path, device: str) -> float:
+    """Ten folds on MUTAG with the authors' settings, in one fleet."""
+    experiment = load_experiment("lee2019")
+    cells = plan(experiment, Wishes(datasets=("MUTAG",), methods=("sagpool-h",)), search=False)
+    data = load_data(cells, {})
+    results: list[Result] = []
+    graphs = data["MUTAG"].graphs
+    job = Job(
+        graphs,
+        tuple(Training("sagpool-h", fold=fold) for fold in range(10)),
+        frozenset(),
+        "float32",
+        lambda training: False,
+    )
+    begin = time.perf_counter()
+    Local(folder / "checkpoints", device).run(job, results.append, lambda progress: None)
+    return (time.perf_counter() - begin) / 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        trainings, spent = overhead(Path(folder))
+        each = seconds_of_a_training(Path(folder), options.device)
+    total = sum(spent.values())
+    outcome = {
+        "ratios": {"training_over_overhead": each * trainings / total},
+        "trainings": trainings,
+        "overhead_percent": 100 * total / (each * trainings),
+        "seconds": spent,
+        "seconds_of_a_training": each,
+    }
+    if options.json:
+        print(json.dumps(outcome))
+    else:
+        print(
+            f"{trainings} trainings: planning {spent['plan']:.1f} s, "
+            f"storing {spent['store']:.1f} s, reporting {spent['report']:.1f} s; "
+            f"{outcome['overhead_percent']:.2f} % of the "
+            f"{each * trainings:.0f} s that the trainings would take"
+        )
+
+
+if __name__ == "__main__":
+    main()

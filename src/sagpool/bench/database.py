@@ -1,0 +1,161 @@
+"""The SQLite file behind a run store: its tables, and what goes wrong with it, in words."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sagpool.errors import SagpoolError
+
+FORMAT = 1
+APPLICATION = 0x5A67706C  # marks the file as one of ours
+
+_SCHEMA = """
+CREATE TABLE data (
+    fingerprint TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    statistics TEXT NOT NULL            -- JSON
+) WITHOUT ROWID;
+CREATE TABLE invocations (
+    id INTEGER PRIMARY KEY,
+    started TEXT NOT NULL,
+    command TEXT NOT NULL,
+    experiment TEXT NOT NULL,
+    device TEXT NOT NULL,
+    versions TEXT NOT NULL              -- JSON
+);
+CREATE TABLE runs (
+    key TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,             -- JSON
+    seed INTEGER NOT NULL,
+    fold INTEGER NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    finished TEXT NOT NULL,
+    diverged INTEGER NOT NULL,
+    best_epoch INTEGER NOT NULL,
+    epochs INTEGER NOT NULL,
+    train_loss REAL, train_accuracy REAL,
+    validation_loss REAL, validation_accuracy REAL,
+    test_loss REAL, test_accuracy REAL, -- NULL where the training diverged at once
+    confusion TEXT NOT NULL,            -- JSON
+    parameters INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    curve BLOB NOT NULL,                -- float32: train loss, validation loss, its accuracy
+    traces TEXT                         -- JSON, of a few test graphs, for the first run of a cell
+);
+CREATE TABLE cells (
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    search TEXT NOT NULL,
+    ranking TEXT NOT NULL,              -- JSON, best first, by validation
+    bytes INTEGER NOT NULL,             -- held by a training step of one model
+    paper_mean REAL, paper_std REAL,
+    UNIQUE (fingerprint, method, settings, precision, numerics)
+);
+"""
+
+
+@contextmanager
+def open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file, made if it is not there."""
+    with sentences(path):
+        connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+        try:
+            _make_or_check(path, connection)
+            yield connection
+            # At rest the store is one plain file, which can be read anywhere. Not while somebody
+            # reads: then the next writer does it.
+            with suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            connection.close()
+
+
+@contextmanager
+def open_to_read(path: Path) -> Iterator[sqlite3.Connection]:
+    """A file that is there; somebody may be writing it."""
+    with sentences(path):
+        connection = _read_only(path)
+        try:
+            _check(path, connection)
+            connection.execute("BEGIN")  # all that is read is of one moment
+            yield connection
+        finally:
+            connection.close()
+
+
+def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        _check(path, connection)
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise SagpoolError(_DAMAGED.format(path=path))
+    else:
+        connection.executescript(
+            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
+            f"{_SCHEMA} COMMIT;"
+        )
+    # A process that is killed loses nothing that was committed, in this mode; and readers do not
+    # wait for the writer.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _check(path: Path, connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise SagpoolError(f"{path} is no run store of sagpool.")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT:
+        raise SagpoolError(
+            f"{path} was written by another version of sagpool (its format is {version}, this one "
+            f"reads {FORMAT})."
+        )
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    name = path.absolute().as_uri()
+    connection = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=30)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+        return connection
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorname not in ("SQLITE_CANTOPEN", "SQLITE_READONLY_CANTINIT"):
+            raise
+    # In a folder where nothing can be written, SQLite cannot put up its signs for other processes;
+    # there, nobody writes.
+    return sqlite3.connect(f"{name}?immutable=1", uri=True)
+
+
+_DAMAGED = "{path} is damaged; take a copy that is whole, or name another store."
+_SENTENCES = {
+    "SQLITE_FULL": "There is no room left on the disk of {path}; the rows in it are safe. Make "
+    "room, and run the same command again.",
+    "SQLITE_READONLY": "{path} cannot be written: it is read-only.",
+    "SQLITE_NOTADB": "{path} is no run store of sagpool.",
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_BUSY": "{path} is being written by another process; wait for it, or name another "
+    "store.",
+    "SQLITE_CANTOPEN": "{path} cannot be opened.",
+    "SQLITE_IOERR": "{path} cannot be read or written: the disk reports an error.",
+}
+
+
+@contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Say what SQLite reports in words for the person."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", None) or "unknown"
+        for start, sentence in _SENTENCES.items():
+            if name.startswith(start):
+                raise SagpoolError(sentence.format(path=path)) from None
+        raise

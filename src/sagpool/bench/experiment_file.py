@@ -1,0 +1,238 @@
+"""Reading experiment files: from YAML to an `Experiment`, with a sentence where it is wrong."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from sagpool.bench.experiment import (
+    SETTINGS,
+    Accuracy,
+    DataSet,
+    Experiment,
+    Rule,
+    Table,
+    Value,
+    check_method,
+    check_setting,
+    number,
+    suggestion,
+)
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.graphs.raw import Features
+from sagpool.models import methods
+
+_PROTOCOL = ("seeds", "folds", *SETTINGS)
+_STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
+
+
+def shipped() -> list[str]:
+    """The names of the experiments that come with the package."""
+    folder = resources.files("sagpool.bench") / "experiments"
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
+
+
+def load_experiment(source: str | Path) -> Experiment:
+    """Read an experiment that comes with the package, by its name, or a file of one's own."""
+    path = Path(source)
+    if path.suffix not in (".yaml", ".yml"):
+        if str(source) not in shipped():
+            raise SagpoolError(
+                f"There is no experiment '{source}'; name a .yaml file or one of "
+                f"{', '.join(shipped())}."
+            )
+        text = (resources.files("sagpool.bench") / "experiments" / f"{source}.yaml").read_text()
+        return read_experiment(text, str(source))
+    try:
+        return read_experiment(path.read_text(), path.stem, path.parent)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise SagpoolError(f"The experiment {path} cannot be read: {reason}.") from None
+
+
+def read_experiment(text: str, name: str, folder: Path = Path()) -> Experiment:
+    """Read the text of an experiment file; sources of data may be relative to its folder."""
+    import yaml  # here, so that trainings without an experiment file do not need it
+
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "unreadable"
+        raise SagpoolError(f"The experiment {name}{line} is no valid YAML: {problem}.") from None
+    return _Reader(name, folder).experiment(content)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Turns plain YAML into an `Experiment`, and tells where it is not as it should be."""
+
+    name: str
+    folder: Path
+
+    def experiment(self, content: Any) -> Experiment:
+        parts = ("title", "datasets", "tables", "protocol", "grid", "settings", "published")
+        top = self._mapping(content, "the file", parts)
+        for needed in ("datasets", "tables", "protocol"):
+            if not top.get(needed):
+                self._fail(f"'{needed}' is missing")
+        datasets = {
+            str(name): self._dataset(str(name), entry)
+            for name, entry in self._mapping(top["datasets"], "datasets").items()
+        }
+        tables = {
+            str(name): self._table(f"tables.{name}", entry, datasets)
+            for name, entry in self._mapping(top["tables"], "tables").items()
+        }
+        protocol = {
+            key: self._value(value, f"protocol.{key}")
+            for key, value in self._mapping(top["protocol"], "protocol", _PROTOCOL).items()
+        }
+        seeds = protocol.pop("seeds", 1)
+        if not isinstance(seeds, int) or seeds < 1:
+            self._fail(f"protocol.seeds must be a whole number from 1 on, not {seeds}")
+        for key, value in protocol.items():
+            self._check(key, value, f"protocol.{key}")
+        names = set(datasets)
+        published = self._mapping(
+            top.get("published"), "published", ("statistics", "accuracy"), optional=True
+        )
+        return Experiment(
+            name=self.name,
+            title=str(top.get("title", self.name)),
+            datasets=datasets,
+            tables=tables,
+            seeds=seeds,
+            protocol=protocol,
+            grid=self._rules(top.get("grid"), "grid", names),
+            settings=self._rules(top.get("settings"), "settings", names, single=True),
+            statistics=self._statistics(published.get("statistics"), names),
+            accuracy=self._accuracy(published.get("accuracy"), names),
+        )
+
+    def _dataset(self, name: str, entry: Any) -> DataSet:
+        place = f"datasets.{name}"
+        options = self._mapping(entry, place, ("source", "features"), optional=True)
+        features = options.get("features", "auto")
+        if features not in get_args(Features):
+            known = ", ".join(get_args(Features))
+            self._fail(f"{place}.features must be one of {known}, not '{features}'")
+        source: str | Path = str(options.get("source", name))
+        if "source" in options and (self.folder / source).exists():
+            source = self.folder / source
+        return DataSet(name, source, features)
+
+    def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
+        options = self._mapping(entry, place, ("datasets", "methods"))
+        table = Table(
+            self._names(options.get("datasets", list(datasets)), f"{place}.datasets"),
+            self._names(options.get("methods"), f"{place}.methods"),
+        )
+        for name in table.datasets:
+            if name not in datasets:
+                self._fail(f"{place}.datasets names '{name}', which is not among the datasets")
+        for method in table.methods:
+            try:
+                check_method(method)
+            except SagpoolError as error:
+                self._fail(f"{place}.methods: {error}")
+        return table
+
+    def _rules(
+        self, entries: Any, place: str, datasets: set[str], *, single: bool = False
+    ) -> tuple[Rule, ...]:
+        rules = []
+        for position, entry in enumerate(entries or []):
+            here = f"{place}[{position}]"
+            options = self._mapping(entry, here, ("methods", "datasets", "set"))
+            values = {
+                key: self._values(key, value, f"{here}.set.{key}", single=single)
+                for key, value in self._mapping(options.get("set"), f"{here}.set").items()
+            }
+            rule = Rule(
+                values,
+                self._names(options.get("methods", "*"), f"{here}.methods"),
+                self._names(options.get("datasets", "*"), f"{here}.datasets"),
+            )
+            # A pattern that covers nothing is a typo.
+            for patterns, known, kind in (
+                (rule.methods, methods(), "method"),
+                (rule.datasets, sorted(datasets), "data set"),
+            ):
+                for pattern in patterns:
+                    if not any(fnmatchcase(name, pattern) for name in known):
+                        self._fail(f"{here}: no {kind} is named '{pattern}'")
+            rules.append(rule)
+        return tuple(rules)
+
+    def _values(self, key: Any, entry: Any, place: str, *, single: bool) -> tuple[Value, ...]:
+        entries = entry if isinstance(entry, list) else [entry]
+        if not entries or (single and isinstance(entry, list)):
+            self._fail(f"{place} must be {'one value' if single else 'values'}, not {entry}")
+        values = tuple(self._value(value, place) for value in entries)
+        for value in values:
+            self._check(str(key), value, place)
+        return values
+
+    def _statistics(self, entry: Any, datasets: set[str]) -> dict[str, dict[str, float]]:
+        place = "published.statistics"
+        table = {}
+        for name, row in self._mapping(entry, place, sorted(datasets), optional=True).items():
+            here = f"{place}.{name}"
+            row = self._mapping(row, here, _STATISTICS)
+            table[name] = {key: self._value(v, f"{here}.{key}") for key, v in row.items()}
+        return table
+
+    def _accuracy(self, entry: Any, datasets: set[str]) -> dict[tuple[str, str], Accuracy]:
+        place = "published.accuracy"
+        table = {}
+        for method, row in self._mapping(entry, place, methods(), optional=True).items():
+            here = f"{place}.{method}"
+            for name, pair in self._mapping(row, here, sorted(datasets)).items():
+                if not isinstance(pair, list) or len(pair) != 2:
+                    self._fail(f"{here}.{name} must be [mean, standard deviation], not {pair}")
+                mean, std = (self._value(value, f"{here}.{name}") for value in pair)
+                if not (0 <= mean <= 100 and std >= 0):
+                    self._fail(f"{here}.{name} must be in percent, not {pair}")
+                table[name, method] = Accuracy(mean, std)
+        return table
+
+    def _mapping(
+        self, entry: Any, place: str, known: Iterable[str] = (), *, optional: bool = False
+    ) -> dict[str, Any]:
+        if entry is None and optional:
+            return {}
+        if not isinstance(entry, dict) or not all(isinstance(key, str) for key in entry):
+            self._fail(f"{place} must have names and values, not {entry!r}")
+        for key in entry if known else ():
+            if key not in known:
+                self._fail(f"{place} has no '{key}'{suggestion(key, known)}")
+        return entry
+
+    def _names(self, entry: Any, place: str) -> tuple[str, ...]:
+        names = entry if isinstance(entry, list) else [entry]
+        if not names or not all(isinstance(name, str) for name in names):
+            self._fail(f"{place} must be a name or a list of names, not {entry!r}")
+        return tuple(names)
+
+    def _value(self, entry: Any, place: str) -> Value:
+        try:
+            return number(entry)
+        except (ValueError, TypeError):
+            self._fail(f"{place} must be a number, not {entry!r}")
+
+    def _check(self, key: str, value: Value, place: str) -> None:
+        try:
+            if key == "folds":
+                Training("any", folds=value)  # type: ignore[arg-type]
+            else:
+                check_setting(key, value)
+        except SagpoolError as error:
+            self._fail(f"{place}: {str(error).removesuffix('.')}")
+
+    def _fail(self, what: str) -> NoReturn:
+        raise SagpoolError(f"The experiment {self.name}: {what}.")

@@ -1,0 +1,198 @@
+"""The run store: one SQLite file with a row for each finished training."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sagpool.bench.database import open_to_read, open_to_write, sentences
+from sagpool.bench.lock import only_writer
+from sagpool.bench.plan import settings_of
+from sagpool.bench.records import CellRecord, Invocation, Ranked, Run, Validation
+from sagpool.errors import SagpoolError
+from sagpool.explain import Trace
+from sagpool.fleet import NUMERICS, Result
+from sagpool.graphs import Graphs, Statistics
+
+
+class Store:
+    """An open run store. `writing` and `reading` open one."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path, self.connection = path, connection
+
+    @staticmethod
+    @contextmanager
+    def writing(path: Path) -> Iterator[Store]:
+        """Open the store, made if it is not there, as its only writer."""
+        with only_writer(path), open_to_write(path) as connection:
+            yield Store(path, connection)
+
+    @staticmethod
+    @contextmanager
+    def reading(path: Path) -> Iterator[Store]:
+        """Open a store that is there; somebody may be writing it."""
+        if not path.is_file():
+            raise SagpoolError(f"There is no run store at {path}.")
+        with open_to_read(path) as connection:
+            yield Store(path, connection)
+
+    def begin(self, command: str, experiment: str, device: str, versions: dict[str, str]) -> int:
+        """Record that a run of the bench begins; its number."""
+        row = (_now(), command, experiment, device, json.dumps(versions))
+        sql = "INSERT INTO invocations VALUES (NULL, ?, ?, ?, ?, ?)"
+        return int(self._write(sql, row).lastrowid or 0)
+
+    def add_data(self, graphs: Graphs, fingerprint: str) -> None:
+        statistics = json.dumps(vars(graphs.statistics()))
+        self._write(
+            "INSERT OR IGNORE INTO data VALUES (?, ?, ?)", (fingerprint, graphs.name, statistics)
+        )
+
+    def add(
+        self,
+        key: str,
+        fingerprint: str,
+        result: Result,
+        precision: str,
+        invocation: int,
+        traces: Iterable[Trace] = (),
+    ) -> None:
+        """Add a finished training, if it is not there already."""
+        row, training = result.row(), result.training
+        curve = np.stack(list(vars(result.curve).values())).astype("<f4")
+        scores = [
+            row[f"{part}_{what}"]
+            for part in ("train", "validation", "test")
+            for what in ("loss", "accuracy")
+        ]
+        shown = [trace.to_json() for trace in traces]
+        values = [
+            key,
+            fingerprint,
+            training.method,
+            settings_text(settings_of(training)),
+            training.seed,
+            training.fold,
+            precision,
+            NUMERICS,
+            invocation,
+            _now(),
+            int(result.diverged),
+            result.best_epoch,
+            result.epochs,
+            *(value if np.isfinite(value) else None for value in scores),
+            json.dumps(row["confusion"]),
+            result.parameters,
+            result.seconds,
+            curve.tobytes(),
+            json.dumps(shown) if shown else None,
+        ]
+        marks = ", ".join("?" * len(values))
+        self._write(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
+
+    def add_cell(self, cell: CellRecord) -> None:
+        """Record what was asked for; the last one to ask is remembered."""
+        values = (
+            cell.fingerprint,
+            cell.method,
+            settings_text(cell.settings),
+            cell.precision,
+            cell.numerics,
+            cell.invocation,
+            cell.search,
+            json.dumps([candidate._asdict() for candidate in cell.ranking]),
+            cell.bytes,
+            cell.paper_mean,
+            cell.paper_std,
+        )
+        marks = ", ".join("?" * len(values))
+        self._write(f"INSERT OR REPLACE INTO cells VALUES ({marks})", values)
+
+    def keys(self) -> set[str]:
+        return {key for (key,) in self._read("SELECT key FROM runs")}
+
+    def validation(self, keys: Iterable[str]) -> list[Validation]:
+        """What a search may know of these trainings, in their order."""
+        sql = "SELECT validation_accuracy, validation_loss FROM runs WHERE key = ?"
+        return [
+            Validation(*(float("nan") if value is None else value for value in row))
+            for key in keys
+            for row in self._read(sql, (key,))
+        ]
+
+    def test_accuracy(self, keys: Iterable[str]) -> list[float]:
+        """Of those that are there and have one."""
+        sql = "SELECT test_accuracy FROM runs WHERE key = ? AND test_accuracy NOT NULL"
+        return [float(row[0]) for key in keys for row in self._read(sql, (key,))]
+
+    def runs(self) -> list[Run]:
+        """All finished trainings."""
+        sql = "SELECT runs.*, name FROM runs JOIN data USING (fingerprint) ORDER BY seed, fold"
+        runs = []
+        for row in self._named(sql):
+            row["dataset"] = row.pop("name")
+            row["settings"] = json.loads(row["settings"])
+            row["confusion"] = json.loads(row["confusion"])
+            row["diverged"] = bool(row["diverged"])
+            row["curve"] = np.frombuffer(row["curve"], "<f4").reshape(3, -1)
+            row.pop("traces")
+            for name, value in row.items():
+                row[name] = float("nan") if value is None else value
+            runs.append(Run(**row))
+        return runs
+
+    def cells(self) -> list[CellRecord]:
+        """What was asked for, in the order in which it was asked for last."""
+        sql = "SELECT cells.*, name FROM cells JOIN data USING (fingerprint) ORDER BY cells.rowid"
+        cells = []
+        for row in self._named(sql):
+            row["dataset"] = row.pop("name")
+            row["settings"] = json.loads(row["settings"])
+            row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
+            cells.append(CellRecord(**row))
+        return cells
+
+    def traces(self, key: str) -> list[Trace]:
+        """The traces of a run, if it is one that has any."""
+        rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
+        return [Trace.from_json(entry) for (text,) in rows for entry in json.loads(text)]
+
+    def invocations(self) -> list[Invocation]:
+        rows = self._named("SELECT * FROM invocations ORDER BY id")
+        return [Invocation(**{**row, "versions": json.loads(row["versions"])}) for row in rows]
+
+    def data(self) -> dict[str, Statistics]:
+        """Statistics of each data set, by fingerprint."""
+        rows = self._read("SELECT fingerprint, statistics FROM data")
+        return {fingerprint: Statistics(**json.loads(text)) for fingerprint, text in rows}
+
+    def _write(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
+        with sentences(self.path):
+            return self.connection.execute(sql, tuple(values))
+
+    def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with sentences(self.path):
+            return self.connection.execute(sql, values).fetchall()
+
+    def _named(self, sql: str) -> list[dict[str, Any]]:
+        with sentences(self.path):
+            cursor = self.connection.execute(sql)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Equal settings give equal texts."""
+    return json.dumps(settings, sort_keys=True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,150 @@
+"""What the rows of a run store amount to, cell by cell. Accuracies are in percent from here on."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sagpool.bench.records import CellRecord, Run
+from sagpool.bench.statistics import Comparison, Spread, compare, holm, spread
+from sagpool.bench.store import Store, settings_text
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A cell and its rows."""
+
+    cell: CellRecord
+    runs: tuple[Run, ...]  # by seed and fold
+    spread: Spread
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """``[runs]`` in percent; of those that ended with a model."""
+        return 100 * np.array([run.test_accuracy for run in self.runs if _learnt(run)])
+
+    @property
+    def deviation(self) -> float | None:
+        """How far we are from the paper, in units of its spread."""
+        if self.cell.paper_mean is None or not self.cell.paper_std:
+            return None
+        return (self.spread.mean - self.cell.paper_mean) / self.cell.paper_std
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines; accuracies in percent."""
+        runs = self.runs
+        return {
+            "dataset": self.cell.dataset,
+            "method": self.cell.method,
+            "settings": self.cell.settings,
+            "runs": len(runs),
+            "mean": self.spread.mean,
+            "std_seeds": self.spread.std_seeds,
+            "std_folds": self.spread.std_folds,
+            "ci95": self.spread.ci95,
+            "paper_mean": self.cell.paper_mean,
+            "paper_std": self.cell.paper_std,
+            "deviation": self.deviation,
+            "diverged": sum(run.diverged for run in runs),
+            "epochs": float(np.mean([run.epochs for run in runs])),
+            "seconds": float(sum(run.seconds for run in runs)),
+            "parameters": runs[0].parameters,
+            "step_bytes": self.cell.bytes,
+            "precision": self.cell.precision,
+            "search": self.cell.search,
+        }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods on one data set."""
+
+    dataset: str
+    first: str
+    second: str
+    comparison: Comparison
+    holm: float  # p after Holm's correction over all pairs of the data set
+
+
+def summarise(store: Store) -> list[Summary]:
+    """Every cell that was asked for and has rows, in the order in which it was asked for."""
+    rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    for run in store.runs():
+        rows[_place(run)].append(run)
+    return [
+        Summary(cell, tuple(rows[_place(cell)]), _spread(rows[_place(cell)], cell))
+        for cell in store.cells()
+        if any(_learnt(run) for run in rows[_place(cell)])
+    ]
+
+
+def latest(summaries: list[Summary]) -> list[Summary]:
+    """One for each data set and method: the one that was asked for last.
+
+    Never the best one: that would be a choice by test results.
+    """
+    return list({(s.cell.dataset, s.cell.method): s for s in summaries}.values())
+
+
+def compare_methods(summaries: list[Summary]) -> list[Pair]:
+    """All pairs of methods on each data set, on the splits that both have."""
+    pairs = []
+    for dataset in dict.fromkeys(s.cell.dataset for s in summaries):
+        here = [s for s in summaries if s.cell.dataset == dataset]
+        compared = [
+            (a.cell.method, b.cell.method, comparison)
+            for a, b in itertools.combinations(here, 2)
+            if (comparison := _compare(a, b)) is not None
+        ]
+        adjusted = holm([comparison.p for *_, comparison in compared])
+        pairs += [
+            Pair(dataset, first, second, comparison, p)
+            for (first, second, comparison), p in zip(compared, adjusted, strict=True)
+        ]
+    return pairs
+
+
+def _compare(a: Summary, b: Summary) -> Comparison | None:
+    splits = ("folds", "validation")
+    alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
+    if not alike or a.cell.fingerprint != b.cell.fingerprint:
+        return None  # these have not seen the same splits
+    first, second = (
+        {(run.seed, run.fold): 100 * run.test_accuracy for run in s.runs if _learnt(run)}
+        for s in (a, b)
+    )
+    common = sorted(first.keys() & second.keys())
+    if not common:
+        return None
+    return compare(
+        np.array([first[split] for split in common]),
+        np.array([second[split] for split in common]),
+        a.cell.settings["folds"],
+    )
+
+
+def _spread(runs: list[Run], cell: CellRecord) -> Spread:
+    learnt = [run for run in runs if _learnt(run)]
+    return spread(
+        100 * np.array([run.test_accuracy for run in learnt]),
+        np.array([run.seed for run in learnt]),
+        cell.settings["folds"],
+    )
+
+
+def _learnt(run: Run) -> bool:
+    return not np.isnan(run.test_accuracy)
+
+
+def _place(record: Run | CellRecord) -> tuple[Any, ...]:
+    return (
+        record.fingerprint,
+        record.method,
+        settings_text(record.settings),
+        record.precision,
+        record.numerics,
+    )

@@ -1,0 +1,40 @@
+"""``sagpool report``: tables, plots and a page from a run store."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    store: Annotated[Path, typer.Argument(help="A run store, as `sagpool bench` makes it.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The folder to write into.  [default: report]"),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON for machines; files only with -o."),
+    ] = False,
+) -> None:
+    """Make tables, plots and a page to read or to send from a run store."""
+    # Matplotlib takes a second to import, for which no other command should wait.
+    from sagpool.report.content import read_content
+    from sagpool.report.write import write_content
+
+    content = read_content(store)
+    page = None if as_json and output is None else write_content(content, output or Path("report"))
+    if as_json:
+        print(json.dumps([summary.to_json() for summary in content.summaries], indent=2))
+        return
+    assert page is not None
+    figures, tables = (
+        len(list((page.parent / name).glob(f"*.{kind}")))
+        for name, kind in (("figures", "png"), ("tables", "csv"))
+    )
+    typer.echo(
+        f"{len(content.summaries)} cells from {len(content.runs)} trainings: {figures} figures, "
+        f"{tables} tables and a page in {page.parent}."
+    )
+    typer.echo(f"Open {page} in a browser.")

@@ -1,0 +1,45 @@
+"""The results of a store as a table on the terminal."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sagpool.bench.summary import Summary
+
+
+def print_results(summaries: Sequence[Summary]) -> None:
+    """One line for each cell; accuracies in percent."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("data set", "method"):
+        table.add_column(column, no_wrap=True)
+    for column in ("runs", "accuracy", "± seeds", "± folds", "95 % interval", "paper", "epochs"):
+        table.add_column(column, justify="right", no_wrap=True)
+    previous = None
+    for summary in summaries:
+        cell, spread = summary.cell, summary.spread
+        if previous not in (None, cell.dataset):
+            table.add_section()
+        previous = cell.dataset
+        diverged = sum(run.diverged for run in summary.runs)
+        low, high = spread.ci95 or (None, None)
+        table.add_row(
+            cell.dataset,
+            cell.method,
+            f"{len(summary.runs)}" + (f" ({diverged} diverged)" if diverged else ""),
+            f"{spread.mean:.2f}",
+            _two(spread.std_seeds),
+            _two(spread.std_folds),
+            f"{_two(low)} to {_two(high)}" if spread.ci95 else "",
+            f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
+            f"{sum(run.epochs for run in summary.runs) / len(summary.runs):.0f}",
+        )
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)  # piped output keeps its columns whole
+    console.print(table)
+
+
+def _two(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

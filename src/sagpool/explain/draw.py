@@ -1,0 +1,141 @@
+"""Pictures of traces: the input graph, and beside it what each pooling left of it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from sagpool.errors import SagpoolError
+from sagpool.explain.layout import layout
+from sagpool.explain.panel import RANGE, RING, SCORES, draw_panel, extent
+from sagpool.explain.trace import Level, Trace
+
+INK = "#333333"
+
+# In inches, so that texts have room whatever the shape of the graph.
+SIDE = 0.1
+GAP = 0.08
+LINE = 0.2
+PANEL_TITLE = 0.27
+LEGEND = 0.42
+
+
+def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
+    """The input graph and what is left of it at each level, on a transparent ground.
+
+    Args:
+        trace: what to draw
+        ink: colour of texts and edges; a light one for dark pages
+        wide: up to four panels in a row; otherwise two, for a narrow page
+    """
+    positions = layout(trace.num_nodes, trace.edges)
+    panels = len(trace.levels) + 1
+    columns = min(panels, 4 if wide else 2)
+    across, up = extent(positions)
+    panel_width = 2.5 if wide else 1.8
+    panel_height = panel_width * float(np.clip(up / across, 0.35, 1))
+    scored = any(level.score is not None for level in trace.levels)
+
+    width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
+    caption = _wrapped(trace.caption, width)
+    head = 0.12 + LINE * len(caption)
+    foot = LEGEND if scored or trace.ground_truth is not None else SIDE
+    height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
+    figure = Figure(figsize=(width, height), facecolor="none")
+    axes = []
+    for panel in range(panels):
+        row, column = divmod(panel, columns)
+        left = SIDE + column * (panel_width + GAP)
+        bottom = height - head - (row + 1) * (panel_height + PANEL_TITLE)
+        axes.append(_axes(figure, left, bottom, panel_width, panel_height))
+    _draw_panels(trace, axes, positions, ink)
+
+    for line, text in enumerate(caption):
+        top = 1 - (0.09 + line * LINE) / height
+        figure.text(SIDE / width, top, text, color=ink, size=9.5, va="top")
+    if scored:
+        _add_colour_bar(_axes(figure, width - SIDE - 1.25, 0.24, 1.15, 0.07), ink)
+    if trace.ground_truth is not None:
+        _add_ring_legend(figure, (SIDE / width, 0.18 / height), ink)
+    return figure
+
+
+def draw_panels(trace: Trace, axes: Sequence[Axes], *, ink: str = INK) -> Figure:
+    """The panels alone, on axes that are there already: one for the input, one for each level."""
+    needed = len(trace.levels) + 1
+    if len(axes) != needed:
+        raise SagpoolError(f"The input and its levels need {needed} axes, not {len(axes)}.")
+    _draw_panels(trace, axes, layout(trace.num_nodes, trace.edges), ink)
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def svg(trace: Trace, *, ink: str = "currentColor", wide: bool = True) -> str:
+    """The picture as an ``<svg>`` element; by default in the text colour of the page around it."""
+    buffer = io.StringIO()
+    # Names inside the file are hashes: salted with what is drawn, they never change or clash.
+    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number} {wide}"}):
+        draw(trace, wide=wide).savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(INK, ink)
+
+
+def _draw_panels(trace: Trace, axes: Sequence[Axes], positions: np.ndarray, ink: str) -> None:
+    nodes = "node" if trace.num_nodes == 1 else "nodes"
+    whole = Level(kept=np.arange(trace.num_nodes), score=None)
+    titles = [f"input · {trace.num_nodes} {nodes}"]
+    titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
+    for ax, level, title in zip(axes, (whole, *trace.levels), titles, strict=True):
+        draw_panel(trace, ax, positions, level, ink)
+        ax.set_title(title, color=ink, size=8.5, pad=4)
+
+
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place given in inches."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes(
+        (left / across, bottom / up, width / across, height / up), facecolor="none"
+    )
+
+
+def _add_colour_bar(ax: Axes, ink: str) -> None:
+    mappable = ScalarMappable(RANGE, SCORES)
+    bar = ax.figure.colorbar(mappable, cax=ax, orientation="horizontal", ticks=[-1, 0, 1])
+    bar.outline.set(edgecolor=ink, linewidth=0.5)
+    ax.tick_params(colors=ink, labelsize=7, length=2, width=0.5, pad=1.5)
+    ax.annotate(
+        "score", (-0.06, 0.5), xycoords="axes fraction", color=ink, size=7.5, ha="right",
+        va="center",
+    )  # fmt: skip
+
+
+def _add_ring_legend(figure: Figure, at: tuple[float, float], ink: str) -> None:
+    ring = Line2D(
+        [], [], linestyle="", marker="o", markersize=7, markerfacecolor="none",
+        markeredgecolor=RING, markeredgewidth=1.4, label="decides the class",
+    )  # fmt: skip
+    figure.legend(
+        handles=[ring], loc="lower left", bbox_to_anchor=at, frameon=False, fontsize=7.5,
+        labelcolor=ink, handletextpad=0.1, borderpad=0, borderaxespad=0,
+    )  # fmt: skip
+
+
+def _wrapped(caption: str, inches: float) -> list[str]:
+    """The caption in lines that fit, broken between its parts."""
+    most = int(inches / 0.075)  # characters
+    lines: list[str] = []
+    for part in caption.split(" · "):
+        if lines and len(lines[-1]) + 3 + len(part) <= most:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part if len(part) <= most else part[: most - 1] + "…")
+    return lines

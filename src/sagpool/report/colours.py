@@ -1,0 +1,39 @@
+"""One colour for each method, the same in all figures.
+
+All of them stand out from white and from a dark page alike (a contrast of 3 or more), and the
+methods that share a panel are told apart by people who do not see all colours.
+"""
+
+import zlib
+
+_METHODS = {
+    "set2set-g": "#b07d08",
+    "sortpool-g": "#2b93c9",
+    "sortpool-g-conv1d": "#4f86a8",
+    "sagpool-g": "#c2559c",
+    "nopool-g": "#858585",
+    "diffpool-h": "#0f9a6f",
+    "gpool-h": "#1f78c8",
+    "sagpool-h": "#dd5a0b",
+    "random-h": "#858585",
+}
+# By which the variants of SAGPool differ from it: warm shades for -h, purple ones for -g.
+_VARIANTS = {
+    "cheb": ("#b8860b", "#8e6fd0"),
+    "sage": ("#9a5b1e", "#a0479f"),
+    "gat": ("#e0567a", "#7b5fc4"),
+    "augmentation": ("#b23a2e", "#d0569a"),
+    "serial2": ("#85821c", "#b06ac0"),
+    "parallel2": ("#a3456b", "#965a86"),
+    "parallel4": ("#a36bc4", "#bb6f9f"),
+}
+_OTHERS = ("#6f7f14", "#7a6ad8", "#14908f", "#a8628f", "#b46a3c", "#5b8a5b")
+
+
+def colour(method: str) -> str:
+    if method in _METHODS:
+        return _METHODS[method]
+    for start, shade in (("sagpool-h-", 0), ("sagpool-g-", 1)):
+        if method.startswith(start) and (suffix := method.removeprefix(start)) in _VARIANTS:
+            return _VARIANTS[suffix][shade]
+    return _OTHERS[zlib.crc32(method.encode()) % len(_OTHERS)]

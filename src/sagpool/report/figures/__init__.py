@@ -1,0 +1,1 @@
+"""The figures of the report: each is a function of rows."""

@@ -1,0 +1,20 @@
+"""The script with a few kills only."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_bench.py"
+
+
+def test_a_bench_that_is_killed_and_run_again_loses_nothing():
+    options = "--kills 3 --seeds 1 --epochs 40 --json"
+    ended = subprocess.run(
+        [sys.executable, SCRIPT, *options.split()], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    outcome = json.loads(ended.stdout)
+    assert outcome["equal"]
+    assert outcome["trainings"] == outcome["killed_rows"] == 30
+    assert outcome["kills"] > 0

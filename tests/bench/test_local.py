@@ -1,0 +1,131 @@
+"""The local engine goes on where it was."""
+
+import json
+import logging
+from dataclasses import replace
+
+import pytest
+
+from sagpool.bench.engines import Job, Local
+from sagpool.fleet import Training
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "checkpoints"
+
+
+def job(mutag, trainings, done=(), **changes):
+    return replace(
+        Job(mutag, tuple(trainings), frozenset(done), "float64", lambda t: False), **changes
+    )
+
+
+class StoppedError(Exception):
+    pass
+
+
+def run(folder, job, *, stop_at=None, members=2):
+    """What was reported, and how many epochs it took; stopped after some epochs."""
+    told, epochs = [], []
+
+    def progress(seen):
+        epochs.append(seen.epochs)
+        if stop_at and seen.epochs >= stop_at:
+            raise StoppedError
+
+    engine = Local(folder, members=members, checkpoint_seconds=0)
+    try:
+        engine.run(job, told.append, progress)
+    except StoppedError:
+        assert stop_at
+    return told, max(epochs, default=0)
+
+
+@pytest.fixture
+def six():
+    one = Training("gpool-h", hidden=4, folds=3, max_epochs=4, lr=0.01)
+    return [replace(one, seed=seed, fold=fold) for seed in range(2) for fold in range(3)]
+
+
+def rows(results):
+    return {
+        json.dumps({k: v for k, v in result.row().items() if k != "seconds"}) for result in results
+    }
+
+
+def test_every_training_is_reported_and_nothing_is_left(folder, mutag, six):
+    told, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in told} == set(six)
+    assert epochs == 24
+    assert not folder.exists()
+
+
+def test_those_that_are_done_are_not_trained(folder, mutag, six):
+    told, epochs = run(folder, job(mutag, six, done=six[:4]))
+    assert {result.training for result in told} == set(six[4:])
+    assert epochs == 8
+
+
+def test_stopped_it_goes_on_with_the_same_course(folder, mutag, six):
+    expected = rows(run(folder, job(mutag, six))[0])
+    before, _ = run(folder, job(mutag, six), stop_at=14)
+    assert len(before) == 2
+    done = [result.training for result in before]
+    after, epochs = run(folder, job(mutag, six, done=done))
+    assert epochs == 10
+    assert rows(after) == expected
+    assert not folder.exists()
+
+
+def test_a_row_that_was_lost_after_its_training_is_reported_again(folder, mutag, six):
+    """As when the disk was full for the store, and not for the checkpoint."""
+    before, _ = run(folder, job(mutag, six), stop_at=14)
+    after, _ = run(folder, job(mutag, six))
+    assert {result.training for result in after} == set(six)
+    assert len(before) == 2
+
+
+def test_more_trainings_come_after_those_that_were_begun(folder, mutag, six):
+    run(folder, job(mutag, six[:3]), stop_at=6)
+    told, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in told} == set(six)
+    assert epochs == 12, "of the second fleet; the first had 6 of its 12 left"
+
+
+def test_fewer_trainings_leave_the_others_for_later(folder, mutag, six):
+    run(folder, job(mutag, six), stop_at=6)
+    (kept,) = folder.iterdir()
+    told, epochs = run(folder, job(mutag, six[:2]))
+    assert {result.training for result in told} == set(six[:2])
+    assert epochs == 8
+    assert list(folder.iterdir()) == [kept]
+    _, epochs = run(folder, job(mutag, six, done=six[:2]))
+    assert epochs == 18
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("other", ["precision", "graphs", "keeps"])
+def test_a_fleet_of_something_else_is_left_alone(folder, mutag, six, other):
+    run(folder, job(mutag, six), stop_at=6)
+    (kept,) = folder.iterdir()
+    changes = {"precision": "float32", "graphs": mutag[:180], "keeps": lambda t: True}
+    _, epochs = run(folder, job(mutag, six, **{other: changes[other]}))
+    assert epochs == 24
+    assert list(folder.iterdir()) == [kept]
+
+
+def test_a_damaged_checkpoint_is_left_aside(folder, mutag, six, caplog):
+    folder.mkdir()
+    (folder / "broken.npz").write_bytes(b"PK")
+    with caplog.at_level(logging.WARNING):
+        told, _ = run(folder, job(mutag, six))
+    assert {result.training for result in told} == set(six)
+    assert "broken.npz is damaged" in caplog.text
+    assert (folder / "broken.npz").exists()
+
+
+def test_a_checkpoint_whose_trainings_are_all_stored_goes_away(folder, mutag, six):
+    run(folder, job(mutag, six[:3]), stop_at=6)
+    run(folder, job(mutag, six, done=six[:3]))
+    assert not folder.exists()

@@ -1,0 +1,128 @@
+"""From wishes to cells and trainings."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+import sagpool.bench.plan
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.plan import Wishes, plan, repeat, run_key
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return load_experiment("lee2019")
+
+
+def names(experiment, **wishes):
+    cells = plan(experiment, Wishes(**wishes), search=False)
+    return [(cell.dataset.name, cell.method) for cell in cells]
+
+
+def test_without_wishes_all_tables_each_cell_once(paper):
+    cells = names(paper)
+    assert len(cells) == len(set(cells)) == 44
+    assert [name for name, _ in cells] == sorted(
+        (name for name, _ in cells), key=list(paper.datasets).index
+    ), "data set after data set"
+
+
+def test_a_table_alone(paper):
+    assert len(names(paper, tables=("table3",))) == 30
+    with pytest.raises(
+        SagpoolError, match=r"^The experiment has no table 'table5'; did you mean 't"
+    ):
+        names(paper, tables=("table5",))
+
+
+def test_data_sets_and_methods_by_name(paper):
+    assert names(paper, datasets=("nci1",), methods=("gpool-h",)) == [("NCI1", "gpool-h")]
+    assert names(paper, datasets=("D&D",), methods=("gpool-h",)) == [("DD", "gpool-h")]
+    assert names(paper, methods=("sagpool-h-gat",)) == [
+        ("DD", "sagpool-h-gat"),
+        ("PROTEINS", "sagpool-h-gat"),
+    ]
+    # Asked for by name, also where the paper has no number.
+    asked = names(paper, datasets=("NCI1",), methods=("sagpool-h-gat",))
+    assert asked == [("NCI1", "sagpool-h-gat")]
+    assert len(names(paper, methods=("nopool-g",))) == 5
+    assert len(names(paper, datasets=("DD", "DD"), methods=("gpool-h", "gpool-*"))) == 1
+
+
+def test_patterns(paper):
+    found = names(paper, datasets=("DD",), methods=("sagpool-g*",))
+    assert len(found) == 8
+    assert all(method.startswith("sagpool-g") for _, method in found)
+
+
+def test_another_data_set_runs_the_methods_of_the_first_table(paper):
+    found = names(paper, datasets=("MUTAG",))
+    assert found == [("MUTAG", method) for method in paper.tables["table3"].methods]
+
+
+def test_an_unknown_method_is_an_error(paper):
+    with pytest.raises(
+        SagpoolError, match=r"^There is no method 'sagpol-h'; did you mean 'sagpool-h'"
+    ):
+        names(paper, methods=("sagpol-h",))
+
+
+def test_settings_go_before_those_of_the_experiment(small):
+    wishes = Wishes(settings={"lr": (0.5,), "dropout": (0,)}, folds=3)
+    cells = plan(small, wishes, search=False)
+    assert all(
+        (cell.default.lr, cell.default.dropout, cell.default.folds) == (0.5, 0, 3) for cell in cells
+    )
+    searched = plan(small, wishes, search=True)[0].candidates
+    assert {candidate.lr for candidate in searched} == {0.5}
+    assert {candidate.hidden for candidate in searched} == {4, 6}
+    assert {candidate.folds for candidate in searched} == {3}
+
+
+def test_several_values_need_a_search(small):
+    wishes = Wishes(settings={"lr": (0.5, 0.1, 0.1)})
+    assert {c.lr for c in plan(small, wishes, search=True)[0].candidates} == {0.5, 0.1}
+    assert len(plan(small, wishes, search=True)[0].candidates) == 4
+    with pytest.raises(
+        SagpoolError, match=r"^lr has 3 values; give one, or let a search choose\.$"
+    ):
+        plan(small, wishes, search=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"lrr": (0.5,)}, r"'lrr' is no setting; did you mean 'lr'"),
+        ({"hidden": (1,)}, r"hidden must be at least 2, not 1"),
+        ({"hidden": (2.5,)}, r"hidden must be int, not 2\.5"),
+        ({"dropout": (1.0,)}, r"dropout must be at least 0 and below 1"),
+        ({"method": (1,)}, r"'method' is no setting"),
+    ],
+)
+def test_a_wrong_setting_is_an_error(small, settings, sentence):
+    with pytest.raises(SagpoolError, match=sentence):
+        plan(small, Wishes(settings=settings), search=False)
+
+
+def test_repeat_gives_every_seed_and_fold():
+    one = Training("gpool-h", folds=3)
+    assert [(t.seed, t.fold) for t in repeat(one, 2)] == [(s, f) for s in (0, 1) for f in range(3)]
+    assert [(t.seed, t.fold) for t in repeat(one, 1, folds=2)] == [(0, 0), (0, 1)]
+
+
+def test_the_key_changes_with_everything_that_decides_the_result(mutag, monkeypatch):
+    one = Training("gpool-h")
+    fingerprint = mutag.fingerprint()
+    keys = [run_key(mutag, fingerprint, one, "float32")]
+    assert run_key(mutag, fingerprint, replace(one), "float32") == keys[0]
+    for item in fields(Training):
+        value = {"method": "sagpool-h", "validation": 0.2, "ratio": 0.25}.get(item.name)
+        other = replace(one, **{item.name: value or getattr(one, item.name) + 1})
+        keys.append(run_key(mutag, fingerprint, other, "float32"))
+    keys.append(run_key(mutag, fingerprint, one, "float64"))
+    keys.append(run_key(mutag[:100], mutag[:100].fingerprint(), one, "float32"))
+    monkeypatch.setattr(sagpool.bench.plan, "NUMERICS", 99)
+    keys.append(run_key(mutag, fingerprint, one, "float32"))
+    assert len(set(keys)) == len(keys) == len(fields(Training)) + 4

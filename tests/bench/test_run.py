@@ -1,0 +1,217 @@
+"""Running cells: only what is missing, chosen by validation alone, and every row once."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import sagpool.bench.run
+from sagpool.bench.engines import Local
+from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.run import Bench, load_data, versions
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.bench.summary import summarise
+from sagpool.errors import SagpoolError
+from sagpool.fleet import MemoryShortageError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+def run(
+    experiment,
+    path,
+    engine,
+    *,
+    search=Search.NONE,
+    seeds=2,
+    precision="float32",
+    watch=None,
+    **wishes,
+):
+    cells = plan(experiment, Wishes(**wishes), search=search is not Search.NONE)
+    data = load_data(cells, experiment.statistics)
+    with Store.writing(path) as store:
+        invocation = store.begin("sagpool bench", experiment.name, engine.device, versions())
+        watch = watch or (lambda state: None)
+        bench = Bench(store, engine, data, seeds, search, precision, invocation, watch)
+        return bench.run(cells)
+
+
+def summaries(path):
+    with Store.reading(path) as store:
+        return summarise(store)
+
+
+def test_all_trainings_of_all_cells(small, path, pretend):
+    states = run(small, path, pretend)
+    assert [(s.stage, s.done, s.total) for s in states] == [("done", 4, 4)] * 2
+    assert len(pretend.asked) == len(set(pretend.asked)) == 8
+    first, second = summaries(path)
+    assert (first.cell.method, first.cell.paper_mean, first.cell.search) == (
+        "sagpool-h",
+        76.5,
+        "none",
+    )
+    assert second.cell.paper_mean is None
+    assert first.spread.mean == pytest.approx(70)
+    assert first.deviation == pytest.approx((70 - 76.5) / 1.5)
+    assert first.cell.bytes > 0
+
+
+def test_a_second_time_nothing_is_trained(small, path, pretend):
+    run(small, path, pretend)
+    pretend.asked.clear()
+    told = []
+    run(small, path, pretend, watch=lambda state: told.append((state.done, list(state.accuracies))))
+    assert pretend.asked == []
+    assert told[-1] == (4, [0.7] * 4)
+
+
+def test_more_seeds_train_the_new_ones_alone(small, path, pretend):
+    run(small, path, pretend)
+    pretend.asked.clear()
+    run(small, path, pretend, seeds=3)
+    assert {training.seed for training in pretend.asked} == {2}
+    assert [len(summary.runs) for summary in summaries(path)] == [6, 6]
+
+
+def test_other_settings_are_other_cells(small, path, pretend):
+    run(small, path, pretend, methods=("gpool-h",))
+    run(small, path, pretend, methods=("gpool-h",), settings={"lr": (0.5,)})
+    run(small, path, pretend, methods=("gpool-h",), folds=3)
+    run(small, path, pretend, methods=("gpool-h",), precision="float64")
+    assert [len(summary.runs) for summary in summaries(path)] == [4, 4, 6, 4]
+
+
+def test_the_grid_is_searched_and_the_ranking_kept(small, path, pretend):
+    pretend.accuracy = {1e-3: 0.9, 1e-2: 0.5}
+    run(small, path, pretend, search=Search.GRID, methods=("gpool-h",))
+    (summary,) = summaries(path)
+    assert summary.cell.settings["lr"] == 1e-3
+    assert [entry.accuracy for entry in summary.cell.ranking] == pytest.approx([0.9, 0.9, 0.5, 0.5])
+    assert len(summary.runs) == 4
+    # Four candidates on the two folds of the first seed; then the other seed of the chosen one.
+    assert len(pretend.asked) == len(set(pretend.asked)) == 4 * 2 + 2
+
+
+def test_selection_never_sees_a_test_label(small, path, pretend, tmp_path):
+    """Test accuracies are planted that would give another choice away."""
+    pretend.accuracy = {1e-3: 0.6, 1e-2: 0.61}
+    chosen = []
+    for planted in ({}, {1e-3: 1.0, 1e-2: 0.0}, {1e-3: 0.0, 1e-2: 1.0}):
+        pretend.test_accuracy = planted
+        for search in (Search.GRID, Search.HALVING):
+            store = tmp_path / f"{len(chosen)}.sqlite"
+            run(small, store, pretend, search=search, methods=("gpool-h",))
+            chosen.append([s.cell.settings["lr"] for s in summaries(store)])
+    assert chosen == [[1e-2]] * 6
+
+
+def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path, monkeypatch):
+    """The same with real trainings: whatever is said of the test part, the choice is the same."""
+    import sagpool.fleet.fleet as fleet
+
+    real, chosen = fleet.score, []
+    for liar in (
+        real,
+        lambda log, y, part: replace(real(log, y, part), accuracy=float(part[0] % 2)),
+    ):
+        scored = []
+
+        def score(log, y, part, liar=liar, scored=scored):
+            scored.append(len(scored))
+            # The parts are scored in turn: training, validation, test.
+            return (liar if len(scored) % 3 == 0 else real)(log, y, part)
+
+        monkeypatch.setattr(fleet, "score", score)
+        store = tmp_path / f"{len(chosen)}.sqlite"
+        engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
+        run(small, store, engine, search=Search.GRID, methods=("gpool-h",), seeds=1)
+        (summary,) = summaries(store)
+        chosen.append((summary.cell.settings, summary.cell.ranking))
+        tests = [run.test_accuracy for run in summary.runs]
+    assert set(tests) <= {0.0, 1.0}, "the lies were stored"
+    assert chosen[0] == chosen[1]
+
+
+def test_halving_trains_less_and_reuses_its_last_round(small, path, pretend):
+    pretend.accuracy = {1e-3: 0.9, 1e-2: 0.5}
+    run(
+        small,
+        path,
+        pretend,
+        search=Search.HALVING,
+        methods=("gpool-h",),
+        settings={"max_epochs": (50,)},
+    )
+    (summary,) = summaries(path)
+    assert summary.cell.settings["lr"] == 1e-3
+    assert summary.cell.settings["max_epochs"] == 50
+    short = [t for t in pretend.asked if t.max_epochs == 16]
+    full = [t for t in pretend.asked if t.max_epochs == 50]
+    assert len(short) == 4 * 2
+    assert len(full) == 2 * 2 + 2, "two candidates on two folds, and the second seed of the better"
+
+
+def test_what_does_not_fit_into_memory_is_left_out(small, path, pretend):
+    pretend.fail = MemoryShortageError(torch.device("cpu"))
+    first, second = run(small, path, pretend)
+    assert (first.stage, first.reason) == ("failed", str(pretend.fail))
+    assert second.stage == "failed"
+    pretend.fail = None
+    assert [state.stage for state in run(small, path, pretend)] == ["done", "done"]
+
+
+def test_other_errors_end_the_run(small, path, pretend):
+    pretend.fail = SagpoolError("The disk is full.")
+    with pytest.raises(SagpoolError, match="disk is full"):
+        run(small, path, pretend)
+    assert len(pretend.asked) == 1
+
+
+def test_a_data_set_that_is_not_the_papers_is_noticed(small, path, pretend, caplog, monkeypatch):
+    run(small, path, pretend)
+    assert not caplog.records
+    load = sagpool.bench.run.load
+    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: load(*source)[:180])
+    run(small, path, pretend)
+    assert "MUTAG has graphs = 180.00 here and 188.00 in the paper; is it the same" in caplog.text
+
+
+def test_what_is_wrong_is_known_at_once(small, path, pretend, mutag, monkeypatch):
+    with pytest.raises(SagpoolError, match=r"^Class 0 has 63 graphs, too few for 100 folds"):
+        run(small, path, pretend, folds=100)
+    with pytest.raises(SagpoolError, match=r"No data set 'NOWHERE'"):
+        run(small, path, pretend, datasets=("NOWHERE",))
+    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: replace(mutag, y=None))
+    with pytest.raises(SagpoolError, match=r"^MUTAG has no two classes to tell apart\.$"):
+        run(small, path, pretend)
+    assert pretend.asked == []
+    assert not path.exists()
+
+
+def test_trained_for_real(small, path, tmp_path):
+    engine = Local(tmp_path / "checkpoints")
+    run(small, path, engine, precision="float64")
+    assert {file.name for file in tmp_path.iterdir()} == {"runs.sqlite"}
+    found = summaries(path)
+    assert [len(summary.runs) for summary in found] == [4, 4]
+    with Store.reading(path) as store:
+        for summary in found:
+            for one in summary.runs:
+                traces = store.traces(one.key)
+                first = one.seed == 0 and one.fold == 0
+                assert len(traces) == (3 if first else 0)
+                assert all(len(trace.levels) == 3 for trace in traces)
+                assert {trace.true_class for trace in traces} <= {0, 1}
+    alone = tmp_path / "alone.sqlite"
+    run(small, alone, Local(tmp_path / "checkpoints", members=1), precision="float64")
+    for one, other in zip(found, summaries(alone), strict=True):
+        for a, b in zip(one.runs, other.runs, strict=True):
+            assert a.key == b.key
+            assert a.test_accuracy == b.test_accuracy
+            assert a.validation_loss == pytest.approx(b.validation_loss, rel=1e-9)

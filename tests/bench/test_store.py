@@ -1,0 +1,303 @@
+"""The run store: what is put in comes out, and what goes wrong with the file is said in words."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sagpool.bench.database
+from sagpool.bench.records import CellRecord, Ranked
+from sagpool.bench.store import Store
+from sagpool.errors import SagpoolError
+from sagpool.explain import explain
+from sagpool.fleet.schedule import shape_of
+from sagpool.models import build
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "runs.sqlite"
+
+
+def fill(store, mutag, trainings, result, **options):
+    invocation = store.begin("sagpool bench", "small", "a CPU", {"torch": "2"})
+    store.add_data(mutag, "print")
+    for number, training in enumerate(trainings):
+        store.add(f"key {number}", "print", result(training, **options), "float32", invocation)
+    return invocation
+
+
+def cell(invocation, **changes):
+    values = {
+        "fingerprint": "print",
+        "dataset": "MUTAG",
+        "method": "sagpool-h",
+        "settings": {"lr": 0.1, "hidden": 4},
+        "precision": "float32",
+        "numerics": 1,
+        "invocation": invocation,
+        "search": "grid",
+        "ranking": (Ranked({"lr": 0.1}, 0.7, 0.5, 10), Ranked({"lr": 0.2}, 0.6, 0.5, 10)),
+        "bytes": 1000,
+        "paper_mean": 71.86,
+        "paper_std": 0.97,
+    }
+    return CellRecord(**values | changes)
+
+
+def test_what_is_put_in_comes_out(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        invocation = fill(store, mutag, trainings, result, accuracy=0.8, epochs=5)
+        records = [
+            cell(invocation),
+            cell(invocation, method="gpool-h", paper_mean=None, paper_std=None),
+        ]
+        for record in records:
+            store.add_cell(record)
+    with Store.reading(path) as store:
+        runs = store.runs()
+        assert store.cells() == records
+        assert store.keys() == {f"key {n}" for n in range(4)}
+        assert store.data()["print"] == mutag.statistics()
+        (told,) = store.invocations()
+    assert (told.command, told.experiment, told.device) == ("sagpool bench", "small", "a CPU")
+    assert told.versions == {"torch": "2"}
+    assert [(run.seed, run.fold) for run in runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    expected = result(trainings[2], accuracy=0.8, epochs=5)
+    run = runs[2]
+    assert (run.dataset, run.method, run.precision) == ("MUTAG", "sagpool-h", "float32")
+    assert run.settings["lr"] == 0.01
+    assert run.settings["folds"] == 2
+    row = expected.row()
+    for name in ("diverged", "best_epoch", "epochs", "test_loss", "test_accuracy", "confusion",
+                 "train_loss", "validation_accuracy", "parameters", "seconds"):  # fmt: skip
+        assert getattr(run, name) == row[name], name
+    np.testing.assert_allclose(run.curve[1], expected.curve.validation_loss, rtol=1e-6)
+    assert run.curve.shape == (3, 5)
+
+
+def test_a_training_that_came_to_nothing(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings[:1], result, accuracy=float("nan"))
+        (run,) = store.runs()
+        (validation,) = store.validation(["key 0"])
+        assert store.test_accuracy(["key 0"]) == []
+    assert np.isnan([run.test_accuracy, validation.accuracy]).all()
+    assert run.test_loss == 0.5
+
+
+def test_the_same_row_is_there_once_and_the_first_stays(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result, accuracy=0.8)
+        fill(store, mutag, trainings, result, accuracy=0.1)
+        assert store.test_accuracy(f"key {n}" for n in range(5)) == [0.8] * 4
+        assert len(store.runs()) == 4
+
+
+def test_a_cell_that_is_asked_for_again_is_the_last(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+        store.add_cell(cell(1))
+        store.add_cell(cell(1, method="gpool-h"))
+        store.add_cell(cell(1, bytes=7))
+        assert [(c.method, c.bytes) for c in store.cells()] == [("gpool-h", 1000), ("sagpool-h", 7)]
+
+
+def test_traces_are_kept_with_their_run(path, mutag, trainings, result):
+    model = build("sagpool-h", shape_of(mutag, trainings[0]))
+    trace = explain(model, mutag, 3)
+    with Store.writing(path) as store:
+        fill(store, mutag, [], result)
+        store.add("key", "print", result(trainings[0]), "float32", 1, [trace])
+        store.add("other", "print", result(trainings[1]), "float32", 1)
+        (found,) = store.traces("key")
+        assert store.traces("other") == store.traces("none") == []
+    assert found.to_json() == trace.to_json()
+
+
+def test_it_can_be_read_while_it_is_written(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+        with Store.reading(path) as reader:
+            assert len(reader.keys()) == 4
+            store.add("one more", "print", result(trainings[0]), "float32", 1)
+            assert len(reader.keys()) == 4, "all that is read is of one moment"
+        with Store.reading(path) as reader:
+            assert len(reader.keys()) == 5
+    with Store.reading(path) as reader:
+        assert len(reader.keys()) == 5
+    assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
+
+
+def test_a_reader_that_stays_longer_than_the_writer_is_no_trouble(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+        reading = Store.reading(path)
+        reader = reading.__enter__()
+        assert len(reader.keys()) == 4
+    assert len(reader.keys()) == 4
+    reading.__exit__(None, None, None)
+    with Store.writing(path) as store:
+        assert len(store.keys()) == 4
+
+
+def test_there_is_one_writer(path):
+    sentence = (
+        rf"is being written by another process \(number {os.getpid()}\); wait for it, or name"
+    )
+    with Store.writing(path), pytest.raises(SagpoolError, match=sentence), Store.writing(path):
+        pass
+    with Store.writing(path):
+        pass
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from sagpool.bench.store import Store
+with Store.writing(Path(sys.argv[1])) as store:
+    store.begin("a command", "small", "a CPU", {})
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_writer_that_was_killed_holds_nobody_up(path):
+    ended = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=False)
+    assert ended.returncode == -9
+    with Store.writing(path) as store:
+        assert [told.command for told in store.invocations()] == ["a command"]
+    assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
+
+
+def test_no_room_on_the_disk(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings[:2], result)
+    with Store.writing(path) as store:
+        pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+        store.connection.execute(f"PRAGMA max_page_count = {pages}")
+        many = trainings * 30
+        with pytest.raises(
+            SagpoolError, match=r"^There is no room left on the disk of .*; the rows"
+        ):
+            fill(store, mutag, many, result)
+    with Store.reading(path) as store:
+        assert {"key 0", "key 1"} <= store.keys()
+        assert len(store.keys()) < 120
+
+
+def test_one_that_is_read_only(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        store.connection.execute("PRAGMA query_only = 1")  # the same error as a file's mode gives
+        with pytest.raises(
+            SagpoolError, match=r"runs\.sqlite cannot be written: it is read-only\.$"
+        ):
+            fill(store, mutag, trainings, result)
+
+
+def test_it_can_be_read_where_nothing_can_be_written(path, mutag, trainings, result, monkeypatch):
+    """SQLite cannot share a file with others then; nobody else is writing, though."""
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+    connect = sqlite3.connect
+
+    class Refuses:
+        def execute(self, sql):
+            error = sqlite3.OperationalError("unable to open database file")
+            error.sqlite_errorname = "SQLITE_CANTOPEN"
+            raise error
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(
+        sagpool.bench.database.sqlite3,
+        "connect",
+        lambda name, **options: Refuses() if "mode=ro" in name else connect(name, **options),
+    )
+    with Store.reading(path) as store:
+        assert len(store.keys()) == 4
+
+
+@pytest.mark.parametrize("how", ["writing", "reading"])
+@pytest.mark.parametrize(
+    "content", [b"text, not a database " * 300, b"SQLite format 3\0" + b"x" * 99]
+)
+def test_something_else_is_refused_and_left_alone(path, how, content):
+    path.write_bytes(content)
+    with (
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is (no run store of sagpool|damaged)"),
+        getattr(Store, how)(path),
+    ):
+        pass
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("how", ["writing", "reading"])
+def test_another_database_is_refused(path, how):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE runs (key TEXT)")
+    connection.close()
+    with (
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is no run store of sagpool\.$"),
+        getattr(Store, how)(path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("how", ["writing", "reading"])
+def test_one_of_another_version_says_so(path, how):
+    with Store.writing(path) as store:
+        store.connection.execute("PRAGMA user_version = 7")
+    with (
+        pytest.raises(
+            SagpoolError, match=r"another version of sagpool \(its format is 7, this one r"
+        ),
+        getattr(Store, how)(path),
+    ):
+        pass
+
+
+def test_a_damaged_one_says_so_and_is_not_made_worse(path, mutag, trainings, result):
+    with Store.writing(path) as store:
+        for _ in range(30):
+            fill(store, mutag, [], result)
+        for number in range(200):
+            store.add(f"key {number}", "print", result(trainings[0]), "float32", 1)
+    content = bytearray(path.read_bytes())
+    content[8192 : len(content) - 4096] = bytes(len(content) - 4096 - 8192)
+    path.write_bytes(content)
+    with (
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is damaged; take a copy"),
+        Store.writing(path),
+    ):
+        pass
+    assert path.read_bytes() == content
+    with (
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is damaged"),
+        Store.reading(path) as store,
+    ):
+        store.runs()
+
+
+def test_one_that_is_not_there(path):
+    with (
+        pytest.raises(SagpoolError, match=r"^There is no run store at .*runs\.sqlite\.$"),
+        Store.reading(path),
+    ):
+        pass
+    assert not path.exists()
+    with Store.writing(path.parent / "new" / "folder" / "runs.sqlite") as store:
+        assert store.keys() == set()
+
+
+def test_a_place_where_it_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(SagpoolError, match=r"cannot be written: (Not a directory|File exists)"),
+        Store.writing(tmp_path / "file" / "runs.sqlite"),
+    ):
+        pass

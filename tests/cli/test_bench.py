@@ -1,0 +1,136 @@
+"""``sagpool bench`` as a person uses it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SMALL = (
+    "--dataset", "MUTAG", "--seeds", 1, "--folds", 2,
+    "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu",
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs.sqlite"
+
+
+def test_runs_and_tells_what_came_out(sagpool, store):
+    told = sagpool("bench", "--method", "sagpool-h,gpool-h", *SMALL)
+    assert told.code == 0
+    lines = told.out.splitlines()
+    assert lines[0].split()[:4] == ["data", "set", "method", "runs"]
+    assert [line.split()[:3] for line in lines[2:4]] == [
+        ["MUTAG", "sagpool-h", "2"],
+        ["MUTAG", "gpool-h", "2"],
+    ]
+    assert "sagpool report runs.sqlite -o report" in told.out
+    assert "[1/2] MUTAG sagpool-h: training, 0/2 trainings" in told.err
+    assert "[2/2] MUTAG gpool-h: done, 2/2 trainings" in told.err
+    assert os.listdir(store.parent) == ["runs.sqlite"]
+
+
+def test_json_has_the_cells(sagpool, store):
+    told = sagpool("bench", "--method", "sagpool-h", "--json", "--search", "halving", *SMALL)
+    (cell,) = json.loads(told.out)
+    assert cell["dataset"] == "MUTAG"
+    assert cell["method"] == "sagpool-h"
+    assert cell["settings"]["hidden"] == 4
+    assert cell["runs"] == 2
+    assert 0 <= cell["mean"] <= 100
+    assert cell["std_seeds"] is None
+    assert len(cell["ci95"]) == 2
+    assert cell["paper_mean"] is None
+    assert cell["search"] == "halving"
+
+
+def test_a_dry_run_writes_nothing(sagpool, store):
+    told = sagpool("bench", "--dry-run", "--seeds", 3)
+    assert "44 cells, 3 seeds" in told.out
+    assert "DD sagpool-h: 30 trainings, {'lr': 0.0005" in told.out
+    told = sagpool("bench", "--dry-run", "--search", "grid", "--method", "sagpool-h", "--seeds", 1)
+    assert "DD sagpool-h: 10 trainings, and 1920 to choose from 192 candidates" in told.out
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["nothing"],
+            "There is no experiment 'nothing'; name a .yaml file or one of demo, lee2019",
+        ),
+        (["none.yaml"], "The experiment none.yaml cannot be read: No such file or directory."),
+        (["--method", "sagpol"], "There is no method 'sagpol'; did you mean 'sagpool-"),
+        (["--dataset", "NOWHERE"], "No data set 'NOWHERE'"),
+        (["--set", "lrr=1"], "'lrr' is no setting; did you mean 'lr'."),
+        (["--set", "lr"], "--set takes NAME=VALUE with a number, not 'lr'."),
+        (["--set", "lr=fast"], "--set takes NAME=VALUE with a number, not 'lr=fast'."),
+        (["--set", "lr=1,2"], "lr has 2 values; give one, or let a search choose."),
+        (["--precision", "float16"], "--precision is float32 or float64, not 'float16'."),
+        (["--table", "table9"], "The experiment has no table 'table9'; "),
+        (["--device", "gpu"], "There is no kind of device named 'gpu'."),
+        (["--store", "text.txt"], "text.txt is no run store of sagpool."),
+        (["--store", "text.txt/runs.sqlite"], "text.txt/runs.sqlite cannot be written: "),
+        (["--dataset", "MUTAG", "--folds", 90], "Class 0 has 63 graphs, too few for 90 folds."),
+    ],
+)
+def test_wrong_input_is_one_sentence(sagpool, store, options, sentence):
+    (store.parent / "text.txt").write_text("Some notes of mine. " * 100)
+    data = [] if "--dataset" in options else ["--dataset", "MUTAG"]
+    told = sagpool("bench", *options, *data, "--seeds", 1, "--set", "max_epochs=1")
+    assert told.code == 2
+    last = told.err.splitlines()[-1]
+    assert last.startswith(f"sagpool: {sentence}")
+    assert "Traceback" not in told.err
+    assert told.out == ""
+    assert sorted(os.listdir(store.parent)) == ["text.txt"], "nothing was written"
+
+
+def test_ctrl_c_stops_and_the_same_command_goes_on(store):
+    options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
+    long = [*options, "--set", "max_epochs=100000", "--set", "patience=100000"]
+    run = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
+    process = subprocess.Popen(
+        [*run, *long, "--checkpoint-seconds", "0"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    folder = store.with_name("runs.sqlite-checkpoints")
+    while process.poll() is None and not (folder.is_dir() and any(folder.glob("*.npz"))):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert "Traceback" not in err
+    short = subprocess.run([*run, *options], capture_output=True, text=True, check=False)
+    assert short.returncode == 0, short.stderr
+
+
+def test_two_at_once_do_not_meet(store):
+    run = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
+    options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
+    processes = [
+        subprocess.Popen(
+            [*run, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    ended = [(*process.communicate(timeout=120), process.returncode) for process in processes]
+    for out, err, code in ended:
+        assert code in (0, 2)
+        assert (code == 0 and "sagpool-h" in out) or "is being written by another process" in err
+    assert any(code == 0 for *_, code in ended)
+    from sagpool.bench.store import Store
+
+    with Store.reading(store) as rows:
+        assert len(rows.runs()) == 2

@@ -1,0 +1,50 @@
+"""``sagpool demo``, with trainings of two epochs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import sagpool.cli.demo
+from sagpool.bench.experiment_file import load_experiment
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch, tmp_path):
+    demo = load_experiment("demo")
+    protocol = {**demo.protocol, "max_epochs": 2, "folds": 2}
+    monkeypatch.setattr(
+        sagpool.cli.demo, "load_experiment", lambda name: replace(demo, protocol=protocol)
+    )
+    monkeypatch.chdir(tmp_path)
+
+
+def test_from_trainings_to_pictures_and_what_to_do_next(sagpool, tmp_path):
+    told = sagpool("demo")
+    assert told.code == 0
+    rows = [line.split()[:3] for line in told.out.splitlines() if line.startswith("MUTAG")]
+    assert [row[1] for row in rows] == [
+        *("set2set-g", "sortpool-g", "sagpool-g", "diffpool-h", "gpool-h", "sagpool-h")
+    ]
+    assert all(row[2] == "2" for row in rows)
+    assert "Open demo/report.html" in told.out
+    assert "sagpool bench quick" in told.out
+    assert (tmp_path / "demo" / "report.html").is_file()
+    pictures = sorted(file.name for file in (tmp_path / "demo" / "pictures").iterdir())
+    # Three graphs of each method that keeps nodes.
+    assert len(pictures) == 4 * 3
+    assert {name.rsplit("-", 1)[0] for name in pictures} == {
+        *("gpool-h", "sagpool-g", "sagpool-h", "sortpool-g")
+    }
+
+    again = sagpool("demo", "--json")
+    cells = json.loads(again.out)
+    assert [cell["method"] for cell in cells] == [row[1] for row in rows]
+    assert "training, 2/2" in again.err, "nothing is trained twice"
+
+
+def test_a_folder_that_cannot_be_is_one_sentence(sagpool, tmp_path):
+    (tmp_path / "demo").write_text("a file")
+    told = sagpool("demo")
+    assert told.code == 2
+    assert told.err.splitlines()[-1].startswith("sagpool: demo/runs.sqlite cannot be written: ")

@@ -1,0 +1,134 @@
+"""The page in Chromium, where there is one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from sagpool.report import write_report
+
+SIZES = {"wide": (1280, 800), "phone": (390, 844)}
+FIGURES = """() => [...document.querySelectorAll("svg.figure")].map((figure) => {
+  const box = figure.getBoundingClientRect();
+  const texts = [...figure.querySelectorAll("text")].filter((text) => text.textContent.trim());
+  return {
+    name: figure.getAttribute("aria-label"), left: box.left, right: box.right,
+    width: box.width, height: box.height, texts: texts.length,
+    smallest: Math.min(...texts.map((text) =>
+      parseFloat(getComputedStyle(text).fontSize) * box.width / figure.viewBox.baseVal.width)),
+    shown: figure.checkVisibility(),
+  };
+})"""
+
+
+@dataclass
+class Visit:
+    page: Page
+    width: int
+    complaints: list[str]
+    requests: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def long_names(make, made, tmp_path) -> Path:
+    """A report in which nothing has a short name."""
+    name, method = "a_data_set_" * 7, f"{'a_method_' * 7}-h"
+    store = make(
+        made(name, "sagpool-h", graphs=1), made(name, method, settings={"lr": 0.1}, graphs=1),
+        made(name, method),
+    )  # fmt: skip
+    return write_report(store, tmp_path / "report")
+
+
+@pytest.fixture(scope="module", params=["wide light", "wide dark", "phone light", "phone dark"])
+def visit(request: pytest.FixtureRequest, browser: Browser, rich) -> Iterator[Visit]:
+    size, scheme = request.param.split()
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    complaints: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((rich / "report.html").as_uri())
+    yield Visit(page, width, complaints, requests)
+    page.close()
+
+
+def test_no_errors_and_no_other_file(visit, rich):
+    assert visit.complaints == []
+    assert visit.requests == [(rich / "report.html").as_uri()]
+
+
+def test_figures_are_seen_whole_and_large_enough(visit):
+    figures = visit.page.evaluate(FIGURES)
+    assert len(figures) > 10
+    for figure in figures:
+        assert figure["shown"], figure
+        assert figure["width"] >= 300, figure
+        assert figure["height"] >= 80, figure
+        assert figure["left"] >= 0, figure
+        assert figure["right"] <= visit.width, figure
+
+
+def test_texts_in_figures_can_be_read(visit):
+    for figure in visit.page.evaluate(FIGURES):
+        assert figure["texts"] > 0, figure
+        assert figure["smallest"] >= 7.8, figure
+
+
+OUTSIDE = """() => [...document.querySelectorAll("svg.figure")].flatMap((figure) => {
+          const box = figure.getBoundingClientRect();
+          return [...figure.querySelectorAll("text")].filter((text) => {
+            const own = text.getBoundingClientRect();
+            return own.left < box.left - 1 || own.right > box.right + 1 ||
+              own.top < box.top - 1 || own.bottom > box.bottom + 1;
+          }).map((text) => `${figure.getAttribute("aria-label")}: ${text.textContent}`);
+        })"""
+
+
+def test_texts_stay_inside_their_figures(visit):
+    assert visit.page.evaluate(OUTSIDE) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_long_names_have_room(browser, long_names, size):
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(long_names.as_uri())
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_the_page_does_not_scroll_sideways(visit):
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= visit.width
+    visit.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= visit.width
+
+
+def test_the_contents_are_beside_the_text_on_wide_screens_alone(visit):
+    assert visit.page.locator("nav").is_visible() == (visit.width > 1000)
+
+
+def test_the_button_changes_the_theme(visit):
+    def ground() -> str:
+        return visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    before, label = ground(), visit.page.locator("#theme").inner_text()
+    assert (before == "rgb(255, 255, 255)") == (label == "Dark")
+    visit.page.locator("#theme").click()
+    assert ground() != before
+    visit.page.locator("#theme").click()
+    assert ground() == before

@@ -1,0 +1,84 @@
+import io
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from sagpool.bench.store import Store
+from sagpool.bench.summary import latest, summarise
+from sagpool.report.figures.accuracy import add_dots
+from sagpool.report.figures.curves import VALIDATION, median_curve
+from sagpool.report.figures.parameters import SIZES, alike, count_all
+from sagpool.report.figures.sensitivity import effects
+
+
+class Curve:
+    """All that a median needs of a run."""
+
+    def __init__(self, *losses):
+        self.curve = np.tile(np.array(losses, float), (3, 1))
+
+
+def test_the_median_is_over_the_runs_still_running_while_half_of_them_are():
+    runs = [Curve(5, 4, 3, 2, 1), Curve(5, 2), Curve(1, 6, 5), Curve(3, 4, 9, 8)]
+    curve = median_curve(runs, VALIDATION)
+    np.testing.assert_allclose(curve.middle, [4, 4, 5, 5])  # the fifth epoch has one run of four
+    assert (curve.low <= curve.middle).all()
+
+
+def test_losses_that_are_no_numbers_are_left_out():
+    runs = [Curve(np.nan, 2, np.inf), Curve(np.nan, 4, 3)]
+    np.testing.assert_allclose(median_curve(runs, VALIDATION).middle, [np.nan, 3, 3])
+
+
+def test_a_setting_that_was_run_more_often_weighs_no_more(make, made):
+    """Three settings: (0.01, 16), (0.01, 32), (0.001, 16); the first has more seeds."""
+    store = make(
+        made(settings={"lr": 0.01, "hidden": 32}, seeds=1, accuracy=(60.0,) * 5),
+        made(settings={"lr": 0.001, "hidden": 16}, seeds=1, accuracy=(50.0,) * 5),
+        made(settings={"lr": 0.001, "hidden": 16, "max_epochs": 9}, accuracy=(10.0,) * 10),
+        made(settings={"lr": 0.01, "hidden": 16}, seeds=3, accuracy=(70.0,) * 5 + (0.0,) * 10),
+    )
+    with Store.reading(store) as opened:
+        (summary,) = latest(summarise(opened))
+        lr, hidden = effects(summary, opened.runs())
+    assert (lr.setting, hidden.setting) == ("lr", "hidden")
+    np.testing.assert_allclose(lr.values, [0.001, 0.01])
+    np.testing.assert_allclose(lr.accuracy, [50, 65])
+    np.testing.assert_allclose(hidden.values, [16, 32])
+    np.testing.assert_allclose(hidden.accuracy, [60, 60])
+
+
+def test_the_parameters_of_diffpool_alone_grow_with_the_graphs():
+    groups = alike(count_all())
+    growing = [g for g in groups if len(set(g[0].parameters[0.5])) > 1]
+    assert [[one.method for one in group] for group in growing] == [["diffpool-h"]]
+    (together,) = [g for g in groups if "sagpool-h" in [one.method for one in g]]
+    assert "gpool-h" in [one.method for one in together]
+    diffpool = growing[0][0].parameters
+    assert diffpool[0.5][-1] > diffpool[0.25][-1] > diffpool[0.25][0]
+    assert len(diffpool[0.5]) == len(SIZES)
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy-FIRST", "curves-FIRST-global", "kept-FIRST-0-sagpool-h"]
+)
+def test_files_are_named_by_what_they_show(rich, name):
+    assert (rich / "figures" / f"{name}.svg").is_file()
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_every_dot_is_in_the_picture(count):
+    figure = Figure(figsize=(4, 3), dpi=200)
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set_axis_off()
+    ax.set(xlim=(0, 100), ylim=(13, 0))
+    x, y = np.random.default_rng(0).uniform([[5], [1]], [[95], [12]], (2, count))
+    add_dots(ax, x, y, "#000000")
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    png.seek(0)
+    shade = imread(png)[::-1, :, 0]  # [pixels upwards, pixels across]
+    across, up = ax.transData.transform(np.stack([x, y], 1)).astype(int).T
+    assert (shade[up, across] < 0.7).all()

@@ -1,0 +1,62 @@
+import itertools
+
+import pytest
+from matplotlib.colors import to_rgb
+
+from sagpool.models import methods
+from sagpool.report import names
+from sagpool.report.colours import colour
+
+
+@pytest.mark.parametrize(
+    ("method", "plain", "html", "tex"),
+    [
+        ("sagpool-h", "SAGPool_h", "SAGPool<sub>h</sub>", "SAGPool$_h$"),
+        ("set2set-g", "Set2Set_g", "Set2Set<sub>g</sub>", "Set2Set$_g$"),
+        (
+            "sagpool-h-parallel2",
+            "SAGPool_(h, parallel, M=2)",
+            "SAGPool<sub>h, parallel, M=2</sub>",
+            r"SAGPool$_{h,\textrm{parallel, M=2}}$",
+        ),
+        ("a<b>-h", "a<b>_h", "a&lt;b&gt;<sub>h</sub>", r"a\textless{}b\textgreater{}$_h$"),
+        ("my_own", "my_own", "my_own", r"my\_own"),
+    ],
+)
+def test_a_method_in_three_forms(method, plain, html, tex):
+    assert (names.plain(method), names.html(method), names.tex(method)) == (plain, html, tex)
+
+
+def test_the_order_is_the_paper_s_then_that_of_appearance():
+    given = ["random-h", "sagpool-h", "own-h", "set2set-g", "sagpool-h-cheb", "random-h"]
+    assert names.in_order(given) == [
+        *("set2set-g", "sagpool-h", "sagpool-h-cheb", "random-h", "own-h")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(5e-4, "5e-4"), (0.005, "5e-3"), (0.5, "0.5"), (128, "128"), (0.0, "0")]
+)
+def test_settings_as_people_write_them(value, text):
+    assert names.setting(value) == text
+
+
+def luminance(tint: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(tint)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("method", [*methods(), "own-h", "another-g"])
+@pytest.mark.parametrize("ground", ["#ffffff", "#14161a"])
+def test_colours_stand_out_from_both_grounds(method, ground):
+    darker, lighter = sorted([luminance(colour(method)), luminance(ground)])
+    assert (lighter + 0.05) / (darker + 0.05) >= 3
+
+
+def test_no_two_methods_that_share_a_panel_have_the_same_colour():
+    by_architecture = itertools.groupby(
+        sorted(methods(), key=names.architecture), names.architecture
+    )
+    for _, group in by_architecture:
+        tints = [colour(method) for method in group]
+        assert len(set(tints)) == len(tints)

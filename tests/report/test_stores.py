@@ -1,0 +1,157 @@
+"""Stores that are small, odd, unfinished or broken."""
+
+import csv
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sagpool import SagpoolError
+from sagpool.bench.store import Store
+from sagpool.report import write_report
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_single_run(make, made, tmp_path):
+    page = write_report(make(made(seeds=1, runs=1, accuracy=(62.5,))), tmp_path / "report")
+    (row,) = rows(tmp_path / "report/tables/results.csv")
+    assert (row["mean"], row["runs"], row["std_seeds"], row["ci95_low"]) == ("62.5", "1", "", "")
+    assert (row["best"], row["significant"]) == ("False", "")  # there is nothing to beat
+    assert "reaches 62.5 % on MADE, over 1 training." in page.read_text()
+
+
+def test_a_single_seed(make, made, tmp_path):
+    store = make(made(seeds=1), made(method="gpool-h", seeds=1))
+    page = write_report(store, tmp_path / "report")
+    assert {row["std_seeds"] for row in rows(tmp_path / "report/tables/results.csv")} == {""}
+    assert "No ±: there is one seed alone." in page.read_text()
+
+
+def test_diverged_runs_are_counted_and_the_others_shown(make, made, tmp_path):
+    store = make(made(diverged=3, accuracy=tuple(range(60, 70))))
+    write_report(store, tmp_path / "report")
+    (row,) = rows(tmp_path / "report/tables/results.csv")
+    assert (row["diverged"], row["runs"]) == ("3", "10")
+    assert float(row["mean"]) == pytest.approx(66)  # of 63 to 69
+
+
+def test_a_cell_in_which_all_diverged_is_left_out(make, made, tmp_path):
+    write_report(make(made(), made(method="gpool-h", diverged=10)), tmp_path / "report")
+    assert [row["method"] for row in rows(tmp_path / "report/tables/cells.csv")] == ["sagpool-h"]
+
+
+def test_several_settings_of_one_method(make, made, tmp_path):
+    store = make(*(made(settings={"lr": lr}) for lr in (0.01, 0.001, 0.005)))
+    page = write_report(store, tmp_path / "report")
+    assert len(rows(tmp_path / "report/tables/cells.csv")) == 3
+    assert len(rows(tmp_path / "report/tables/results.csv")) == 1
+    assert "2 of these 3 cells were asked for again later" in page.read_text()
+    assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
+
+
+def test_methods_with_other_splits_are_not_compared(make, made, tmp_path):
+    store = make(made(), made(method="gpool-h", settings={"folds": 4}))
+    page = write_report(store, tmp_path / "report")
+    assert "Which differences are real?" not in page.read_text()
+    assert not (tmp_path / "report/tables/pairs.csv").exists()
+    best = [row for row in rows(tmp_path / "report/tables/results.csv") if row["best"] == "True"]
+    assert [row["significant"] for row in best] == ["False"]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from sagpool.bench.store import Store
+with Store.writing(Path(sys.argv[1])) as store:
+    store.connection.execute("BEGIN IMMEDIATE")
+    store.begin("sagpool bench", "made", "CPU", {})
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_while_another_process_writes(make, made, tmp_path):
+    store = make(made())
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"open\n"
+        page = write_report(store, tmp_path / "report")
+        writer.communicate()
+    assert page.is_file()
+
+
+def missing(path: Path) -> str:
+    return f"There is no run store at {path}."
+
+
+def empty(path: Path) -> str:
+    with Store.writing(path):
+        pass
+    return f"{path} has no finished trainings yet; run `sagpool bench` first."
+
+
+def nothing(path: Path) -> str:
+    path.touch()
+    return f"{path} is no run store of sagpool."
+
+
+def text(path: Path) -> str:
+    path.write_text("not a database, but long enough to be taken for one" * 20)
+    return f"{path} is no run store of sagpool."
+
+
+def foreign(path: Path) -> str:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE runs (a)")
+    connection.close()
+    return f"{path} is no run store of sagpool."
+
+
+def folder(path: Path) -> str:
+    path.mkdir()
+    return f"There is no run store at {path}."
+
+
+@pytest.mark.parametrize("spoil", [missing, empty, nothing, text, foreign, folder])
+def test_bad_stores(spoil, tmp_path):
+    path = tmp_path / "bad.sqlite"
+    sentence = spoil(path)
+    with pytest.raises(SagpoolError) as error:
+        write_report(path, tmp_path / "report")
+    assert str(error.value) == sentence
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_damaged_store(rich_store, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    shutil.copy(rich_store, path)
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(SagpoolError) as error:
+        write_report(path, tmp_path / "report")
+    assert (
+        str(error.value) == f"{path} is damaged; take a copy that is whole, or name another store."
+    )
+
+
+def test_a_folder_that_is_a_file(rich_store, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SagpoolError) as error:
+        write_report(rich_store, tmp_path / "file")
+    assert str(error.value) == f"{tmp_path / 'file'} is a file; a report needs a folder."
+
+
+def test_a_folder_below_a_file(rich_store, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SagpoolError, match="cannot be written: Not a directory"):
+        write_report(rich_store, tmp_path / "file" / "report")

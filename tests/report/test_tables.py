@@ -1,0 +1,141 @@
+"""The numbers of the tables against ones worked out here, in all three forms."""
+
+import csv
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+from sagpool.report import write_report
+
+FIRST = (70.0, 74.0, 66.0, 72.0, 68.0, 75.0, 71.0, 73.0, 69.0, 77.0)  # two seeds, five folds
+SECOND = (60.0, 61.0, 62.0, 59.0, 63.0, 62.0, 60.0, 61.0, 63.0, 64.0)
+MEAN = statistics.mean(FIRST)
+PER_SEED = [statistics.mean(FIRST[:5]), statistics.mean(FIRST[5:])]
+STD = statistics.stdev(PER_SEED)
+# t(0.975, 9) = 2.262157; the variance is corrected by 1/10 + 1/4.
+HALF = 2.262157 * (statistics.variance(FIRST) * (1 / 10 + 1 / 4)) ** 0.5
+
+
+@pytest.fixture
+def tables(make, made, tmp_path: Path) -> Path:
+    store = make(
+        made(method="sagpool-h", accuracy=FIRST, paper=(70.0, 0.5)),
+        made(method="gpool-h", accuracy=SECOND),
+        made(method="sagpool-h-cheb", accuracy=tuple(a + 0.1 for a in FIRST)),
+    )
+    write_report(store, tmp_path / "report")
+    return tmp_path / "report" / "tables"
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv(tables):
+    ours, other = sorted(rows(tables / "results.csv"), key=lambda row: row["method"], reverse=True)
+    assert (ours["method"], other["method"]) == ("sagpool-h", "gpool-h")
+    assert float(ours["mean"]) == pytest.approx(MEAN)
+    assert float(ours["std_seeds"]) == pytest.approx(STD)
+    assert float(ours["ci95_low"]) == pytest.approx(MEAN - HALF, abs=1e-5)
+    assert float(ours["ci95_high"]) == pytest.approx(MEAN + HALF, abs=1e-5)
+    assert float(ours["deviation"]) == pytest.approx((MEAN - 70) / 0.5)
+    assert (ours["runs"], ours["paper_mean"], ours["paper_std"]) == ("10", "70.0", "0.5")
+    assert (ours["best"], ours["significant"], ours["second"]) == ("True", "True", "gpool-h")
+    assert other["paper_mean"] == other["deviation"] == ""
+
+
+def test_markdown(tables):
+    text = (tables / "results.md").read_text()
+    deviation = (MEAN - 70) / 0.5
+    assert (
+        f"| SAGPool_h | **{MEAN:.2f}** ± {STD:.2f}; {MEAN - HALF:.1f} to {MEAN + HALF:.1f}; "
+        f"paper 70.00 ± 0.50 (+{deviation:.1f}) |" in text
+    )
+    assert "| most frequent class | 60.00 |" in text
+
+
+def test_latex(tables):
+    text = (tables / "results.tex").read_text()
+    assert rf"SAGPool$_h$ & \shortstack{{$\mathbf{{{MEAN:.2f}}} \pm {STD:.2f}$ \\" in text
+    assert all(rule in text for rule in (r"\toprule", r"\midrule", r"\bottomrule"))
+    # As many columns in every line as the head has.
+    lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {2}
+
+
+def test_a_best_one_that_is_not_ahead_for_sure_is_marked(tables):
+    best = next(row for row in rows(tables / "variants.csv") if row["best"] == "True")
+    assert best["method"] == "sagpool-h-cheb"
+    # Always ahead by the same, but who is ahead by chance would be so rarely: it is significant.
+    assert best["significant"] == "True"
+
+
+def test_a_best_one_within_the_noise(make, made, tmp_path):
+    noisy = tuple(a + (1.5 if i % 2 else -1.4) for i, a in enumerate(FIRST))
+    store = make(made(method="sagpool-h", accuracy=FIRST), made(method="gpool-h", accuracy=noisy))
+    page = write_report(store, tmp_path / "report")
+    best = next(r for r in rows(tmp_path / "report/tables/results.csv") if r["best"] == "True")
+    assert (best["method"], best["significant"]) == ("gpool-h", "False")
+    text = (tmp_path / "report/tables/results.md").read_text()
+    assert "†; " in text
+    assert "† It is not significantly ahead of the second" in text
+    assert r"^\dagger$" in (tmp_path / "report/tables/results.tex").read_text()
+    assert "not significantly ahead of SAGPool<sub>h</sub>" in page.read_text()
+
+
+def test_pairs(tables):
+    pair = next(
+        row
+        for row in rows(tables / "pairs.csv")
+        if {row["first"], row["second"]} == {"sagpool-h", "gpool-h"}
+    )
+    difference = statistics.mean(FIRST) - statistics.mean(SECOND)
+    assert abs(float(pair["difference"])) == pytest.approx(difference)
+    assert float(pair["holm_p"]) >= float(pair["p"])
+
+
+def test_all_cells_and_what_the_search_chose(rich):
+    cells = rows(rich / "tables/cells.csv")
+    assert len(cells) == 8
+    assert [row["setting_lr"] for row in cells if row["method"] == "sagpool-h"][:2] == [
+        *("0.05", "0.005")
+    ]
+    (search,) = rows(rich / "tables/search.csv")
+    assert (search["method"], search["candidates"]) == ("sagpool-h", "3")
+    assert search["chosen_settings"] == "lr 5e-3, hidden 128"
+    assert float(search["chosen_accuracy"]) == pytest.approx(75)
+    assert float(search["second_accuracy"]) == pytest.approx(74)
+
+
+def test_the_matrix_has_the_cell_that_was_asked_for_last(rich):
+    cells = [
+        row
+        for row in rows(rich / "tables/cells.csv")
+        if (row["dataset"], row["method"]) == ("FIRST", "sagpool-h")
+    ]
+    (shown,) = [
+        row
+        for row in rows(rich / "tables/results.csv")
+        if (row["dataset"], row["method"]) == ("FIRST", "sagpool-h")
+    ]
+    assert shown["mean"] == cells[-1]["mean"] != cells[0]["mean"]
+
+
+def test_what_a_cell_lacks_is_said(rich):
+    text = (rich / "tables/results.md").read_text()
+    assert "FRANKENSTEIN (structure only)" in text
+    assert "7 of 10 runs" in text
+    assert "1 diverged" in text
+
+
+def test_costs_are_relative_to_sagpool_h(rich):
+    by_method = {
+        row["method"]: row for row in rows(rich / "tables/costs.csv") if row["dataset"] == "FIRST"
+    }
+    base = by_method["sagpool-h"]
+    assert float(base["seconds_relative"]) == float(base["step_bytes_relative"]) == 1
+    ratio = float(by_method["gpool-h"]["seconds"]) / float(base["seconds"])
+    assert float(by_method["gpool-h"]["seconds_relative"]) == pytest.approx(ratio)
