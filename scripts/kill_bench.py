@@ -56,7 +56,9 @@ def run(folder: Path, kills: int, seeds: int, epochs: int, seed: int) -> Outcome
             command(disturbed, seeds, epochs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         # Seldom before it has begun to train, and so that the last kill comes before the end.
-        delay = start_up * draws.uniform(0.7, 1) + draws.uniform(0, 2) * (whole - start_up) / kills
+        delay = (
+            start_up * draws.uniform(0.7, 1) + draws.uniform(0, 1.3) * (whole - start_up) / kills
+        )
         try:
             process.wait(delay)
         except subprocess.TimeoutExpired:
@@ -105,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=2, help="30 trainings each")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

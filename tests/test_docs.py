@@ -1,4 +1,4 @@
-"""The commands of the documentation run as they stand."""
+"""Commands and examples of the documentation run as they stand, in the order of the page."""
 
 import re
 import shlex
@@ -11,26 +11,29 @@ from sagpool.bench.experiment_file import read_experiment
 from sagpool.cli.main import main
 
 DOCS = Path(__file__).parents[1] / "docs"
-COMMANDS = {
-    page.name: [
-        line.split("#")[0].strip()
-        for block in re.findall(r"```\n(.*?)```", page.read_text(), re.S)
-        for line in block.splitlines()
-        if line.startswith("sagpool ")
-    ]
-    for page in sorted(DOCS.glob("*.md"))
-}
+PAGES = sorted(page.name for page in DOCS.glob("*.md"))
 
 
-@pytest.mark.parametrize("page", COMMANDS)
-def test_the_commands_of_a_page_run_one_after_the_other(page, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    assert COMMANDS[page]
-    for command in COMMANDS[page]:
-        monkeypatch.setattr(sys, "argv", shlex.split(command))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code, f"{command}: {capsys.readouterr().err}"
+    blocks = re.findall(r"```(\w*)\n(.*?)```", (DOCS / page).read_text(), re.S)
+    names: dict[str, object] = {}
+    ran = 0
+    for language, text in blocks:
+        if language not in ("", "python"):
+            continue
+        if language:
+            exec(compile(text, page, "exec"), names)
+            ran += 1
+            continue
+        for command in re.findall(r"^(sagpool .*)$", text, re.M):
+            monkeypatch.setattr(sys, "argv", shlex.split(command, comments=True))
+            with pytest.raises(SystemExit) as ended:
+                main()
+            assert not ended.value.code, f"{command}: {capsys.readouterr().err}"
+            ran += 1
+    assert ran
 
 
 def test_the_experiment_of_ones_own_is_a_valid_one():

@@ -3,12 +3,22 @@ import sagpool.graphs
 
 
 def test_the_names_of_the_package():
-    assert sagpool.__all__ == ["Graphs", "SagpoolError", "__version__", "load"]
+    assert sagpool.__all__ == [
+        "GraphPoolingClassifier",
+        "Graphs",
+        "SAGPoolClassifier",
+        "SagpoolError",
+        "TrainedModel",
+        "__version__",
+        "explain",
+        "load",
+    ]
     assert all(hasattr(sagpool, name) for name in sagpool.__all__)
 
 
 def test_the_names_of_graphs():
     assert sagpool.graphs.__all__ == [
+        "NO_TEST",
         "Adjacency",
         "Batch",
         "Graphs",

@@ -125,6 +125,13 @@ def test_a_damaged_checkpoint_is_left_aside(folder, mutag, six, caplog):
     assert (folder / "broken.npz").exists()
 
 
+def test_what_a_killed_process_left_half_written_goes_away(folder, mutag, six):
+    folder.mkdir()
+    (folder / ".MUTAG-1.npz.abc.part").write_bytes(b"half")
+    run(folder, job(mutag, six[:1]))
+    assert not folder.exists()
+
+
 def test_a_checkpoint_whose_trainings_are_all_stored_goes_away(folder, mutag, six):
     run(folder, job(mutag, six[:3]), stop_at=6)
     run(folder, job(mutag, six, done=six[:3]))

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 import sagpool.bench.run
+import sagpool.fleet.schedule
 from sagpool.bench.engines import Local
 from sagpool.bench.plan import Wishes, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
-from sagpool.bench.summary import summarise
+from sagpool.bench.summary import compare_methods, latest, summarise
 from sagpool.errors import SagpoolError
 from sagpool.fleet import MemoryShortageError
 
@@ -43,7 +45,7 @@ def run(
 
 def summaries(path):
     with Store.reading(path) as store:
-        return summarise(store)
+        return summarise(store.cells(), store.runs())
 
 
 def test_all_trainings_of_all_cells(small, path, pretend):
@@ -138,6 +140,36 @@ def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path,
     assert chosen[0] == chosen[1]
 
 
+def test_planted_test_labels_change_nothing(small, mutag, tmp_path, monkeypatch):
+    """Some graphs are for test in every fold; whatever their labels, the choice is the same."""
+    real = sagpool.fleet.schedule.split
+    held_out = np.arange(0, len(mutag), 4)
+
+    def split(y, seed, fold, **options):
+        parts = real(mutag.y, seed, fold, **options)  # not by the planted labels
+        train, validation = (
+            np.setdiff1d(part, held_out)
+            for part in (np.append(parts.train, parts.test), parts.validation)
+        )
+        return replace(parts, train=train, validation=validation, test=held_out)
+
+    monkeypatch.setattr(sagpool.fleet.schedule, "split", split)
+    rankings, tests = [], []
+    for flip in (False, True):
+        y = mutag.y.clone()
+        y[held_out] = 1 - y[held_out] if flip else y[held_out]
+        planted = replace(mutag, y=y)
+        monkeypatch.setattr(sagpool.bench.run, "load", lambda *source, p=planted: p)
+        store = tmp_path / f"{flip}.sqlite"
+        engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
+        run(small, store, engine, search=Search.HALVING, methods=("gpool-h",), seeds=1)
+        (summary,) = summaries(store)
+        rankings.append(summary.cell.ranking)
+        tests.append([one.test_accuracy for one in summary.runs])
+    assert rankings[0] == rankings[1]
+    assert np.add(*tests) == pytest.approx([1, 1]), "the labels were really planted"
+
+
 def test_halving_trains_less_and_reuses_its_last_round(small, path, pretend):
     pretend.accuracy = {1e-3: 0.9, 1e-2: 0.5}
     run(
@@ -155,6 +187,61 @@ def test_halving_trains_less_and_reuses_its_last_round(small, path, pretend):
     full = [t for t in pretend.asked if t.max_epochs == 50]
     assert len(short) == 4 * 2
     assert len(full) == 2 * 2 + 2, "two candidates on two folds, and the second seed of the better"
+
+
+def test_the_same_graphs_under_two_names_are_two_data_sets(small, path, pretend):
+    data = {name: replace(small.datasets["MUTAG"], name=name) for name in ("first", "second")}
+    tables = {"all": replace(small.tables["main"], datasets=("first", "second"))}
+    both = replace(small, datasets=data, tables=tables, statistics={}, settings=(), grid=())
+    run(both, path, pretend, methods=("gpool-h",))
+    found = summaries(path)
+    assert [(s.cell.dataset, len(s.runs)) for s in found] == [("first", 4), ("second", 4)]
+    assert len(latest(found)) == 2
+    assert compare_methods(latest(found)) == []
+
+
+def test_a_data_set_that_has_changed_does_not_mix_with_what_it_was(
+    small, path, pretend, monkeypatch
+):
+    run(small, path, pretend)
+    load = sagpool.bench.run.load
+    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: load(*source)[:180])
+    run(small, path, pretend, methods=("gpool-h",))
+    shown = latest(summaries(path))
+    assert [(s.cell.method, len(s.runs)) for s in shown] == [("gpool-h", 4)]
+
+
+def test_asking_again_without_a_search_keeps_what_it_found(small, path, pretend):
+    run(small, path, pretend, search=Search.GRID, methods=("sagpool-h",))
+    (before,) = summaries(path)
+    chosen = {name: (before.cell.settings[name],) for name in ("lr", "hidden")}
+    run(replace(small, accuracy={}), path, pretend, methods=("sagpool-h",), settings=chosen)
+    (after,) = summaries(path)
+    assert after.cell.search == "grid"
+    assert after.cell.ranking == before.cell.ranking
+    assert after.cell.paper_mean == 76.5
+    assert after.cell.invocation == 2
+
+
+def test_a_search_over_epochs_keeps_a_run_to_be_drawn(small, path, tmp_path):
+    engine = Local(tmp_path / "checkpoints")
+    epochs = {"max_epochs": (1, 2), "lr": (0.01,), "hidden": (4,)}
+    run(small, path, engine, search=Search.GRID, methods=("gpool-h",), settings=epochs, seeds=1)
+    (summary,) = summaries(path)
+    with Store.reading(path) as store:
+        assert len(store.traces(summary.runs[0].key)) == 3
+
+
+def test_features_other_than_the_published_ones_are_noted(small, path, pretend):
+    cells = plan(small, Wishes(methods=("gpool-h",)), search=False)
+    data = load_data(cells, {})
+    with Store.writing(path) as store:
+        for kinds in ({}, {"MUTAG": "labels"}, {"MUTAG": "attributes"}):
+            number = store.begin("sagpool bench", "small", "nowhere", {})
+            told = (store, pretend, data, 1, Search.NONE, "float32", number)
+            Bench(*told, feature_kinds=kinds).run(cells)
+            (cell,) = store.cells()
+            assert cell.note == ("labels" if "attributes" in kinds.values() else "")
 
 
 def test_what_does_not_fit_into_memory_is_left_out(small, path, pretend):

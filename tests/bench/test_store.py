@@ -27,24 +27,27 @@ def fill(store, mutag, trainings, result, **options):
     invocation = store.begin("sagpool bench", "small", "a CPU", {"torch": "2"})
     store.add_data(mutag, "print")
     for number, training in enumerate(trainings):
-        store.add(f"key {number}", "print", result(training, **options), "float32", invocation)
+        store.add(f"key {number}", "MUTAG", "print", result(training, **options), "float32", 1)
     return invocation
 
 
 def cell(invocation, **changes):
     values = {
-        "fingerprint": "print",
         "dataset": "MUTAG",
+        "name": "MUTAG",
+        "fingerprint": "print",
         "method": "sagpool-h",
         "settings": {"lr": 0.1, "hidden": 4},
         "precision": "float32",
         "numerics": 1,
+        "seeds": 2,
         "invocation": invocation,
         "search": "grid",
         "ranking": (Ranked({"lr": 0.1}, 0.7, 0.5, 10), Ranked({"lr": 0.2}, 0.6, 0.5, 10)),
         "bytes": 1000,
         "paper_mean": 71.86,
         "paper_std": 0.97,
+        "note": "",
     }
     return CellRecord(**values | changes)
 
@@ -69,7 +72,7 @@ def test_what_is_put_in_comes_out(path, mutag, trainings, result):
     assert [(run.seed, run.fold) for run in runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     expected = result(trainings[2], accuracy=0.8, epochs=5)
     run = runs[2]
-    assert (run.dataset, run.method, run.precision) == ("MUTAG", "sagpool-h", "float32")
+    assert (run.name, run.method, run.precision) == ("MUTAG", "sagpool-h", "float32")
     assert run.settings["lr"] == 0.01
     assert run.settings["folds"] == 2
     row = expected.row()
@@ -112,8 +115,8 @@ def test_traces_are_kept_with_their_run(path, mutag, trainings, result):
     trace = explain(model, mutag, 3)
     with Store.writing(path) as store:
         fill(store, mutag, [], result)
-        store.add("key", "print", result(trainings[0]), "float32", 1, [trace])
-        store.add("other", "print", result(trainings[1]), "float32", 1)
+        store.add("key", "MUTAG", "print", result(trainings[0]), "float32", 1, [trace])
+        store.add("other", "MUTAG", "print", result(trainings[1]), "float32", 1)
         (found,) = store.traces("key")
         assert store.traces("other") == store.traces("none") == []
     assert found.to_json() == trace.to_json()
@@ -124,7 +127,7 @@ def test_it_can_be_read_while_it_is_written(path, mutag, trainings, result):
         fill(store, mutag, trainings, result)
         with Store.reading(path) as reader:
             assert len(reader.keys()) == 4
-            store.add("one more", "print", result(trainings[0]), "float32", 1)
+            store.add("one more", "MUTAG", "print", result(trainings[0]), "float32", 1)
             assert len(reader.keys()) == 4, "all that is read is of one moment"
         with Store.reading(path) as reader:
             assert len(reader.keys()) == 5
@@ -198,21 +201,23 @@ def test_one_that_is_read_only(path, mutag, trainings, result):
             fill(store, mutag, trainings, result)
 
 
+class Refuses:
+    """What SQLite does in a folder in which it may not write."""
+
+    def execute(self, sql):
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise error
+
+    def close(self):
+        pass
+
+
 def test_it_can_be_read_where_nothing_can_be_written(path, mutag, trainings, result, monkeypatch):
     """SQLite cannot share a file with others then; nobody else is writing, though."""
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
     connect = sqlite3.connect
-
-    class Refuses:
-        def execute(self, sql):
-            error = sqlite3.OperationalError("unable to open database file")
-            error.sqlite_errorname = "SQLITE_CANTOPEN"
-            raise error
-
-        def close(self):
-            pass
-
     monkeypatch.setattr(
         sagpool.bench.database.sqlite3,
         "connect",
@@ -220,6 +225,43 @@ def test_it_can_be_read_where_nothing_can_be_written(path, mutag, trainings, res
     )
     with Store.reading(path) as store:
         assert len(store.keys()) == 4
+
+
+def test_rows_that_cannot_be_read_in_a_read_only_folder(path, monkeypatch):
+    with Store.writing(path):
+        pass
+    path.with_name("runs.sqlite-wal").write_bytes(b"rows of a process that was killed")
+    monkeypatch.setattr(
+        sagpool.bench.database.sqlite3, "connect", lambda name, **options: Refuses()
+    )
+    sentence = r"^Some rows of .*runs\.sqlite are in runs\.sqlite-wal, which cannot be read in a re"
+    with pytest.raises(SagpoolError, match=sentence), Store.reading(path):
+        pass
+
+
+def test_a_link_is_the_same_store(path, tmp_path):
+    with Store.writing(path):
+        pass
+    (tmp_path / "link.sqlite").symlink_to(path)
+    with (
+        Store.writing(path),
+        pytest.raises(SagpoolError, match="is being written by another process"),
+        Store.writing(tmp_path / "link.sqlite"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("what", ["curve", "settings", "confusion", "table"])
+def test_a_row_that_cannot_be_read_is_one_sentence(path, mutag, trainings, result, what):
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+        if what == "table":
+            store.connection.execute("DROP TABLE runs")
+        else:
+            store.connection.execute(f"UPDATE runs SET {what} = x'001122'")
+    sentence = r"runs\.sqlite (holds a row|is no run store as)"
+    with pytest.raises(SagpoolError, match=sentence), Store.reading(path) as store:
+        store.runs()
 
 
 @pytest.mark.parametrize("how", ["writing", "reading"])
@@ -266,7 +308,7 @@ def test_a_damaged_one_says_so_and_is_not_made_worse(path, mutag, trainings, res
         for _ in range(30):
             fill(store, mutag, [], result)
         for number in range(200):
-            store.add(f"key {number}", "print", result(trainings[0]), "float32", 1)
+            store.add(f"key {number}", "MUTAG", "print", result(trainings[0]), "float32", 1)
     content = bytearray(path.read_bytes())
     content[8192 : len(content) - 4096] = bytes(len(content) - 4096 - 8192)
     path.write_bytes(content)

@@ -51,12 +51,37 @@ def test_json_has_the_cells(sagpool, store):
 
 
 def test_a_dry_run_writes_nothing(sagpool, store):
-    told = sagpool("bench", "--dry-run", "--seeds", 3)
-    assert "44 cells, 3 seeds" in told.out
-    assert "DD sagpool-h: 30 trainings, {'lr': 0.0005" in told.out
-    told = sagpool("bench", "--dry-run", "--search", "grid", "--method", "sagpool-h", "--seeds", 1)
-    assert "DD sagpool-h: 10 trainings, and 1920 to choose from 192 candidates" in told.out
+    told = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
+    assert "6 cells, 3 seeds" in told.out
+    assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in told.out
+    options = ("--dataset", "MUTAG", "--method", "sagpool-h", "--seeds", 1)
+    told = sagpool("bench", "--dry-run", "--search", "grid", *options)
+    assert "1 cells, 1 seed, search: grid" in told.out
+    assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in told.out
     assert not store.exists()
+
+
+def test_a_dry_run_knows_what_is_stored(sagpool, store):
+    sagpool("bench", "--method", "gpool-h", *SMALL)
+    more = [3 if option == 1 else option for option in SMALL]
+    (row,) = json.loads(sagpool("bench", "--method", "gpool-h", "--dry-run", "--json", *more).out)
+    assert (row["trainings"], row["stored"], row["hidden"]) == (6, 2, 4)
+
+
+def test_one_seed_of_a_store_with_more(sagpool, store):
+    more = [3 if option == 1 else option for option in SMALL]
+    (all_seeds,) = json.loads(sagpool("bench", "--method", "gpool-h", "--json", *more).out)
+    (one,) = json.loads(sagpool("bench", "--method", "gpool-h", "--json", *SMALL).out)
+    assert (all_seeds["runs"], one["runs"]) == (6, 2)
+
+
+def test_trainings_that_all_diverge_are_told(sagpool, store):
+    told = sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", *SMALL)
+    assert "2 (2 diverged)   none learnt" in told.out
+    (cell,) = json.loads(
+        sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", "--json", *SMALL).out
+    )
+    assert (cell["mean"], cell["diverged"]) == (None, 2)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +96,9 @@ def test_a_dry_run_writes_nothing(sagpool, store):
         (["--dataset", "NOWHERE"], "No data set 'NOWHERE'"),
         (["--set", "lrr=1"], "'lrr' is no setting; did you mean 'lr'."),
         (["--set", "lr"], "--set takes NAME=VALUE with a number, not 'lr'."),
+        (["--set", "lr=inf"], "--set takes NAME=VALUE with a number, not 'lr=inf'."),
+        (["--set", "lr=1", "--set", "lr=2"], "lr has 2 values; give one, or let a search choose."),
+        (["--store", "."], ". is a folder; a run store is a file."),
         (["--set", "lr=fast"], "--set takes NAME=VALUE with a number, not 'lr=fast'."),
         (["--set", "lr=1,2"], "lr has 2 values; give one, or let a search choose."),
         (["--precision", "float16"], "--precision is float32 or float64, not 'float16'."),
@@ -95,7 +123,8 @@ def test_wrong_input_is_one_sentence(sagpool, store, options, sentence):
 
 def test_ctrl_c_stops_and_the_same_command_goes_on(store):
     options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
-    long = [*options, "--set", "max_epochs=100000", "--set", "patience=100000"]
+    long = [option.replace("max_epochs=2", "max_epochs=100000") for option in options]
+    long += ["--set", "patience=100000"]
     run = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
     process = subprocess.Popen(
         [*run, *long, "--checkpoint-seconds", "0"],

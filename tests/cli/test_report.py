@@ -27,8 +27,8 @@ def store(tmp_path: Path) -> Path:
             template = Training(method, folds=2)
             store.add_cell(
                 CellRecord(
-                    "f", graphs.name, method, settings_of(template), "float32", NUMERICS,
-                    invocation, "none", (), 1000, 70.0, 1.0,
+                    graphs.name, graphs.name, "f", method, settings_of(template), "float32",
+                    NUMERICS, 2, invocation, "none", (), 1000, 70.0, 1.0, "",
                 )
             )  # fmt: skip
             for run in range(4):
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Path:
                     training, False, 2, 3, score, score, score, np.eye(2, dtype=int),
                     Curve(losses, losses, losses), 10, 0.5,
                 )  # fmt: skip
-                store.add(f"{method} {run}", "f", result, "float32", invocation)
+                store.add(f"{method} {run}", graphs.name, "f", result, "float32", invocation)
     return path
 
 
@@ -63,7 +63,9 @@ def test_json_alone_writes_nothing(sagpool, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = json.loads(sagpool("report", store, "--json").out)
     with Store.reading(store) as opened:
-        assert told == json.loads(json.dumps([s.to_json() for s in summarise(opened)]))
+        assert told == json.loads(
+            json.dumps([s.to_json() for s in summarise(opened.cells(), opened.runs())])
+        )
     assert [cell["method"] for cell in told] == ["sagpool-h", "gpool-h"]
     assert told[0]["mean"] == pytest.approx(71.5)
     # SQLite itself may leave files beside the store.
@@ -86,5 +88,5 @@ def test_errors_are_one_sentence(sagpool, store, tmp_path):
 
 
 def test_other_commands_do_not_wait_for_matplotlib():
-    code = "import sys, sagpool.cli.main; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, sagpool.cli.commands; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -8,7 +9,9 @@ from torch import nn
 
 from sagpool import Graphs
 from sagpool.graphs import motifs
+from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
+from sagpool.trained import TrainedModel
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,3 +55,29 @@ def new_model() -> Callable[..., nn.Module]:
         return model.to(dtype)
 
     return new
+
+
+@pytest.fixture(scope="session")
+def new_trained(new_model) -> Callable[..., TrainedModel]:
+    """A model that has seen nothing, with the vocabulary of the graphs."""
+
+    def new(graphs: Graphs, method: str = "sagpool-h", **shape) -> TrainedModel:
+        sizes = {"hidden": 8, "k": 4, "max_nodes": 30, **shape}
+        weights = new_model(method, graphs, torch.float32, **sizes).state_dict()
+        full = Shape(graphs.num_features, graphs.num_classes, **sizes)
+        return TrainedModel(method, full, Vocabulary.of(graphs), weights)
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of molecules, of which one cannot be read and one has no class."""
+    path = tmp_path_factory.mktemp("molecules") / "drugs.csv"
+    path.write_text(
+        "name,smiles,label\n"
+        "a,CC(=O)Oc1ccccc1C(=O)O,yes\nb,CN1C=NC2=C1C(=O)N(C(=O)N2C)C,no\nc,nonsense,yes\n"
+        "d,C[C@H](N)C(=O)O,no\ne,O=[N+]([O-])c1ccc(Cl)cc1,yes\nf,[Na+].[Cl-],no\n"
+        "g,CCO,\n"
+    )
+    return path

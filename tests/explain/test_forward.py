@@ -173,4 +173,6 @@ def test_models_that_do_not_fit(graphs, planted, new_model):
 
 
 def test_the_names_of_explain():
-    assert sagpool.explain.__all__ == ["Level", "Trace", "explain", "explain_many"]
+    assert sagpool.explain.__all__ == [
+        "Fidelity", "Level", "Trace", "explain", "explain_many", "fidelity",
+    ]  # fmt: skip

@@ -204,3 +204,10 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "sagpool"
+
+
+def test_a_file_has_the_mode_that_others_have(tmp_path):
+    (tmp_path / "other").write_text("")
+    with replacing(tmp_path / "mine") as file:
+        file.write(b"content")
+    assert (tmp_path / "mine").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -100,3 +100,39 @@ def test_unknown_features(small):
     )
     with pytest.raises(SagpoolError, match="degree cap must be at least 1, not 0"):
         load(small.folder, "degree", degree_cap=0)
+
+
+FILES = {
+    "x.jsonl": '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": 1}\n'
+    '{"nodes": ["C"], "label": 0}\n',
+    "x.csv": "smiles,label\nCO,1\nC,0\n",
+    "x.tsv": "smiles\tlabel\nCO\t1\nC\t0\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_files_of_graphs_one_after_the_other(name, kind, tmp_path, monkeypatch, cache):
+    (tmp_path / name).write_text(FILES[name])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for source in (name, tmp_path / name, f"~/{name}"):
+        graphs = load(kind(source))
+        assert (graphs.name, graphs.node_counts.tolist(), graphs.y.tolist()) == (
+            "x",
+            [2, 1],
+            [1, 0],
+        )
+        assert (graphs.node_label_names, graphs.class_names) == (("C", "O"), ("0", "1"))
+    assert load(name, "degree").node_label_names == ("0", "1")
+    assert not list(cache.iterdir())  # reading such a file leaves nothing behind
+
+
+@pytest.mark.parametrize("name", ["NOPE.jsonl", "NOPE.csv", "NOPE.sdf", "some/NOPE.tsv"])
+def test_a_file_that_is_not_there_is_not_looked_up_as_a_name(name):
+    with pytest.raises(SagpoolError, match=re.escape(f"There is no file or folder {name}.")):
+        load(name)
+
+
+def test_a_tu_folder_may_have_any_name(small):
+    assert len(load(small.folder.rename(small.folder.with_name("SMALL.csv")))) == 4

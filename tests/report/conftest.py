@@ -11,13 +11,19 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 
-from sagpool import Graphs
+from sagpool import Graphs, load
 from sagpool.bench.plan import repeat, run_key, settings_of
 from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.store import Store
 from sagpool.explain import Level, Trace
+from sagpool.explain.explained import Explained, explain_given
+from sagpool.explain.inputs import from_source
 from sagpool.fleet import NUMERICS, Curve, Result, Score, Training
+from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Shape, build
+from sagpool.trained import TrainedModel
 
 CHROMIUM = next(
     (
@@ -93,9 +99,10 @@ def fill_store(store: Store, cells: Sequence[Made]) -> None:
         )
         store.add_cell(
             CellRecord(
-                fingerprint, made.dataset, made.method, settings_of(template), "float32",
-                NUMERICS, invocation, "grid" if ranking else "none", ranking,
-                int(1e6 * (1 + len(made.method) / 10)), *(made.paper or (None, None)),
+                made.dataset, made.dataset, fingerprint, made.method, settings_of(template),
+                "float32", NUMERICS, made.seeds, invocation, "grid" if ranking else "none",
+                ranking, int(1e6 * (1 + len(made.method) / 10)), *(made.paper or (None, None)),
+                "structure only" if made.feature_kind == "degree" else "",
             )
         )  # fmt: skip
         for number, training in enumerate(repeat(template, made.seeds)[: made.runs]):
@@ -103,13 +110,13 @@ def fill_store(store: Store, cells: Sequence[Made]) -> None:
             result = _result(random, training, made, number, diverged)
             traces = _traces(random, graphs, made.graphs) if number == 0 else []
             key = run_key(graphs, fingerprint, training, "float32")
-            store.add(key, fingerprint, result, "float32", invocation, traces)
+            store.add(key, graphs.name, fingerprint, result, "float32", invocation, traces)
         for i, other in enumerate(made.candidates):
             for training in repeat(dataclasses.replace(template, **other), 1):
                 lower = dataclasses.replace(made, mean=made.mean - i, accuracy=None)
                 result = _result(random, training, lower, 0, diverged=False)
                 key = run_key(graphs, fingerprint, training, "float32")
-                store.add(key, fingerprint, result, "float32", invocation)
+                store.add(key, graphs.name, fingerprint, result, "float32", invocation)
     store.connection.execute("COMMIT")
 
 
@@ -212,3 +219,21 @@ def rich(rich_store: Path) -> Path:
     from sagpool.report import write_report
 
     return write_report(rich_store, rich_store.with_name("report")).parent
+
+
+@pytest.fixture(scope="session")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Explained:
+    """Molecules of all kinds, and what a model that has seen nothing makes of them."""
+    path = tmp_path_factory.mktemp("explained") / "drugs.csv"
+    path.write_text(
+        "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,no\n"
+        "C[C@H](N)C(=O)O,no\nO=[N+]([O-])c1ccc(Cl)cc1,yes\n[Na+].[Cl-],no\nC,yes\n"
+        f"{'CC(=O)NC' * 12},no\n"
+    )
+    graphs = load(path)
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=8)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        weights = build("sagpool-h", shape).state_dict()
+    model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    return explain_given(model, from_source(str(path), model.vocabulary, limit=50))

@@ -41,7 +41,7 @@ def test_a_setting_that_was_run_more_often_weighs_no_more(make, made):
         made(settings={"lr": 0.01, "hidden": 16}, seeds=3, accuracy=(70.0,) * 5 + (0.0,) * 10),
     )
     with Store.reading(store) as opened:
-        (summary,) = latest(summarise(opened))
+        (summary,) = latest(summarise(opened.cells(), opened.runs()))
         lr, hidden = effects(summary, opened.runs())
     assert (lr.setting, hidden.setting) == ("lr", "hidden")
     np.testing.assert_allclose(lr.values, [0.001, 0.01])

@@ -42,9 +42,19 @@ def test_diverged_runs_are_counted_and_the_others_shown(make, made, tmp_path):
     assert float(row["mean"]) == pytest.approx(66)  # of 63 to 69
 
 
-def test_a_cell_in_which_all_diverged_is_left_out(make, made, tmp_path):
-    write_report(make(made(), made(method="gpool-h", diverged=10)), tmp_path / "report")
-    assert [row["method"] for row in rows(tmp_path / "report/tables/cells.csv")] == ["sagpool-h"]
+def test_a_cell_in_which_all_diverged_is_named(make, made, tmp_path):
+    def make_alone(cell):
+        (tmp_path / "runs.sqlite").unlink()
+        return make(cell)
+
+    lost = made(method="gpool-h", diverged=10)
+    page = write_report(make(made(), lost), tmp_path / "report")
+    first, second = rows(tmp_path / "report/tables/cells.csv")
+    assert (first["method"], second["method"], second["mean"]) == ("sagpool-h", "gpool-h", "")
+    assert [row["method"] for row in rows(tmp_path / "report/tables/results.csv")] == ["sagpool-h"]
+    assert "since all of its trainings diverged at once: gpool-h on MADE." in page.read_text()
+    with pytest.raises(SagpoolError, match=r"^Every training in .* diverged at once; run"):
+        write_report(make_alone(lost), tmp_path / "report")
 
 
 def test_several_settings_of_one_method(make, made, tmp_path):

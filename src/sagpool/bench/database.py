@@ -13,7 +13,6 @@ APPLICATION = 0x5A67706C  # marks the file as one of ours
 _SCHEMA = """
 CREATE TABLE data (
     fingerprint TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
     statistics TEXT NOT NULL            -- JSON
 ) WITHOUT ROWID;
 CREATE TABLE invocations (
@@ -26,6 +25,7 @@ CREATE TABLE invocations (
 );
 CREATE TABLE runs (
     key TEXT PRIMARY KEY,
+    name TEXT NOT NULL,                 -- of the graphs, on which their random numbers depend
     fingerprint TEXT NOT NULL REFERENCES data,
     method TEXT NOT NULL,
     settings TEXT NOT NULL,             -- JSON
@@ -48,17 +48,21 @@ CREATE TABLE runs (
     traces TEXT                         -- JSON, of a few test graphs, for the first run of a cell
 );
 CREATE TABLE cells (
+    dataset TEXT NOT NULL,              -- as the person calls it
+    name TEXT NOT NULL,
     fingerprint TEXT NOT NULL REFERENCES data,
     method TEXT NOT NULL,
     settings TEXT NOT NULL,
     precision TEXT NOT NULL,
     numerics INTEGER NOT NULL,
+    seeds INTEGER NOT NULL,
     invocation INTEGER NOT NULL REFERENCES invocations,
     search TEXT NOT NULL,
     ranking TEXT NOT NULL,              -- JSON, best first, by validation
-    bytes INTEGER NOT NULL,             -- held by a training step of one model
+    bytes INTEGER NOT NULL,             -- held by a training step of one model; 0: not known
     paper_mean REAL, paper_std REAL,
-    UNIQUE (fingerprint, method, settings, precision, numerics)
+    note TEXT NOT NULL,                 -- how the data differ from the published experiment's
+    UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics)
 );
 """
 
@@ -131,6 +135,12 @@ def _read_only(path: Path) -> sqlite3.Connection:
             raise
     # In a folder where nothing can be written, SQLite cannot put up its signs for other processes;
     # there, nobody writes.
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise SagpoolError(
+            f"Some rows of {path} are in {log.name}, which cannot be read in a read-only folder; "
+            "copy both to another one."
+        )
     return sqlite3.connect(f"{name}?immutable=1", uri=True)
 
 
@@ -158,4 +168,4 @@ def sentences(path: Path) -> Iterator[None]:
         for start, sentence in _SENTENCES.items():
             if name.startswith(start):
                 raise SagpoolError(sentence.format(path=path)) from None
-        raise
+        raise SagpoolError(f"{path} is no run store as sagpool makes them: {error}.") from None

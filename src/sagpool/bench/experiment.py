@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -70,6 +71,7 @@ class Experiment:
         grid: what a search chooses from
         settings: what is used without a search; later rules go before earlier ones
         statistics: of the data sets, as published
+        feature_kinds: node features of the published experiment, where others may be at hand
         accuracy: published results by (data set, method)
     """
 
@@ -82,6 +84,7 @@ class Experiment:
     grid: tuple[Rule, ...]
     settings: tuple[Rule, ...]
     statistics: Mapping[str, Mapping[str, float]]
+    feature_kinds: Mapping[str, str]
     accuracy: Mapping[tuple[str, str], Accuracy]
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
@@ -103,15 +106,19 @@ class Experiment:
 
 def number(text: Any) -> Value:
     """A number as people write it in a file or on the command line: 128, 5e-4, 1/2."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
+    if isinstance(text, int) and not isinstance(text, bool):
         return text
     try:
         return int(str(text))
     except ValueError:
-        try:
-            return float(Fraction(str(text)) if "/" in str(text) else str(text))
-        except ZeroDivisionError:
-            raise ValueError(f"{text} divides by zero") from None
+        pass
+    try:
+        value = float(Fraction(text) if isinstance(text, str) and "/" in text else text)
+    except ZeroDivisionError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
 
 
 def check_setting(name: str, value: Value) -> None:

@@ -26,6 +26,7 @@ from sagpool.graphs.raw import Features
 from sagpool.models import methods
 
 _PROTOCOL = ("seeds", "folds", *SETTINGS)
+_PUBLISHED = ("statistics", "features", "accuracy")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
@@ -98,9 +99,7 @@ class _Reader:
         for key, value in protocol.items():
             self._check(key, value, f"protocol.{key}")
         names = set(datasets)
-        published = self._mapping(
-            top.get("published"), "published", ("statistics", "accuracy"), optional=True
-        )
+        published = self._mapping(top.get("published"), "published", _PUBLISHED, optional=True)
         return Experiment(
             name=self.name,
             title=str(top.get("title", self.name)),
@@ -111,6 +110,9 @@ class _Reader:
             grid=self._rules(top.get("grid"), "grid", names),
             settings=self._rules(top.get("settings"), "settings", names, single=True),
             statistics=self._statistics(published.get("statistics"), names),
+            feature_kinds=self._mapping(
+                published.get("features"), "published.features", sorted(names), optional=True
+            ),
             accuracy=self._accuracy(published.get("accuracy"), names),
         )
 
@@ -145,6 +147,8 @@ class _Reader:
     def _rules(
         self, entries: Any, place: str, datasets: set[str], *, single: bool = False
     ) -> tuple[Rule, ...]:
+        if not isinstance(entries, list | None):
+            self._fail(f"{place} must be a list, not {entries!r}")
         rules = []
         for position, entry in enumerate(entries or []):
             here = f"{place}[{position}]"

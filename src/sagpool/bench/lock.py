@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sagpool.errors import SagpoolError
@@ -16,6 +16,8 @@ def only_writer(store: Path) -> Iterator[None]:
     The lock is a file of its own beside the store: SQLite's own locks are only held for the length
     of a transaction, and would be lost if somebody else opened and closed the same file.
     """
+    if store.is_dir():
+        raise SagpoolError(f"{store} is a folder; a run store is a file.")
     path = store.with_name(f"{store.name}-lock")
     descriptor = _take(path, store)
     try:
@@ -40,10 +42,12 @@ def _take(path: Path, store: Path) -> int:
             holder = os.read(descriptor, 32).decode(errors="replace")
             os.close(descriptor)
             raise SagpoolError(
-                f"{store} is being written by another process (number {holder}); wait for it, or "
+                f"{store} is being written by another process (number {holder or '?'}); wait for "
+                "it, or "
                 "name another store."
             ) from None
         # The one before us may have removed the file between our two calls.
-        if path.exists() and os.fstat(descriptor).st_ino == path.stat().st_ino:
-            return descriptor
+        with suppress(FileNotFoundError):
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
         os.close(descriptor)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from sagpool.bench.experiment import (
@@ -112,6 +113,11 @@ def _names(experiment: Experiment, wishes: Wishes) -> list[tuple[DataSet, str]]:
     datasets = [_dataset(experiment, name) for name in wishes.datasets] or [
         experiment.datasets[name] for name in dict.fromkeys(name for name, _ in listed)
     ]
+    # Two folders of one name are two data sets.
+    sources: dict[str, set[object]] = {}
+    for dataset in datasets:
+        sources.setdefault(dataset.name, set()).add(dataset.source)
+    datasets = [replace(d, name=str(d.source)) if len(sources[d.name]) > 1 else d for d in datasets]
     cells = []
     for dataset in datasets:
         of_dataset = [method for name, method in listed if name == dataset.name]
@@ -160,7 +166,13 @@ def _dataset(experiment: Experiment, wanted: str) -> DataSet:
     for known, dataset in experiment.datasets.items():
         if known.lower() == name.lower():
             return dataset
-    return DataSet(name, name)
+    return DataSet(_short(name), name)
+
+
+def _short(source: str) -> str:
+    """How a file or folder is called, without its way and its ending."""
+    path = Path(source)
+    return path.stem if path.suffix in (".zip", ".jsonl", ".csv", ".tsv", ".sdf") else path.name
 
 
 def _expand(patterns: tuple[str, ...]) -> list[str]:

@@ -19,18 +19,21 @@ class Ranked(NamedTuple):
 class CellRecord:
     """One method on one data set with the settings that were asked for or chosen."""
 
+    dataset: str  # as the person calls it
+    name: str  # of the graphs
     fingerprint: str
-    dataset: str
     method: str
     settings: dict[str, Any]
     precision: str
     numerics: int
+    seeds: int
     invocation: int
     search: str
     ranking: tuple[Ranked, ...]
-    bytes: int
+    bytes: int  # held by a training step of one model; 0: not known
     paper_mean: float | None
     paper_std: float | None
+    note: str  # how the data differ from those of the published experiment
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +41,8 @@ class Run:
     """A finished training."""
 
     key: str
+    name: str  # of the graphs
     fingerprint: str
-    dataset: str
     method: str
     settings: dict[str, Any]
     seed: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -103,6 +104,7 @@ class Bench:
         precision: of the trainings
         invocation: number of this run in the store
         watch: told whenever something has changed
+        feature_kinds: node features of the published experiment, by data set
     """
 
     store: Store
@@ -113,6 +115,7 @@ class Bench:
     precision: str
     invocation: int
     watch: Watch = lambda state: None
+    feature_kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stored = self.store.keys()
@@ -136,7 +139,6 @@ class Bench:
 
     def _run_cell(self, state: CellState) -> None:
         cell = state.cell
-        loaded = self.data[cell.dataset.name]
         chosen, ranking = cell.default, tuple[Ranked, ...]()
         if self.search is not Search.NONE:
             state.stage = "searching"
@@ -145,28 +147,41 @@ class Bench:
             )
             chosen = Training(cell.method, **ranking[0].settings)
         # Before the trainings, so that a report can be made at any time.
-        self.store.add_cell(
-            CellRecord(
-                fingerprint=loaded.fingerprint,
-                dataset=loaded.graphs.name,
-                method=cell.method,
-                settings=settings_of(chosen),
-                precision=self.precision,
-                numerics=NUMERICS,
-                invocation=self.invocation,
-                search=str(self.search),
-                ranking=ranking,
-                bytes=step_bytes(loaded.graphs, chosen, PRECISIONS[self.precision]),
-                paper_mean=cell.published.mean if cell.published else None,
-                paper_std=cell.published.std if cell.published else None,
-            )
-        )
+        self.store.add_cell(self._record(cell, chosen, ranking))
         wanted = repeat(chosen, self.seeds)
         state.stage = "training"
         state.accuracies = self.store.test_accuracy(
             self._key(cell, training) for training in wanted
         )
         self._train(state, wanted)
+
+    def _record(self, cell: Cell, chosen: Training, ranking: tuple[Ranked, ...]) -> CellRecord:
+        loaded = self.data[cell.dataset.name]
+        kind = loaded.graphs.feature_kind
+        published = self.feature_kinds.get(cell.dataset.name, kind)
+        record = CellRecord(
+            dataset=cell.dataset.name,
+            name=loaded.graphs.name,
+            fingerprint=loaded.fingerprint,
+            method=cell.method,
+            settings=settings_of(chosen),
+            precision=self.precision,
+            numerics=NUMERICS,
+            seeds=self.seeds,
+            invocation=self.invocation,
+            search=str(self.search),
+            ranking=ranking,
+            bytes=0,
+            paper_mean=cell.published.mean if cell.published else None,
+            paper_std=cell.published.std if cell.published else None,
+            note="" if kind == published else "structure only" if kind == "degree" else kind,
+        )
+        known = self.store.bytes_of(record)
+        if not known:
+            # A batch that is too large for a try may still be trained in parts.
+            with suppress(MemoryShortageError):
+                known = step_bytes(loaded.graphs, chosen, PRECISIONS[self.precision])
+        return replace(record, bytes=known)
 
     def _validate(self, state: CellState, wanted: Sequence[Training]) -> list[Validation]:
         self._train(state, wanted)
@@ -187,7 +202,15 @@ class Bench:
             if key in self.stored:
                 return
             traces = traces_of(loaded.graphs, result)
-            self.store.add(key, loaded.fingerprint, result, self.precision, self.invocation, traces)
+            self.store.add(
+                key,
+                loaded.graphs.name,
+                loaded.fingerprint,
+                result,
+                self.precision,
+                self.invocation,
+                traces,
+            )
             self.stored.add(key)
             state.done += 1
             if state.stage == "training" and not np.isnan(result.test.accuracy):
@@ -199,9 +222,10 @@ class Bench:
             self.watch(state)
 
         # The first run of a full training is kept to be drawn.
+        full = {template.max_epochs for template in (cell.default, *cell.candidates)}
+
         def keeps(training: Training) -> bool:
-            first = training.seed == 0 and training.fold == 0
-            return first and training.max_epochs == cell.default.max_epochs
+            return training.seed == 0 and training.fold == 0 and training.max_epochs in full
 
         job = Job(loaded.graphs, tuple(wanted), done, self.precision, keeps)
         self.engine.run(job, keep, progress)

@@ -65,8 +65,7 @@ def _halving(candidates: Sequence[Training], train: Train) -> list[Ranked]:
         ranked = _rank(left, shortened, train, folds)
         kept = math.ceil(len(left) / 2)
         dropped = ranked[kept:] + dropped
-        by_settings = {str(settings_of(candidate)): candidate for candidate in left}
-        left = [by_settings[str(entry.settings)] for entry in ranked[:kept]]
+        left = [Training(left[0].method, **entry.settings) for entry in ranked[:kept]]
     return _rank(left, left, train, schedule[-1][1]) + dropped
 
 
@@ -76,7 +75,7 @@ def _rank(
     """The candidates by what came out of ``trained``, their own or shorter trainings."""
     trainings = [one for template in trained for one in repeat(template, seeds=1, folds=folds)]
     seen = np.array(train(trainings)).reshape(len(candidates), folds, 2)
-    # One that diverges in a single fold is not one to rely on.
+    # One that comes to nothing in a single fold is not one to rely on.
     accuracy = np.nan_to_num(seen[..., 0], nan=0.0).mean(1)
     loss = np.nan_to_num(seen[..., 1], nan=np.inf).mean(1)
     return [

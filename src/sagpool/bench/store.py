@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ class Store:
     @contextmanager
     def writing(path: Path) -> Iterator[Store]:
         """Open the store, made if it is not there, as its only writer."""
+        if path.is_symlink():
+            path = path.resolve()  # one store has one lock, whatever it is called
         with only_writer(path), open_to_write(path) as connection:
             yield Store(path, connection)
 
@@ -52,13 +55,12 @@ class Store:
 
     def add_data(self, graphs: Graphs, fingerprint: str) -> None:
         statistics = json.dumps(vars(graphs.statistics()))
-        self._write(
-            "INSERT OR IGNORE INTO data VALUES (?, ?, ?)", (fingerprint, graphs.name, statistics)
-        )
+        self._write("INSERT OR IGNORE INTO data VALUES (?, ?)", (fingerprint, statistics))
 
     def add(
         self,
         key: str,
+        name: str,
         fingerprint: str,
         result: Result,
         precision: str,
@@ -76,6 +78,7 @@ class Store:
         shown = [trace.to_json() for trace in traces]
         values = [
             key,
+            name,
             fingerprint,
             training.method,
             settings_text(settings_of(training)),
@@ -99,22 +102,31 @@ class Store:
         self._write(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
 
     def add_cell(self, cell: CellRecord) -> None:
-        """Record what was asked for; the last one to ask is remembered."""
-        values = (
-            cell.fingerprint,
-            cell.method,
-            settings_text(cell.settings),
-            cell.precision,
-            cell.numerics,
-            cell.invocation,
-            cell.search,
-            json.dumps([candidate._asdict() for candidate in cell.ranking]),
-            cell.bytes,
-            cell.paper_mean,
-            cell.paper_std,
-        )
+        """Record what was asked for; the last one to ask is remembered.
+
+        What is known of the cell from before stays, where the new one does not tell: the search
+        that chose its settings, and the published numbers.
+        """
+        for old in self.cells():
+            if _place(old) != _place(cell):
+                continue
+            if not cell.ranking:
+                cell = replace(cell, search=old.search, ranking=old.ranking)
+            if cell.paper_mean is None:
+                cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
+        ranking = [candidate._asdict() for candidate in cell.ranking]
+        values = {
+            **vars(cell),
+            "settings": settings_text(cell.settings),
+            "ranking": json.dumps(ranking),
+        }
+        names = ", ".join(values)
         marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR REPLACE INTO cells VALUES ({marks})", values)
+        self._write(f"INSERT OR REPLACE INTO cells ({names}) VALUES ({marks})", values.values())
+
+    def bytes_of(self, cell: CellRecord) -> int:
+        """What is known of the memory of such a cell; 0 if nothing is."""
+        return next((c.bytes for c in self.cells() if _place(c) == _place(cell)), 0)
 
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
@@ -135,15 +147,14 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All finished trainings."""
-        sql = "SELECT runs.*, name FROM runs JOIN data USING (fingerprint) ORDER BY seed, fold"
         runs = []
-        for row in self._named(sql):
-            row["dataset"] = row.pop("name")
-            row["settings"] = json.loads(row["settings"])
-            row["confusion"] = json.loads(row["confusion"])
-            row["diverged"] = bool(row["diverged"])
-            row["curve"] = np.frombuffer(row["curve"], "<f4").reshape(3, -1)
+        for row in self._named("SELECT * FROM runs ORDER BY seed, fold"):
             row.pop("traces")
+            with self._decoding():
+                row["settings"] = json.loads(row["settings"])
+                row["confusion"] = json.loads(row["confusion"])
+                row["diverged"] = bool(row["diverged"])
+                row["curve"] = np.frombuffer(row["curve"], "<f4").reshape(3, -1)
             for name, value in row.items():
                 row[name] = float("nan") if value is None else value
             runs.append(Run(**row))
@@ -151,28 +162,37 @@ class Store:
 
     def cells(self) -> list[CellRecord]:
         """What was asked for, in the order in which it was asked for last."""
-        sql = "SELECT cells.*, name FROM cells JOIN data USING (fingerprint) ORDER BY cells.rowid"
         cells = []
-        for row in self._named(sql):
-            row["dataset"] = row.pop("name")
-            row["settings"] = json.loads(row["settings"])
-            row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
+        for row in self._named("SELECT * FROM cells ORDER BY rowid"):
+            with self._decoding():
+                row["settings"] = json.loads(row["settings"])
+                row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
             cells.append(CellRecord(**row))
         return cells
 
     def traces(self, key: str) -> list[Trace]:
         """The traces of a run, if it is one that has any."""
         rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
-        return [Trace.from_json(entry) for (text,) in rows for entry in json.loads(text)]
+        with self._decoding():
+            return [Trace.from_json(entry) for (text,) in rows for entry in json.loads(text)]
 
     def invocations(self) -> list[Invocation]:
         rows = self._named("SELECT * FROM invocations ORDER BY id")
-        return [Invocation(**{**row, "versions": json.loads(row["versions"])}) for row in rows]
+        with self._decoding():
+            return [Invocation(**{**row, "versions": json.loads(row["versions"])}) for row in rows]
 
     def data(self) -> dict[str, Statistics]:
         """Statistics of each data set, by fingerprint."""
         rows = self._read("SELECT fingerprint, statistics FROM data")
-        return {fingerprint: Statistics(**json.loads(text)) for fingerprint, text in rows}
+        with self._decoding():
+            return {fingerprint: Statistics(**json.loads(text)) for fingerprint, text in rows}
+
+    @contextmanager
+    def _decoding(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, KeyError) as error:
+            raise SagpoolError(f"{self.path} holds a row that cannot be read: {error}.") from None
 
     def _write(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
         with sentences(self.path):
@@ -187,6 +207,13 @@ class Store:
             cursor = self.connection.execute(sql)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _place(cell: CellRecord) -> tuple[Any, ...]:
+    return (
+        *(cell.dataset, cell.name, cell.fingerprint, cell.method, cell.settings),
+        *(cell.precision, cell.numerics),
+    )
 
 
 def settings_text(settings: dict[str, Any]) -> str:

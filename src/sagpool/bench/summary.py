@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from sagpool.bench.records import CellRecord, Run
 from sagpool.bench.statistics import Comparison, Spread, compare, holm, spread
-from sagpool.bench.store import Store, settings_text
+from sagpool.bench.store import settings_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,20 @@ class Summary:
     spread: Spread
 
     @property
+    def learnt(self) -> bool:
+        """Whether at least one of the trainings came to something."""
+        return not np.isnan(self.spread.mean)
+
+    @property
+    def diverged(self) -> int:
+        return sum(run.diverged for run in self.runs)
+
+    @property
+    def epochs(self) -> float:
+        """On the average."""
+        return float(np.mean([run.epochs for run in self.runs]))
+
+    @property
     def accuracy(self) -> np.ndarray:
         """``[runs]`` in percent; of those that ended with a model."""
         return 100 * np.array([run.test_accuracy for run in self.runs if _learnt(run)])
@@ -30,7 +45,7 @@ class Summary:
     @property
     def deviation(self) -> float | None:
         """How far we are from the paper, in units of its spread."""
-        if self.cell.paper_mean is None or not self.cell.paper_std:
+        if self.cell.paper_mean is None or not self.cell.paper_std or not self.learnt:
             return None
         return (self.spread.mean - self.cell.paper_mean) / self.cell.paper_std
 
@@ -42,20 +57,21 @@ class Summary:
             "method": self.cell.method,
             "settings": self.cell.settings,
             "runs": len(runs),
-            "mean": self.spread.mean,
+            "mean": self.spread.mean if self.learnt else None,
             "std_seeds": self.spread.std_seeds,
             "std_folds": self.spread.std_folds,
             "ci95": self.spread.ci95,
             "paper_mean": self.cell.paper_mean,
             "paper_std": self.cell.paper_std,
             "deviation": self.deviation,
-            "diverged": sum(run.diverged for run in runs),
-            "epochs": float(np.mean([run.epochs for run in runs])),
+            "diverged": self.diverged,
+            "epochs": self.epochs,
             "seconds": float(sum(run.seconds for run in runs)),
             "parameters": runs[0].parameters,
             "step_bytes": self.cell.bytes,
             "precision": self.cell.precision,
             "search": self.cell.search,
+            "note": self.cell.note,
         }
 
 
@@ -70,24 +86,27 @@ class Pair:
     holm: float  # p after Holm's correction over all pairs of the data set
 
 
-def summarise(store: Store) -> list[Summary]:
-    """Every cell that was asked for and has rows, in the order in which it was asked for."""
+def summarise(cells: Iterable[CellRecord], runs: Iterable[Run]) -> list[Summary]:
+    """Every cell that has rows, in the order of the cells."""
     rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
-    for run in store.runs():
+    for run in runs:
         rows[_place(run)].append(run)
     return [
         Summary(cell, tuple(rows[_place(cell)]), _spread(rows[_place(cell)], cell))
-        for cell in store.cells()
-        if any(_learnt(run) for run in rows[_place(cell)])
+        for cell in cells
+        if rows[_place(cell)]
     ]
 
 
 def latest(summaries: list[Summary]) -> list[Summary]:
     """One for each data set and method: the one that was asked for last.
 
-    Never the best one: that would be a choice by test results.
+    Never the best one: that would be a choice by test results. Of a data set that has changed, the
+    cells of its last state.
     """
-    return list({(s.cell.dataset, s.cell.method): s for s in summaries}.values())
+    states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
+    current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+    return list({(s.cell.dataset, s.cell.method): s for s in current}.values())
 
 
 def compare_methods(summaries: list[Summary]) -> list[Pair]:
@@ -111,7 +130,8 @@ def compare_methods(summaries: list[Summary]) -> list[Pair]:
 def _compare(a: Summary, b: Summary) -> Comparison | None:
     splits = ("folds", "validation")
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
-    if not alike or a.cell.fingerprint != b.cell.fingerprint:
+    same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
+    if not (alike and same):
         return None  # these have not seen the same splits
     first, second = (
         {(run.seed, run.fold): 100 * run.test_accuracy for run in s.runs if _learnt(run)}
@@ -129,11 +149,17 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
 
 def _spread(runs: list[Run], cell: CellRecord) -> Spread:
     learnt = [run for run in runs if _learnt(run)]
-    return spread(
+    if not learnt:
+        return Spread(float("nan"), None, None, None)
+    found = spread(
         100 * np.array([run.test_accuracy for run in learnt]),
         np.array([run.seed for run in learnt]),
         cell.settings["folds"],
     )
+    if found.ci95 is None:
+        return found
+    low, high = found.ci95
+    return found._replace(ci95=(max(low, 0.0), min(high, 100.0)))
 
 
 def _learnt(run: Run) -> bool:
@@ -142,6 +168,7 @@ def _learnt(run: Run) -> bool:
 
 def _place(record: Run | CellRecord) -> tuple[Any, ...]:
     return (
+        record.name,
         record.fingerprint,
         record.method,
         settings_text(record.settings),

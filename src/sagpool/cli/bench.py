@@ -1,8 +1,8 @@
 """``sagpool bench``: run or resume an experiment."""
 
-import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +12,17 @@ from rich.console import Console
 
 from sagpool.bench.engines import Local
 from sagpool.bench.engines.engine import PRECISIONS
-from sagpool.bench.experiment import Experiment, Value, number
+from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment, shipped
 from sagpool.bench.plan import Cell, Wishes, plan
-from sagpool.bench.run import Bench, CellState, load_data, versions
-from sagpool.bench.search import Search, rounds
+from sagpool.bench.run import Bench, CellState, Loaded, load_data, versions
+from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.cli.live import LiveView
-from sagpool.cli.results import print_results
+from sagpool.cli.options import parse_settings, several
+from sagpool.cli.planned import show_plan
+from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
 
 MANY = "Repeat the option, or put commas, for several."
@@ -67,19 +69,22 @@ def bench(
         raise SagpoolError(f"--precision is {' or '.join(PRECISIONS)}, not '{precision}'.")
     description = load_experiment(experiment)
     wishes = Wishes(
-        _several(dataset), _several(method), _several(table), seeds, folds, _settings(settings)
+        several(dataset), several(method), several(table), seeds, folds, parse_settings(settings)
     )
     cells = plan(description, wishes, search=search is not Search.NONE)
     seeds = seeds or description.seeds
+    data = load_data(cells, description.statistics)
+    if store.is_symlink():
+        store = store.resolve()
     if dry_run:
-        _print_plan(description, cells, seeds, search)
+        show_plan(description, cells, data, seeds, search, precision, store, as_json=as_json)
         return
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     engine = Local(Path(f"{store}-checkpoints"), device, members, checkpoint_seconds)
-    states, summaries = run(description, cells, seeds, store, engine, search, precision)
+    states, summaries = run(description, cells, data, seeds, store, engine, search, precision)
     if as_json:
-        print(json.dumps([summary.to_json() for summary in summaries], indent=2))
+        print_json([summary.to_json() for summary in summaries])
     else:
         print_results(summaries)
         typer.echo(f"Next: sagpool report {shlex.quote(str(store))} -o report")
@@ -95,6 +100,7 @@ def bench(
 def run(
     experiment: Experiment,
     cells: list[Cell],
+    data: Mapping[str, Loaded],
     seeds: int,
     store_path: Path,
     engine: Local,
@@ -102,58 +108,20 @@ def run(
     precision: str = "float32",
 ) -> tuple[list[CellState], list[Summary]]:
     """Do what is missing, watched by the person; what became of the cells, and their results."""
-    data = load_data(cells, experiment.statistics)
     console = Console(stderr=True)
     with Store.writing(store_path) as store, LiveView(cells, console) as view:
         command = shlex.join(["sagpool", *sys.argv[1:]])
         invocation = store.begin(command, experiment.name, engine.device, versions())
-        bench = Bench(store, engine, data, seeds, search, precision, invocation, view)
+        bench = Bench(
+            *(store, engine, data, seeds, search, precision, invocation, view),
+            experiment.feature_kinds,
+        )
         try:
             states = bench.run(cells)
         except KeyboardInterrupt:
             view.stop("Stopped. The same command goes on from here.")
             raise
-        wanted = {(s.cell.method, data[s.cell.dataset.name].fingerprint) for s in states}
-        summaries = [
-            summary
-            for summary in summarise(store)
-            if summary.cell.invocation == invocation
-            and (summary.cell.method, summary.cell.fingerprint) in wanted
-        ]
-    return states, summaries
-
-
-def _several(options: list[str] | None) -> tuple[str, ...]:
-    return tuple(name for option in options or () for name in option.split(",") if name)
-
-
-def _settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
-    settings = {}
-    for option in options or ():
-        name, sign, values = option.partition("=")
-        try:
-            settings[name.strip()] = tuple(number(value.strip()) for value in values.split(","))
-        except ValueError:
-            sign = ""
-        if not sign or not name:
-            raise SagpoolError(f"--set takes NAME=VALUE with a number, not '{option}'.")
-    return settings
-
-
-def _print_plan(experiment: Experiment, cells: list[Cell], seeds: int, search: Search) -> None:
-    typer.echo(f"{experiment.title}: {len(cells)} cells, {seeds} seeds, search: {search}.")
-    for cell in cells:
-        line = f"{cell.dataset.name} {cell.method}: {seeds * cell.default.folds} trainings"
-        if search is Search.GRID:
-            line += f", and {len(cell.candidates) * cell.default.folds} to choose from "
-            line += f"{len(cell.candidates)} candidates"
-        if search is Search.HALVING:
-            line += f", after {len(rounds(cell.candidates))} rounds of halving "
-            line += f"{len(cell.candidates)} candidates"
-        else:
-            chosen = {
-                name: getattr(cell.default, name)
-                for name in ("lr", "weight_decay", "hidden", "ratio")
-            }
-            line += "" if search is not Search.NONE else f", {chosen}"
-        typer.echo(line)
+        # Of these seeds alone: the store may have more.
+        asked = [cell for cell in store.cells() if cell.invocation == invocation]
+        runs = [run for run in store.runs() if run.seed < seeds]
+    return states, summarise(asked, runs)

@@ -1,6 +1,5 @@
 """``sagpool demo``: the built-in tour, from trainings to pictures."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +8,11 @@ import typer
 from sagpool.bench.engines import Local
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.run import load_data
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 from sagpool.cli.bench import run
-from sagpool.cli.results import print_results
+from sagpool.cli.results import print_json, print_results
 
 
 def demo(
@@ -28,11 +28,12 @@ def demo(
     experiment = load_experiment("demo")
     cells = plan(experiment, Wishes(), search=False)
     engine = Local(output / "runs.sqlite-checkpoints")
-    _, summaries = run(experiment, cells, experiment.seeds, store, engine)
+    data = load_data(cells, experiment.statistics)
+    _, summaries = run(experiment, cells, data, experiment.seeds, store, engine)
     page = write_report(store, output)
     pictures = _draw(store, summaries, output / "pictures")
     if as_json:
-        print(json.dumps([summary.to_json() for summary in summaries], indent=2))
+        print_json([summary.to_json() for summary in summaries])
         return
     print_results(summaries)
     typer.echo(

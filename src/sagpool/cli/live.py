@@ -16,6 +16,7 @@ from sagpool.bench.run import CellState
 from sagpool.fleet import Progress
 
 LINE_SECONDS = 30.0  # between two lines about one cell, where there is no terminal
+WIDE, NARROW = 90, 70  # columns of a terminal that has room for everything, for most
 SPARE_LINES = 7  # of the terminal, for what is not a cell
 
 
@@ -24,9 +25,9 @@ class LiveView:
 
     def __init__(self, cells: Sequence[Cell], console: Console) -> None:
         self.console = console
-        self.states = {cell: CellState(cell) for cell in cells}
+        self.states = [CellState(cell) for cell in cells]
         self.begin = time.monotonic()
-        self.told: tuple[Cell, str] | None = None
+        self.told: tuple[int, str] | None = None
         self.told_at = 0.0
         self.live = Live(
             get_renderable=self._render, console=console, refresh_per_second=4, transient=True
@@ -47,25 +48,25 @@ class LiveView:
             self.live.stop()
 
     def __call__(self, state: CellState) -> None:
-        self.states[state.cell] = state
+        place = next(i for i, known in enumerate(self.states) if known.cell is state.cell)
+        self.states[place] = state
         if not self.console.is_terminal:
-            self._line(state)
+            self._line(place, state)
 
     def stop(self, words: str) -> None:
         """Put the table away and leave a last line."""
         self.live.stop()
         self.console.print(words, highlight=False)
 
-    def _line(self, state: CellState) -> None:
+    def _line(self, place: int, state: CellState) -> None:
         """Tell when a cell enters a stage, and what it does, every so often."""
         now = time.monotonic()
-        new = self.told != (state.cell, state.stage)
+        new = self.told != (place, state.stage)
         if not new and now - self.told_at < LINE_SECONDS:
             return
-        self.told, self.told_at = (state.cell, state.stage), now
-        place = list(self.states).index(state.cell) + 1
+        self.told, self.told_at = (place, state.stage), now
         parts = [
-            f"[{place}/{len(self.states)}] {state.cell.dataset.name} {state.cell.method}: "
+            f"[{place + 1}/{len(self.states)}] {state.cell.dataset.name} {state.cell.method}: "
             f"{state.stage}",
             f"{state.done}/{state.total} trainings" if state.total else "",
             f"{_mean(state)} so far" if state.accuracies and state.stage == "training" else "",
@@ -80,29 +81,36 @@ class LiveView:
 
     def _render(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in ("data set", "method", "stage"):
-            table.add_column(column, no_wrap=True)
-        for column in ("trainings", "mean so far", "models·epochs/s", "left"):
-            table.add_column(column, justify="right", no_wrap=True)
-        states = list(self.states.values())
-        shown = self._window(states)
+        wide = self.console.width >= WIDE
+        table.add_column("data set", no_wrap=True)
+        table.add_column("method", no_wrap=True)
+        if self.console.width >= NARROW:
+            table.add_column("stage", no_wrap=True, min_width=8)
+        table.add_column("done", justify="right", no_wrap=True, min_width=7)
+        table.add_column("mean", justify="right", no_wrap=True, min_width=7)
+        if wide:
+            table.add_column("models·epochs/s", justify="right", no_wrap=True)
+        table.add_column("left", justify="right", no_wrap=True, min_width=6)
+        shown = self._window(self.states)
         for state in shown:
             table.add_row(
                 state.cell.dataset.name,
                 state.cell.method,
-                state.stage,
+                *([state.stage] if self.console.width >= NARROW else []),
                 f"{state.done}/{state.total}" if state.total else "",
                 _mean(state) if state.accuracies else "",
-                _speed(state),
+                *([_speed(state)] if wide else []),
                 _eta(state),
                 style=_STYLES.get(state.stage, ""),
             )
-        finished = sum(state.stage in ("done", "failed") for state in states)
-        hidden = f", {len(states) - len(shown)} not shown" if len(shown) < len(states) else ""
+        finished = sum(state.stage in ("done", "failed") for state in self.states)
+        hidden = (
+            f", {len(self.states) - len(shown)} not shown" if len(shown) < len(self.states) else ""
+        )
         passed = _duration(time.monotonic() - self.begin)
         footer = (
-            f"{finished} of {len(states)} cells done in {passed}{hidden}. Ctrl-C stops; the same "
-            "command goes on."
+            f"{finished} of {len(self.states)} cells done in {passed}{hidden}. "
+            "Ctrl-C stops; the same command goes on."
         )
         return Group(table, Text(footer, style="dim"))
 

@@ -1,47 +1,17 @@
-"""``sagpool``: the list of commands, and how their errors are shown."""
+"""``sagpool``: runs a command, and shows its errors."""
 
 import logging
 import sys
 
-import typer
-
-import sagpool
-from sagpool.cli.bench import bench
-from sagpool.cli.data import data
-from sagpool.cli.demo import demo
-from sagpool.cli.report import report
 from sagpool.errors import SagpoolError
-
-app = typer.Typer(
-    help="Graph classification with pooling: Self-Attention Graph Pooling and its peers.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(data)
-app.command()(bench)
-app.command()(report)
-app.command()(demo)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"sagpool {sagpool.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
-    ),
-) -> None:
-    """Options that stand before the command."""
 
 
 def main() -> None:
     logging.basicConfig(format="sagpool: %(message)s", level=logging.WARNING)
     try:
+        # Here, where Ctrl-C is looked after: what the commands need takes seconds to load.
+        from sagpool.cli.commands import app
+
         app()
     except (SagpoolError, OSError) as error:
         print(f"sagpool: {error}", file=sys.stderr)

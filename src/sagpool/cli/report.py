@@ -1,10 +1,11 @@
 """``sagpool report``: tables, plots and a page from a run store."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sagpool.cli.results import print_json
 
 
 def report(
@@ -26,7 +27,7 @@ def report(
     content = read_content(store)
     page = None if as_json and output is None else write_content(content, output or Path("report"))
     if as_json:
-        print(json.dumps([summary.to_json() for summary in content.summaries], indent=2))
+        print_json([summary.to_json() for summary in content.summaries])
         return
     assert page is not None
     figures, tables = (

@@ -1,5 +1,6 @@
 """The results of a store as a table on the terminal."""
 
+import json
 from collections.abc import Sequence
 
 from rich import box
@@ -22,23 +23,28 @@ def print_results(summaries: Sequence[Summary]) -> None:
         if previous not in (None, cell.dataset):
             table.add_section()
         previous = cell.dataset
-        diverged = sum(run.diverged for run in summary.runs)
         low, high = spread.ci95 or (None, None)
         table.add_row(
             cell.dataset,
             cell.method,
-            f"{len(summary.runs)}" + (f" ({diverged} diverged)" if diverged else ""),
-            f"{spread.mean:.2f}",
+            f"{len(summary.runs)}"
+            + (f" ({summary.diverged} diverged)" if summary.diverged else ""),
+            f"{spread.mean:.2f}" if summary.learnt else "none learnt",
             _two(spread.std_seeds),
             _two(spread.std_folds),
             f"{_two(low)} to {_two(high)}" if spread.ci95 else "",
             f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
-            f"{sum(run.epochs for run in summary.runs) / len(summary.runs):.0f}",
+            f"{summary.epochs:.0f}",
         )
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)  # piped output keeps its columns whole
     console.print(table)
+
+
+def print_json(value: object) -> None:
+    """JSON as everybody reads it: there is no NaN in it."""
+    print(json.dumps(value, indent=2, allow_nan=False))
 
 
 def _two(value: float | None) -> str:

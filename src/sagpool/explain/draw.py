@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sagpool.errors import SagpoolError
-from sagpool.explain.layout import layout
+from sagpool.explain.molecule_panel import draw_molecule
 from sagpool.explain.panel import RANGE, RING, SCORES, draw_panel, extent
+from sagpool.explain.sketch import sketch
 from sagpool.explain.trace import Level, Trace
 
 INK = "#333333"
@@ -28,25 +29,25 @@ PANEL_TITLE = 0.27
 LEGEND = 0.42
 
 
-def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
+def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
     """The input graph and what is left of it at each level, on a transparent ground.
 
     Args:
         trace: what to draw
         ink: colour of texts and edges; a light one for dark pages
         wide: up to four panels in a row; otherwise two, for a narrow page
+        captioned: whether the caption stands above the panels
     """
-    positions = layout(trace.num_nodes, trace.edges)
     panels = len(trace.levels) + 1
     columns = min(panels, 4 if wide else 2)
-    across, up = extent(positions)
+    across, up = extent(sketch(trace).outline)
     panel_width = 2.5 if wide else 1.8
     panel_height = panel_width * float(np.clip(up / across, 0.35, 1))
     scored = any(level.score is not None for level in trace.levels)
 
     width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
-    caption = _wrapped(trace.caption, width)
-    head = 0.12 + LINE * len(caption)
+    caption = _wrapped(trace.caption, width) if captioned else []
+    head = 0.12 + LINE * len(caption) if captioned else 0.02
     foot = LEGEND if scored or trace.ground_truth is not None else SIDE
     height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
     figure = Figure(figsize=(width, height), facecolor="none")
@@ -56,7 +57,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
         left = SIDE + column * (panel_width + GAP)
         bottom = height - head - (row + 1) * (panel_height + PANEL_TITLE)
         axes.append(_axes(figure, left, bottom, panel_width, panel_height))
-    _draw_panels(trace, axes, positions, ink)
+    _draw_panels(trace, axes, ink)
 
     for line, text in enumerate(caption):
         top = 1 - (0.09 + line * LINE) / height
@@ -68,12 +69,21 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
     return figure
 
 
-def draw_panels(trace: Trace, axes: Sequence[Axes], *, ink: str = INK) -> Figure:
-    """The panels alone, on axes that are there already: one for the input, one for each level."""
+def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) -> Figure:
+    """The panels alone, on axes that are there already.
+
+    Args:
+        trace: what to draw
+        axes: one for the input and one for each level; a single one is divided among them
+        ink: colour of texts and edges
+    """
     needed = len(trace.levels) + 1
+    if isinstance(axes, Axes):
+        axes.set_axis_off()
+        axes = [axes.inset_axes((i / needed, 0, 1 / needed, 1)) for i in range(needed)]
     if len(axes) != needed:
         raise SagpoolError(f"The input and its levels need {needed} axes, not {len(axes)}.")
-    _draw_panels(trace, axes, layout(trace.num_nodes, trace.edges), ink)
+    _draw_panels(trace, axes, ink)
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     return figure
@@ -89,14 +99,22 @@ def svg(trace: Trace, *, ink: str = "currentColor", wide: bool = True) -> str:
     return text[text.index("<svg") :].replace(INK, ink)
 
 
-def _draw_panels(trace: Trace, axes: Sequence[Axes], positions: np.ndarray, ink: str) -> None:
-    nodes = "node" if trace.num_nodes == 1 else "nodes"
-    whole = Level(kept=np.arange(trace.num_nodes), score=None)
+def _draw_panels(trace: Trace, axes: Sequence[Axes], ink: str) -> None:
+    nodes = "node" if trace.molecule is None else "atom"
+    nodes += "" if trace.num_nodes == 1 else "s"
     titles = [f"input · {trace.num_nodes} {nodes}"]
     titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
-    for ax, level, title in zip(axes, (whole, *trace.levels), titles, strict=True):
-        draw_panel(trace, ax, positions, level, ink)
+    drawn = sketch(trace)
+    for ax, level, title in zip(axes, (None, *trace.levels), titles, strict=True):
+        if trace.molecule is None:
+            draw_panel(trace, ax, drawn.positions, level or _whole(trace), ink)
+        else:
+            draw_molecule(trace, ax, drawn, level, ink)
         ax.set_title(title, color=ink, size=8.5, pad=4)
+
+
+def _whole(trace: Trace) -> Level:
+    return Level(kept=np.arange(trace.num_nodes), score=None)
 
 
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:

@@ -5,44 +5,76 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
 from sagpool.errors import SagpoolError
+from sagpool.explain.inputs import from_object
 from sagpool.explain.trace import Level, Trace
 from sagpool.graphs import Adjacency, Graphs, pack
 from sagpool.models import GlobalPooling, HierarchicalPooling, Output
 from sagpool.nn import Linear, Streams
+from sagpool.trained import BATCH, TrainedModel
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
 
 
-def explain(model: nn.Module, graphs: Graphs, number: int = 0) -> Trace:
+def explain(
+    model: TrainedModel | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
+) -> Trace:
     """What ``model`` does with one graph.
 
     Args:
-        model: as `sagpool.models.build` makes it, of one member, on any device
-        graphs: the collection that the graph is in
-        number: which of them
+        model: a trained one, or as `sagpool.models.build` makes it, of one member, on any device
+        graph: a collection, a PyG or networkx graph, or a molecule as a SMILES string
+        number: which graph of a collection
     """
-    return explain_many(model, graphs, [number])[0]
+    given = from_object(graph, model.vocabulary if isinstance(model, TrainedModel) else None)
+    return given.named(explain_many(model, given.graphs, [number])[0])
 
 
-def explain_many(model: nn.Module, graphs: Graphs, numbers: Iterable[int]) -> list[Trace]:
-    """What ``model`` does with each of these graphs, all of them in one batch."""
+def explain_many(
+    model: TrainedModel | nn.Module, graphs: Graphs, numbers: Iterable[int]
+) -> list[Trace]:
+    """What ``model`` does with each of these graphs, many of them in one batch."""
     wanted = [operator.index(number) for number in numbers]
-    if not wanted:
-        return []
-    _check(model, graphs, wanted)
+    for number in wanted:
+        if not 0 <= number < len(graphs):
+            raise SagpoolError(f"Graph {number} is not one of the graphs 0 to {len(graphs) - 1}.")
+    module, chosen = fitted(model, graphs)
+    parts = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+    traces = [trace for part in parts for trace in _explain_batch(module, chosen, part)]
+    # A label that the model does not know is none to it, but still has a name.
+    return [
+        replace(trace, node_labels=_labels(graphs[number].to("cpu")))
+        for trace, number in zip(traces, wanted, strict=True)
+    ]
+
+
+def fitted(model: TrainedModel | nn.Module, graphs: Graphs) -> tuple[nn.Module, Graphs]:
+    """A module, and the graphs with the features and classes that it knows."""
+    if isinstance(model, TrainedModel):
+        return model.module(), model.vocabulary.fit(graphs).graphs
+    return model, graphs
+
+
+def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
+    _check(model, graphs)
     chosen = graphs[wanted].to(next(model.parameters()).device)
     # The key is the graph's number: the control too shows the same nodes each time.
     streams = Streams(torch.tensor([wanted[0]], device=chosen.device))
-    with _evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad():
         batch = pack(chosen, [range(len(wanted))])
         output = model(batch, streams)
     if streams.calls and len(wanted) > 1:
         # What is drawn for a graph depends on its place in a batch: so each has one of its own.
-        return [explain(model, graphs, number) for number in wanted]
+        return [_explain_batch(model, graphs, [number])[0] for number in wanted]
     probabilities = output.logits[0].double().softmax(1).cpu().numpy()  # [graphs + 1, classes]
     levels = _levels(output, batch.adjacency)
     host = chosen.to("cpu")
@@ -52,10 +84,7 @@ def explain_many(model: nn.Module, graphs: Graphs, numbers: Iterable[int]) -> li
     ]
 
 
-def _check(model: nn.Module, graphs: Graphs, numbers: list[int]) -> None:
-    for number in numbers:
-        if not 0 <= number < len(graphs):
-            raise SagpoolError(f"Graph {number} is not one of the graphs 0 to {len(graphs) - 1}.")
+def _check(model: nn.Module, graphs: Graphs) -> None:
     members = max(len(parameter) for parameter in model.parameters())
     if members > 1:
         raise SagpoolError(f"A model of one member is explained, not a fleet of {members}.")
@@ -70,7 +99,7 @@ def _check(model: nn.Module, graphs: Graphs, numbers: list[int]) -> None:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode for a while; afterwards each layer is in the mode that it was in."""
     modes = [(layer, layer.training) for layer in model.modules()]
     model.eval()
@@ -108,19 +137,22 @@ def _trace(
             f"The model knows {len(probabilities)} classes, {graph.name} has {len(names)}."
         )
     edges, truth = graph.edge_index.T.numpy(), graph.ground_truth
-    if graph.node_label is None:
-        labels = [""] * graph.num_nodes
-    else:
-        labels = [graph.node_label_names[i] if i >= 0 else "" for i in graph.node_label.tolist()]
     return Trace(
         name=graph.name,
         number=number,
         num_nodes=graph.num_nodes,
         edges=edges[edges[:, 0] < edges[:, 1]],
-        node_labels=tuple(labels),
+        node_labels=_labels(graph),
         class_names=names,
         true_class=None if graph.y is None else int(graph.y[0]),
         probabilities=probabilities,
         ground_truth=None if truth is None else np.flatnonzero(truth.numpy()),
         levels=levels,
     )
+
+
+def _labels(graph: Graphs) -> tuple[str, ...]:
+    if graph.node_label is None:
+        return ("",) * graph.num_nodes
+    names = graph.node_label_names
+    return tuple(names[i] if i >= 0 else "" for i in graph.node_label.tolist())

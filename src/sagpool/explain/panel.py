@@ -38,7 +38,7 @@ def draw_panel(trace: Trace, ax: Axes, positions: np.ndarray, level: Level, ink:
         level: which nodes are left, and their scores
         ink: colour of edges and of dropped nodes
     """
-    radius = _fit(ax, positions)
+    radius = _radius(positions, fit(ax, positions))
     left = np.zeros(trace.num_nodes, bool)
     left[level.kept] = True
     inside = left[trace.edges].all(axis=1)
@@ -51,20 +51,23 @@ def draw_panel(trace: Trace, ax: Axes, positions: np.ndarray, level: Level, ink:
         ax.add_collection(lines, autolim=False)
 
     dot = 0.5 * radius
-    _circles(ax, positions[~left], dot, [to_rgba(ink, FADED)], zorder=2)
+    circles(ax, positions[~left], dot, [to_rgba(ink, FADED)], zorder=2)
     if trace.ground_truth is not None:
         truth = np.isin(np.arange(trace.num_nodes), trace.ground_truth)
-        _circles(ax, positions[truth & ~left], dot + 2, "none", [to_rgba(RING, 0.6)], 1, zorder=3)
-        _circles(ax, positions[truth & left], radius + 2, "none", [to_rgba(RING)], 1.5, zorder=3)
-    if level.score is None:
-        fill = np.tile(to_rgb(PLAIN), (len(level.kept), 1))
-    else:
-        fill = SCORES(RANGE(level.score))[:, :3]
+        circles(ax, positions[truth & ~left], dot + 2, "none", [to_rgba(RING, 0.6)], 1, zorder=3)
+        circles(ax, positions[truth & left], radius + 2, "none", [to_rgba(RING)], 1.5, zorder=3)
     outline = min(0.8, 0.15 * radius)
-    _circles(ax, positions[level.kept], radius, fill, [to_rgba(DARK)], outline, zorder=4)
+    circles(ax, positions[level.kept], radius, fills(level), [to_rgba(DARK)], outline, zorder=4)
     if _shows_labels(trace):
         for node in level.kept:
             _add_label(ax, positions[node], trace.node_labels[node], radius)
+
+
+def fills(level: Level) -> np.ndarray:
+    """The colours of the nodes that are left, ``[kept, 3]``."""
+    if level.score is None:
+        return np.tile(to_rgb(PLAIN), (len(level.kept), 1))
+    return np.asarray(SCORES(RANGE(level.score)))[:, :3]
 
 
 def extent(positions: np.ndarray) -> np.ndarray:
@@ -74,16 +77,21 @@ def extent(positions: np.ndarray) -> np.ndarray:
     return np.maximum(span + margin, [4.0, 1.4])
 
 
-def _fit(ax: Axes, positions: np.ndarray) -> float:
-    """Give the axes the extent of the positions; a fitting radius of the nodes, in points."""
+def fit(ax: Axes, positions: np.ndarray) -> float:
+    """Give the axes the extent of the positions; how much of it then lies in an inch."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     inches = np.array([ax.bbox.width, ax.bbox.height]) / figure.dpi
-    units_per_inch = (extent(positions) / inches).max()
+    units_per_inch = float((extent(positions) / inches).max())
     middle = (positions.min(axis=0) + positions.max(axis=0)) / 2
     low, high = middle + np.outer([-0.5, 0.5], inches * units_per_inch)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     ax.set_axis_off()
+    return units_per_inch
+
+
+def _radius(positions: np.ndarray, units_per_inch: float) -> float:
+    """Of the nodes, in points."""
     if len(positions) == 1:
         return LARGEST_RADIUS
     nearest = cKDTree(positions).query(positions, k=2)[0][:, 1]
@@ -93,7 +101,7 @@ def _fit(ax: Axes, positions: np.ndarray) -> float:
     return float(np.clip(room / units_per_inch * POINTS, SMALLEST_RADIUS, LARGEST_RADIUS))
 
 
-def _circles(
+def circles(
     ax: Axes,
     at: np.ndarray,
     radius: float,

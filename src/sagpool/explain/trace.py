@@ -36,6 +36,8 @@ class Trace:
         probabilities: ``[classes]`` float64
         ground_truth: int64, the nodes that decide the class, where that is known
         levels: one for each pooling; none for methods that do not keep nodes
+        title: by which the owner knows the graph, if it has a name of its own
+        molecule: a MOL block with flat coordinates whose atoms are the nodes, if it is a molecule
     """
 
     name: str
@@ -48,6 +50,8 @@ class Trace:
     probabilities: np.ndarray
     ground_truth: np.ndarray | None
     levels: tuple[Level, ...]
+    title: str | None = None
+    molecule: str | None = None
 
     @property
     def prediction(self) -> int:
@@ -66,7 +70,7 @@ class Trace:
 
     @property
     def caption(self) -> str:
-        parts = [f"{self.name} {self.number}"]
+        parts = [f"{self.name} {self.number}" if self.title is None else self.title]
         if self.true_class is not None:
             parts.append(f"class {self.class_names[self.true_class]}")
         predicted = self.class_names[self.prediction]
@@ -92,6 +96,8 @@ class Trace:
                 }
                 for level in self.levels
             ],
+            "title": self.title,
+            "molecule": self.molecule,
         }
 
     @staticmethod
@@ -114,14 +120,20 @@ class Trace:
                 )
                 for level in record["levels"]
             ),
+            title=record.get("title"),
+            molecule=record.get("molecule"),
         )
 
-    def plot(self, axes: Sequence[Axes] | None = None) -> Figure:
-        """The picture of `sagpool.explain.draw.draw`, or its panels on axes of one's own."""
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Figure:
+        """The picture of `sagpool.explain.draw.draw`, or its panels on axes of one's own.
+
+        Args:
+            ax: a single one is divided among the panels
+        """
         # Matplotlib takes a second to import, which only those who want pictures should wait.
         from sagpool.explain.draw import draw, draw_panels
 
-        return draw(self) if axes is None else draw_panels(self, axes)
+        return draw(self) if ax is None else draw_panels(self, ax)
 
     def _repr_html_(self) -> str:
         from sagpool.explain.draw import svg

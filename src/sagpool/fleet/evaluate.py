@@ -54,7 +54,7 @@ def predict(model: nn.Module, graphs: Graphs, members: int, keys: Tensor, chunk:
     for start in range(0, len(graphs), chunk):
         ids = np.arange(start, min(start + chunk, len(graphs)))
         batch = pack(graphs, np.broadcast_to(ids, (members, len(ids))))
-        logits = model(batch, Streams(keys)).logits[:, : len(ids)]
+        logits = model(batch, Streams(keys, start)).logits[:, : len(ids)]
         parts.append(logits.log_softmax(2))
     return torch.cat(parts, 1).double().cpu().numpy()
 
@@ -67,5 +67,7 @@ def score(log_share: np.ndarray, y: np.ndarray, part: np.ndarray) -> Score:
         y: ``[graphs]``
         part: graph numbers
     """
+    if not len(part):
+        return Score(float("nan"), float("nan"))
     loss = -log_share[part, y[part]].mean()
     return Score(float(loss), float((log_share[part].argmax(1) == y[part]).mean()))

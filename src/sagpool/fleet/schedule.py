@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import Training
-from sagpool.graphs import Graphs, Split, split
+from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.models import Shape, build, sort_k
 
 # With this share of its slots empty and nobody waiting, a fleet closes ranks.
@@ -28,6 +28,9 @@ def split_of(graphs: Graphs, training: Training) -> Split:
         folds=training.folds,
         validation=training.validation,
     )
+    if training.fold == NO_TEST and not training.validation:
+        # With nothing held out, a training goes on for the number of epochs that it is given.
+        return replace(parts, validation=parts.train)
     if not len(parts.train) or not len(parts.validation):
         raise SagpoolError(
             f"{graphs.name} has too few graphs to train on some and validate on others, with "

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs import NO_TEST
 from sagpool.randomness import key_of
 
 # To be raised by whoever changes what comes out of one and the same `Training`: rows that were made
@@ -27,7 +28,7 @@ class Training:
     Args:
         method: a registered name, such as ``sagpool-h``
         seed: of the splits, the initial weights, the batch order and dropout
-        fold: which of the folds is tested
+        fold: which of the folds is tested; `NO_TEST` for none
         lr: Adam's learning rate
         weight_decay: L2 penalty
         hidden: size of the node representations
@@ -37,7 +38,7 @@ class Training:
         patience: epochs without a lower validation loss after which to stop
         max_epochs: when to stop anyway
         folds: of the cross-validation
-        validation: share of the training part
+        validation: share of the training part; 0 with `NO_TEST` alone, to train on all graphs
     """
 
     method: str
@@ -71,7 +72,7 @@ class Training:
             raise SagpoolError(
                 f"lr must be above 0 and weight_decay not below: {self.lr}, {self.weight_decay}."
             )
-        if not 0 < self.validation < 1:
+        if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
             raise SagpoolError(f"The validation share must be in (0, 1), not {self.validation}.")
 
     def stream(self, purpose: str, data: str) -> int:

@@ -6,9 +6,10 @@ from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
 from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
-from sagpool.graphs.splits import Split, split, stratified_folds
+from sagpool.graphs.splits import NO_TEST, Split, split, stratified_folds
 
 __all__ = [
+    "NO_TEST",
     "Adjacency",
     "Batch",
     "Graphs",

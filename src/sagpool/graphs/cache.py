@@ -116,11 +116,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
+        os.chmod(temporary, 0o666 & ~_umask())  # as any other new file; mkstemp's are private
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)  # it can only be read by setting it
+    os.umask(mask)
+    return mask
 
 
 def _load_if_fresh(packed: Path, stamp: str) -> RawGraphs | None:

@@ -10,18 +10,27 @@ from sagpool.graphs.find import find
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.motifs import motifs
 from sagpool.graphs.raw import Features, RawGraphs, choose_features
+from sagpool.graphs.stream import Columns, holds_records, load_records
 
 
-def load(source: str | Path, features: Features = "auto", *, degree_cap: int = 64) -> Graphs:
+def load(
+    source: str | Path,
+    features: Features = "auto",
+    *,
+    degree_cap: int = 64,
+    columns: Columns = Columns(),
+) -> Graphs:
     """Load a data set.
 
     Args:
-        source: a built-in name (``MUTAG``, ``motifs``), a TU folder or zip, or the name of a
-            TU data set, searched along ``SAGPOOL_DATA``, then in the cache folder, then on
-            the official site
+        source: a built-in name (``MUTAG``, ``motifs``), a TU folder or zip, a file of JSON Lines
+            (.jsonl), a table with a SMILES column (.csv, .tsv), an SDF file (.sdf), or the name of
+            a TU data set, searched along ``SAGPOOL_DATA``, then in the cache folder, then on the
+            official site
         features: which node features: ``labels``, ``attributes``, ``both``, ``degree``, or
             ``auto`` (labels; attributes where there are none; degrees where there is neither)
         degree_cap: nodes of a higher degree count as this one, where degrees are the features
+        columns: of a table of molecules, where they have no usual names
     """
     # Path("MUTAG") is somebody's own folder.
     name = source.lower() if isinstance(source, str) else None
@@ -36,7 +45,9 @@ def load(source: str | Path, features: Features = "auto", *, degree_cap: int = 6
         if not path.exists():
             # A string that can only be a path is not looked up as a name.
             is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
-            path = path if is_path else find(str(source))
+            path = path if is_path or holds_records(path) else find(str(source))
+        if holds_records(path):
+            return choose_features(load_records(path, columns), features, degree_cap)
         raw = read_cached(open_files(path), path)
     except OSError as error:
         raise SagpoolError(f"{path} cannot be read: {error.strerror}.") from None

@@ -8,6 +8,8 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.randomness import key_of, permutation
 
+NO_TEST = -1  # in place of a fold: all graphs are for training and validation
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -30,18 +32,20 @@ def split(
     Args:
         y: ``[graphs]`` class of each graph
         seed: of the shuffle that deals graphs to folds
-        fold: 0 to ``folds - 1``
+        fold: 0 to ``folds - 1``; or `NO_TEST`, for a split without a test part
         folds: at least 2, and no more than the smallest class has graphs
         validation: share of the training part, in [0, 1)
     """
     y = np.asarray(y)
     if not len(y):
         raise SagpoolError("There is no graph to split.")
-    if not 0 <= fold < folds:
+    if fold != NO_TEST and not 0 <= fold < folds:
         raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
     if not 0 <= validation < 1:
         raise SagpoolError(f"The validation share must be at least 0 and below 1: {validation}.")
-    test = stratified_folds(y, seed, folds) == fold
+    test = np.zeros(len(y), bool)
+    if fold != NO_TEST:
+        test = stratified_folds(y, seed, folds) == fold
     rest = np.flatnonzero(~test)
     held_out = round(validation * len(rest))
     order = rest[_by_class(y[rest], "validation", seed, fold)]

@@ -27,9 +27,10 @@ class RandomPool(nn.Module):
     def forward(self, x: Tensor, adjacency: Adjacency, streams: Streams | None = None) -> Pooled:
         if streams is None:
             streams = Streams.fresh(adjacency.members, x.device)
-        # How many nodes lie before a part of a batch differs from member to member. So a part
-        # draws from a stretch of its own, and other nodes are kept than in the whole batch: as
-        # random, and whoever trains beside it.
-        start = streams.first_graph << 32
-        rank = streams.uniform(adjacency.rows, start).view(-1).to(torch.float32)
+        # By graph and node: so a batch that is done in parts draws the same numbers.
+        graph = adjacency.graph % adjacency.graphs + streams.first_graph
+        row = torch.arange(len(adjacency.graph), device=x.device)
+        node = row - adjacency.node_ptr[adjacency.graph]
+        position = (graph << 32) + node
+        rank = streams.uniform_at(position.view(adjacency.members, -1)).view(-1)
         return keep_top(x, adjacency, rank, None, self.selection)

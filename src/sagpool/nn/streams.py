@@ -30,10 +30,13 @@ class Streams:
 
     def uniform(self, count: int, start: int = 0) -> Tensor:
         """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
+        return self.uniform_at(torch.arange(start, start + count, device=self.keys.device))
+
+    def uniform_at(self, position: Tensor) -> Tensor:
+        """The numbers at these positions, ``[count]`` for all members or ``[members, count]``."""
         self.calls += 1
         key = mix(self.keys + _signed(self.calls * _GAMMA))
-        position = torch.arange(start + 1, start + count + 1, device=key.device) * _GAMMA
-        return ((mix(key[:, None] + position) >> 40) & 0xFFFFFF) * 2.0**-24
+        return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
 
 
 def _signed(number: int) -> int:

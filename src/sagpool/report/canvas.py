@@ -55,18 +55,27 @@ class Picture:
 
 def render(figure: Figure, name: str, caption: str) -> Picture:
     """The figure in all its forms; equal figures give equal bytes."""
-    text, png = io.StringIO(), io.BytesIO()
+    whole, png = _svg(figure, name), io.BytesIO()
+    with rc_context(STYLE):
+        figure.patch.set_facecolor("white")
+        figure.set_dpi(DPI)
+        FigureCanvasAgg(figure).print_png(png)
+    white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', whole)
+    return Picture(name, caption, png.getvalue(), white, _inline(whole, caption))
+
+
+def inline(figure: Figure, name: str, caption: str) -> Markup:
+    """The figure for the page alone; ``name`` is that of no other on it."""
+    return _inline(_svg(figure, name), caption)
+
+
+def _svg(figure: Figure, name: str) -> str:
+    text = io.StringIO()
     # Names inside the file are hashes; with a salt for each figure they do not clash on the page.
     with rc_context({**STYLE, "svg.hashsalt": name}):
         figure.patch.set_facecolor("none")
         FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
-        figure.patch.set_facecolor("white")
-        figure.set_dpi(DPI)
-        FigureCanvasAgg(figure).print_png(png)
-    whole = text.getvalue()
-    start = whole.index("<svg")
-    white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', whole)
-    return Picture(name, caption, png.getvalue(), white, _inline(whole[start:], caption))
+    return text.getvalue()
 
 
 def new_figure(height: float, title: str) -> Figure:
@@ -138,6 +147,7 @@ def add_legend(figure: Figure, handles: Sequence[Artist], *, top: float) -> None
 
 def _inline(svg: str, caption: str) -> Markup:
     """An element of the page: its colours, its font, and no names that could clash."""
+    svg = svg[svg.index("<svg") :]
     unwanted = r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->"
     svg = re.sub(unwanted, "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)

@@ -13,8 +13,6 @@ from sagpool.explain import Trace
 from sagpool.graphs import Statistics
 from sagpool.report.names import in_order, is_variant
 
-# Published with these sets' attributes; results without them answer another question.
-PUBLISHED_WITH_ATTRIBUTES = frozenset({"FRANKENSTEIN"})
 CELLS_TO_DRAW = 4  # of each data set
 GRAPHS_TO_DRAW = 3  # of each cell; fewer where there are many data sets
 FEW_DATASETS = 2
@@ -35,7 +33,8 @@ class Content:
     Args:
         name: of the store's file
         summaries: all cells, in the order in which they were asked for
-        shown: the cell asked for last of each data set and method, methods in the paper's order
+        shown: the cell asked for last of each data set and method, methods in the paper's order;
+            without those of which no training came to anything
         pairs: comparisons of the shown cells
         runs: all finished trainings
         statistics: of the data sets, by fingerprint
@@ -65,28 +64,33 @@ class Content:
         share = self.statistics[self.of(dataset)[0].cell.fingerprint].majority
         return None if share is None else 100 * share
 
-    def structure_only(self, dataset: str) -> bool:
-        """Whether node degrees took the place of the attributes of the published experiment."""
-        kind = self.statistics[self.of(dataset)[0].cell.fingerprint].feature_kind
-        return dataset in PUBLISHED_WITH_ATTRIBUTES and kind == "degree"
+    def note(self, dataset: str) -> str:
+        """How the data differ from those of the published experiment, if they do."""
+        return next(s.cell.note for s in self.summaries if s.cell.dataset == dataset)
 
     def label(self, dataset: str) -> str:
-        return f"{dataset} (structure only)" if self.structure_only(dataset) else dataset
+        return f"{dataset} ({self.note(dataset)})" if self.note(dataset) else dataset
 
 
 def read_content(path: Path) -> Content:
     """All that the report tells; somebody may be writing the store."""
     with Store.reading(path) as store:
-        summaries = summarise(store)
+        runs = store.runs()
+        summaries = summarise(store.cells(), runs)
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
-        shown = _by_method(latest(summaries))
+        shown = _by_method([s for s in latest(summaries) if s.learnt])
+        if not shown:
+            raise SagpoolError(
+                f"Every training in {path} diverged at once; run `sagpool bench` with a lower "
+                "learning rate."
+            )
         return Content(
             name=path.name,
             summaries=summaries,
             shown=shown,
             pairs=compare_methods(shown),
-            runs=store.runs(),
+            runs=runs,
             statistics=store.data(),
             invocations=store.invocations(),
             drawn=_drawn(store, shown),

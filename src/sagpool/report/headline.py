@@ -88,9 +88,7 @@ def _single(summary: Summary) -> Markup:
 def _agreement(content: Content) -> list[Markup]:
     """Leaving out what does not answer the same question as the paper."""
     deviations = [
-        abs(s.deviation)
-        for s in content.shown
-        if s.deviation is not None and not content.structure_only(s.cell.dataset)
+        abs(s.deviation) for s in content.shown if s.deviation is not None and not s.cell.note
     ]
     if not deviations:
         return []

@@ -31,7 +31,7 @@ def cells_table(content: Content) -> Table:
                 code(summary.cell.method),
                 text(told["runs"]),
                 text(told["diverged"]),
-                number(spread.mean),
+                number(told["mean"]),
                 number(spread.std_seeds),
                 number(spread.std_folds),
                 text("" if low is None else f"{low:.2f} to {high:.2f}"),
@@ -177,10 +177,10 @@ def costs_table(content: Content) -> Table:
     rows, records = [], []
     for summary in content.shown:
         base = baseline(content.of(summary.cell.dataset))
-        epochs = float(np.mean([run.epochs for run in summary.runs]))
+        epochs = summary.epochs
         time, memory = seconds(summary), summary.cell.bytes
         times = time / seconds(base) if base and seconds(base) else None
-        sizes = memory / base.cell.bytes if base and base.cell.bytes else None
+        sizes = memory / base.cell.bytes if memory and base and base.cell.bytes else None
         parameters = summary.runs[0].parameters
         rows.append(
             [
@@ -190,7 +190,7 @@ def costs_table(content: Content) -> Table:
                 number(times, ".2f"),
                 number(epochs, ".0f"),
                 number(1000 * time / epochs if epochs else None, ".1f"),
-                number(memory / 2**20, ".1f"),
+                number(memory / 2**20 if memory else None, ".1f"),
                 number(sizes, ".2f"),
                 number(parameters, ",d"),
             ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sagpool.report.content import Content
 from sagpool.report.headline import headline, scope
@@ -12,7 +12,8 @@ from sagpool.report.provenance import span
 from sagpool.report.sections import Section
 
 
-def page(content: Content, sections: Sequence[Section]) -> str:
+def template(name: str) -> Template:
+    """A page with what all pages have: the style, and the button for dark and light."""
     environment = Environment(
         loader=PackageLoader("sagpool.report"),
         autoescape=True,
@@ -21,14 +22,17 @@ def page(content: Content, sections: Sequence[Section]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("report.html").render(
+    return environment.get_template(name)
+
+
+def page(content: Content, sections: Sequence[Section]) -> str:
+    return template("report.html").render(
         title=_title(content),
         scope=scope(content),
         headline=headline(content),
         span=span(content),
         store=content.name,
         sections=sections,
-        versions=content.invocations[-1].versions,
     )
 
 

@@ -89,7 +89,6 @@ def _family(name: str) -> str:
 def _matrix(name: str, caption: str, sections: dict[str, list[Summary]], content: Content) -> Table:
     used = {s.cell.dataset for members in sections.values() for s in members}
     datasets = [dataset for dataset in content.datasets if dataset in used]
-    fullest = max(len(summary.runs) for summary in content.shown)
     rows: list[Section] = []
     records: list[dict[str, Any]] = []
     for title, members in sections.items():
@@ -104,23 +103,21 @@ def _matrix(name: str, caption: str, sections: dict[str, list[Summary]], content
             cells = [method(row)]
             for dataset in datasets:
                 summary = by_place.get((row, dataset))
-                cells.append(
-                    text("") if summary is None else _cell(summary, leaders[dataset], fullest)
-                )
+                cells.append(text("") if summary is None else _cell(summary, leaders[dataset]))
                 if summary is not None:
                     records.append(_record(title, summary, leaders[dataset]))
             body.append(cells)
         rows.append(Section(title, body))
     rows += _most_frequent(content, datasets)
     columns = [Column(text("method")), *(Column(_title(content, d), True) for d in datasets)]
-    notes = _notes(content, datasets, records, fullest)
+    notes = _notes(content, datasets, records)
     return Table(name, caption, columns, rows, records, notes, matrix=True)
 
 
 def _title(content: Content, dataset: str) -> Cell:
-    if not content.structure_only(dataset):
+    if not content.note(dataset):
         return text(dataset)
-    html = Markup('{}<br><span class="small">structure only</span>').format(dataset)
+    html = Markup('{}<br><span class="small">{}</span>').format(dataset, content.note(dataset))
     return Cell(content.label(dataset), html, names.tex_escape(content.label(dataset)))
 
 
@@ -132,13 +129,13 @@ def _most_frequent(content: Content, datasets: list[str]) -> list[Section]:
     return [Section("for comparison", [[text("most frequent class"), *cells]])]
 
 
-def _cell(summary: Summary, best: Leader, fullest: int) -> Cell:
+def _cell(summary: Summary, best: Leader) -> Cell:
     cell, spread = summary.cell, summary.spread
     wins = best.method == cell.method and best.second is not None
     mark = "†" if wins and not best.clear else ""
     mean = f"{spread.mean:.2f}"
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
-    details = _details(summary, fullest)
+    details = _details(summary)
 
     plain = f"**{mean}**" if wins else mean
     plain = "; ".join([f"{plain}{std}{mark}", *details])
@@ -154,7 +151,7 @@ def _cell(summary: Summary, best: Leader, fullest: int) -> Cell:
     return Cell(plain, html, rf"\shortstack{{{lines}}}")
 
 
-def _details(summary: Summary, fullest: int) -> list[str]:
+def _details(summary: Summary) -> list[str]:
     cell, spread = summary.cell, summary.spread
     found = []
     if spread.ci95 is not None:
@@ -165,11 +162,11 @@ def _details(summary: Summary, fullest: int) -> list[str]:
         if summary.deviation is not None:
             paper += f" ({summary.deviation:+z.1f})".replace("-", "−")
         found.append(paper)
-    diverged = sum(run.diverged for run in summary.runs)
-    if len(summary.runs) < fullest:
-        found.append(f"{len(summary.runs)} of {fullest} runs")
-    if diverged:
-        found.append(f"{diverged} diverged")
+    asked = cell.seeds * cell.settings["folds"]
+    if len(summary.runs) < asked:
+        found.append(f"{len(summary.runs)} of {asked} runs")
+    if summary.diverged:
+        found.append(f"{summary.diverged} diverged")
     return found
 
 
@@ -185,7 +182,7 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
         "ci95_low": low,
         "ci95_high": high,
         "runs": len(summary.runs),
-        "diverged": sum(run.diverged for run in summary.runs),
+        "diverged": summary.diverged,
         "paper_mean": summary.cell.paper_mean,
         "paper_std": summary.cell.paper_std,
         "deviation": summary.deviation,
@@ -196,9 +193,7 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
     }
 
 
-def _notes(
-    content: Content, datasets: list[str], records: list[dict[str, Any]], fullest: int
-) -> list[str]:
+def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]]) -> list[str]:
     """What the marks mean, of those that there are."""
 
     def some(test: Callable[[dict[str, Any]], bool]) -> bool:
@@ -207,7 +202,7 @@ def _notes(
     notes = []
     if some(lambda r: r["ci95_low"] is not None):
         notes.append(
-            f"“a to b”: 95 % interval of the mean, from {fullest} runs unless the cell says "
+            f"“a to b”: 95 % interval of the mean, from {_runs(content)} runs unless the cell says "
             "otherwise, corrected for trainings that share data."
         )
     if some(lambda r: r["paper_mean"] is not None):
@@ -223,7 +218,7 @@ def _notes(
         )
     if some(lambda r: r["std_seeds"] is None):
         notes.append("No ±: there is one seed alone.")
-    if any(content.structure_only(dataset) for dataset in datasets):
+    if any(content.note(dataset) == "structure only" for dataset in datasets):
         notes.append(
             "Structure only: node degrees took the place of the attributes with which the paper's "
             "numbers were made; the two do not answer the same question."
@@ -233,4 +228,14 @@ def _notes(
             "Diverged: the loss became infinite or not a number. Such a run counts with the best "
             "weights that it had before, if it had any."
         )
+    lost = [s.cell for s in content.summaries if not s.learnt]
+    if lost:
+        which = ", ".join(f"{cell.method} on {cell.dataset}" for cell in lost)
+        notes.append(f"Not shown, since all of its trainings diverged at once: {which}.")
     return notes
+
+
+def _runs(content: Content) -> str:
+    """Trainings of a whole cell."""
+    asked = {s.cell.seeds * s.cell.settings["folds"] for s in content.shown}
+    return " or ".join(str(count) for count in sorted(asked))

@@ -124,7 +124,8 @@ def _sensitivity(gallery: Gallery) -> Section:
         [
             "Validation accuracy, never test, against each setting that varies among runs of the "
             "same data set, method and protocol: the mean over all other settings that were tried, "
-            "on the splits that all of them share. A diverged training counts as 0 %."
+            "on the splits that all of them share, if there are any. A training that diverged at "
+            "once counts as 0 %."
         ],
     )
 

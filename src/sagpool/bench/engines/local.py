@@ -51,6 +51,8 @@ class Local:
         on_progress: Callable[[Progress], None],
     ) -> None:
         left = [training for training in job.trainings if training not in job.done]
+        for unfinished in self.checkpoints.glob(".*.part"):
+            unfinished.unlink()  # of a process that was killed while it wrote
         while left:
             file, trainings = self._next(job, left)
             results = train(

@@ -43,7 +43,9 @@ def costs_figure(title: str, summaries: Sequence[Summary], base: Summary) -> Fig
     ax.axvline(1, color=MUTED, linewidth=0.8)
     for row, summary in enumerate(summaries):
         tint = colour(summary.cell.method)
-        times, sizes = seconds(summary) / seconds(base), summary.cell.bytes / base.cell.bytes
+        times = seconds(summary) / seconds(base)
+        known = summary.cell.bytes and base.cell.bytes
+        sizes = summary.cell.bytes / base.cell.bytes if known else float("nan")
         ax.plot([times, sizes], [row, row], color=FAINT, linewidth=2, zorder=1)
         ax.plot(sizes, row, "s", color=tint, markersize=6, markerfacecolor=GROUND, zorder=2)
         ax.plot(times, row, "o", color=tint, markersize=4.5, zorder=3)

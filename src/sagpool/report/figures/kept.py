@@ -20,8 +20,12 @@ def kept_figure(trace: Trace, method: str) -> Figure:
             1 - SIDE / across, first.get_position()[1], method, color=colour(method), size=8.5,
             weight="bold", ha="right", va="top",
         )  # fmt: skip
+    hide_small_labels(figure)
+    return figure
+
+
+def hide_small_labels(figure: Figure) -> None:
+    """Labels of nodes that nobody could read would only look like dirt."""
     for ax in figure.axes:
         for label in ax.texts:
-            # Labels that nobody could read would only look like dirt.
             label.set_visible(float(label.get_fontsize()) >= SMALLEST)
-    return figure

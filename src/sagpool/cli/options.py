@@ -1,0 +1,24 @@
+"""Options that several commands read in the same way."""
+
+from sagpool.bench.experiment import Value, number
+from sagpool.errors import SagpoolError
+
+
+def several(options: list[str] | None) -> tuple[str, ...]:
+    """Of an option that may be repeated, and may have commas."""
+    return tuple(name for option in options or () for name in option.split(",") if name)
+
+
+def parse_settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
+    """``--set lr=0.005``, and ``--set lr=0.01,0.001`` or the option twice for several values."""
+    settings: dict[str, tuple[Value, ...]] = {}
+    for option in options or ():
+        name, sign, values = option.partition("=")
+        try:
+            given = tuple(number(value.strip()) for value in values.split(","))
+            settings[name.strip()] = settings.get(name.strip(), ()) + given
+        except ValueError:
+            sign = ""
+        if not sign or not name:
+            raise SagpoolError(f"--set takes NAME=VALUE with a number, not '{option}'.")
+    return settings

@@ -1,0 +1,108 @@
+"""Where the nodes of a graph are drawn, and for a molecule the strokes in which RDKit draws it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from matplotlib.path import Path
+
+from sagpool.explain.layout import layout
+from sagpool.explain.trace import Trace
+from sagpool.graphs.molecules import rdkit
+
+# What the commands of an SVG path are to matplotlib, for each of their points.
+_COMMANDS = {
+    "M": Path.MOVETO,
+    "L": Path.LINETO,
+    "Q": Path.CURVE3,
+    "C": Path.CURVE4,
+    "Z": Path.CLOSEPOLY,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Stroke:
+    """A line of a bond, or a letter of an atom."""
+
+    path: Path
+    nodes: tuple[int, ...]  # to which it belongs
+    filled: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A graph on paper; an edge, or a bond, is about as long as one.
+
+    Args:
+        positions: ``[nodes, 2]``
+        strokes: of a molecule; other graphs are drawn as circles and lines
+    """
+
+    positions: np.ndarray
+    strokes: tuple[Stroke, ...] = ()
+
+    @property
+    def outline(self) -> np.ndarray:
+        """Points that enclose all that is drawn, ``[points, 2]``."""
+        corners = [stroke.path.get_extents().get_points() for stroke in self.strokes]
+        return np.concatenate([self.positions, *corners])
+
+
+@lru_cache(maxsize=4)  # pictures of several forms are made of a trace, one after the other
+def sketch(trace: Trace) -> Sketch:
+    if trace.molecule is None:
+        return Sketch(layout(trace.num_nodes, trace.edges))
+    return _drawn_by_rdkit(trace.molecule, trace.num_nodes)
+
+
+def _drawn_by_rdkit(block: str, num_nodes: int) -> Sketch:
+    rdkit()  # if it is missing, it says what to install
+    from rdkit import Chem
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    molecule = Chem.MolFromMolBlock(block, removeHs=False)
+    # No atoms are added, so that the rest have the numbers of the nodes.
+    molecule = rdMolDraw2D.PrepareMolForDrawing(molecule, addChiralHs=False, forceCoords=False)
+    drawer = rdMolDraw2D.MolDraw2DSVG(-1, -1)
+    options: Any = drawer.drawOptions()  # whose types are wrong in RDKit
+    options.prepareMolsBeforeDrawing = False
+    options.clearBackground = False
+    options.scalingFactor = 30
+    options.maxFontSize = -1
+    options.baseFontSize = 0.75  # small panels need larger letters than RDKit's 0.6
+    options.useBWAtomPalette()
+    drawer.DrawMolecule(molecule)
+    places = [drawer.GetDrawCoords(atom) for atom in range(num_nodes)]
+    points = np.array([[place.x, -place.y] for place in places])
+    drawer.FinishDrawing()
+    bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in molecule.GetBonds()]
+    lengths = [float(np.linalg.norm(points[a] - points[b])) for a, b in bonds]
+    unit = float(np.median(lengths)) if lengths else 45.0
+    return Sketch(points / unit, _strokes(drawer.GetDrawingText(), unit))
+
+
+def _strokes(svg: str, unit: float) -> tuple[Stroke, ...]:
+    """Strokes that belong to no atom only round off corners; ours have round ends anyway."""
+    found = []
+    for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
+        nodes = tuple(int(n) for n in re.findall(r"atom-(\d+)", element.get("class", "")))
+        if nodes:
+            filled = "fill:none" not in element.get("style", "")
+            found.append(Stroke(_path(element.get("d", ""), unit), nodes, filled))
+    return tuple(found)
+
+
+def _path(commands: str, unit: float) -> Path:
+    vertices: list[list[float]] = []
+    codes: list[Any] = []
+    for letter, numbers in re.findall(r"([MLQCZ])([^MLQCZ]*)", commands):
+        values = [float(value) / unit for value in re.findall(r"-?[\d.]+", numbers)]
+        points = [[x, -y] for x, y in zip(values[::2], values[1::2], strict=True)]
+        vertices += points or [[0.0, 0.0]]  # closing needs no point, but a place in the list
+        codes += [_COMMANDS[letter]] * max(len(points), 1)
+    return Path(np.array(vertices), codes)

@@ -1,0 +1,43 @@
+"""Graphs of which some nodes are left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from sagpool.graphs import Graphs
+
+
+def induced(graphs: Graphs, keep: np.ndarray) -> Graphs:
+    """The subgraphs of the chosen nodes, which have the features they had before.
+
+    Args:
+        graphs: on the host
+        keep: ``[nodes]`` bool, at least one node of each graph
+    """
+    owner = graphs.batch.numpy()
+    target = np.repeat(np.arange(graphs.num_nodes), graphs.degree.numpy())
+    source = graphs.col.numpy() + graphs.node_ptr[owner[target]]
+    inside = keep[source] & keep[target]
+    counts = np.bincount(owner[keep], minlength=len(graphs))
+    first = np.cumsum(counts) - counts
+    place = np.cumsum(keep) - 1 - first[owner]  # of a node that is left, inside its graph
+    nodes, edges = torch.from_numpy(keep), torch.from_numpy(inside)
+    per_node = {
+        field: value[nodes]
+        for field in ("node_label", "node_attr", "ground_truth")
+        if (value := getattr(graphs, field)) is not None
+    }
+    return replace(
+        graphs,
+        node_counts=counts,
+        edge_counts=np.bincount(owner[target[inside]], minlength=len(graphs)),
+        degree=torch.from_numpy(
+            np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)
+        ),
+        col=torch.from_numpy(place[source[inside]].astype(np.int32)),
+        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edges],
+        **per_node,
+    )

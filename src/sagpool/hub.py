@@ -1,0 +1,42 @@
+"""The Hugging Face Hub, by its own package (extra ``hub``)."""
+
+from pathlib import Path
+from typing import Any
+
+from sagpool.errors import SagpoolError
+
+
+def is_name(source: str) -> bool:
+    """Whether this may be a name there, ``owner/model``, and not only a path."""
+    parts = source.split("/")
+    return len(parts) == 2 and all(parts) and parts[0][0] not in ".~"
+
+
+def download(name: str, files: list[str]) -> Path:
+    """The folder to which these files were fetched."""
+    try:
+        hub = _hub()
+    except SagpoolError as error:
+        raise SagpoolError(f"There is no model folder {name}. {error}") from None
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=files))
+    except Exception as error:  # whatever the network and the Hub have to say
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SagpoolError(f"There is no folder {name}, and the Hub says: {reason}") from None
+
+
+def upload(folder: Path, name: str, *, private: bool) -> str:
+    """Put a folder there; its address."""
+    hub = _hub()
+    hub.create_repo(name, private=private, exist_ok=True)
+    return str(hub.upload_folder(repo_id=name, folder_path=str(folder)))
+
+
+def _hub() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise SagpoolError(
+            "The Hub needs a package that is not installed: pip install 'sagpool[hub]'."
+        ) from None
+    return huggingface_hub

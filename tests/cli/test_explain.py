@@ -1,0 +1,155 @@
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from sagpool import load
+from sagpool.graphs import Graphs
+from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Shape, build
+from sagpool.trained import TrainedModel
+
+TABLE = "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,no\nCCN,no\n"
+
+
+def save(graphs: Graphs, folder: Path, method: str = "sagpool-h") -> Path:
+    """A model that has seen nothing."""
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=4, max_nodes=30, k=3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        weights = build(method, shape).state_dict()
+    about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
+    return TrainedModel(method, shape, Vocabulary.of(graphs), weights, about).save_pretrained(
+        folder
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "drugs.csv"
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.fixture
+def model(table, tmp_path) -> Path:
+    return save(load(table), tmp_path / "model")
+
+
+def test_molecules(sagpool, model, table, tmp_path):
+    folder = tmp_path / "out"
+    outcome = sagpool("explain", model, table, "-o", folder)
+    assert (outcome.code, outcome.err) == (0, "")
+    *told, files, last = outcome.out.splitlines()
+    assert told[0].startswith("The class that the model predicts has a probability of 0.")
+    assert files == f"3 pictures, scores.csv and a page are in {folder}."
+    assert last == f"Open {folder / 'index.html'} in a browser."
+    pictures = sorted(path.name for path in (folder / "pictures").iterdir())
+    assert pictures == [
+        "0-CC-O-Oc1ccccc1C-O-O.png", "1-CN1C-NC2-C1C-O-N-C-O-N2C-C.png", "2-CCN.png",
+    ]  # fmt: skip
+    for name in pictures:
+        assert (folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader((folder / "scores.csv").read_text().splitlines()))
+    assert len(rows) == 3 * (13 + 14 + 3)
+    page = (folder / "index.html").read_text()
+    assert page.count("<svg") == 3
+    assert "input · 13 atoms" in page
+
+
+def test_json_names_the_pictures(sagpool, model, table, tmp_path):
+    outcome = sagpool("explain", model, table, "-o", tmp_path / "out", "--json")
+    told = json.loads(outcome.out)
+    assert told["method"] == "sagpool-h"
+    assert {graph["id"] for graph in told["graphs"]} >= {"CCN"}
+    for graph in told["graphs"]:
+        assert (tmp_path / "out" / graph["picture"]).is_file()
+    assert told["fidelity"]["graphs"] == 3
+    assert set(told["fidelity"]["probability"]) == {"whole", "only_kept", "only_dropped"}
+
+
+def test_a_few_of_many_and_what_was_written_before(sagpool, tmp_path):
+    model = save(load("motifs"), tmp_path / "model")
+    folder = tmp_path / "out"
+    assert sagpool("explain", model, "motifs", "-o", folder, "--limit", 3).code == 0
+    (folder / "pictures" / "mine.png").write_bytes(b"")
+    outcome = sagpool("explain", model, "motifs", "-o", folder, "--limit", 2, "--json")
+    names = sorted(path.name for path in (folder / "pictures").iterdir())
+    assert names == ["0.png", "1.png", "mine.png"]
+    found = json.loads(outcome.out)["fidelity"]["found"]
+    assert [level["random_recall"] for level in found] == pytest.approx([0.5, 0.27, 0.14], abs=0.1)
+    assert "2 of 1000 graphs" in (folder / "index.html").read_text()
+
+
+def test_molecules_as_texts(sagpool, model, tmp_path):
+    arguments = ("explain", model, "-o", tmp_path / "out", "--smiles", "CCO", "--smiles", "CBr")
+    outcome = sagpool(*arguments, "--json")
+    told = json.loads(outcome.out)
+    assert {graph["id"] for graph in told["graphs"]} == {"CCO", "CBr"}
+    assert told["unseen_labels"] == {"Br": 1}
+
+
+def test_labels_that_were_not_seen_are_told(model, tmp_path):
+    command = [sys.executable, "-m", "sagpool.cli.main", "explain", model, "--smiles", "BrCBr"]
+    ended = subprocess.run(
+        [*command, "-o", tmp_path / "out"], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr == (
+        "sagpool: Node labels that the model has not seen, with their nodes: Br (2).\n"
+    )
+    assert "has not seen these node labels in training: Br (2 nodes)." in (
+        tmp_path / "out" / "index.html"
+    ).read_text().replace("\n", " ")
+
+
+def test_jsonl_with_names_from_anywhere(sagpool, tmp_path):
+    path = tmp_path / "graphs.jsonl"
+    lines = [
+        {"id": "<script>alert(1)</script>", "nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
+        {"id": "../up", "nodes": ["<b>", "b"], "edges": [[0, 1]]},
+    ]
+    labelled = [line | {"label": label} for line, label in zip(lines, "yx", strict=True)]
+    path.write_text("\n".join(map(json.dumps, labelled)))
+    model = save(load(path), tmp_path / "model")
+    assert sagpool("explain", model, path, "-o", tmp_path / "out").code == 0
+    names = sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir())
+    assert names == ["0-script-alert-1-script.png", "1-up.png"]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
+    def error(*arguments: object) -> str:
+        outcome = sagpool("explain", *arguments)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert len(outcome.err.splitlines()) == 1
+        return outcome.err
+
+    out = ("-o", tmp_path / "out")
+    none = tmp_path / "none"
+    assert error(none, table, *out) == f"sagpool: There is no model folder {none}.\n"
+    assert "no-such.csv" in error(model, tmp_path / "no-such.csv", *out)
+    assert error(model, *out) == (
+        "sagpool: Give either a file of graphs or molecules with --smiles.\n"
+    )
+    assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give either a file")
+    assert error(model, table, "-o", table) == (
+        f"sagpool: {table} is a file; pictures need a folder.\n"
+    )
+    assert error(model, *out, "--smiles", "C1CC") == (
+        "sagpool: RDKit cannot read 'C1CC' as SMILES.\n"
+    )
+    empty = tmp_path / "empty.csv"
+    empty.write_text("smiles\n")
+    assert error(model, empty, *out) == "sagpool: empty has no graph.\n"
+    other = save(load(table), tmp_path / "other", "set2set-g")
+    assert error(other, table, *out) == (
+        "sagpool: set2set-g keeps no nodes, so there is nothing to draw.\n"
+    )
+    assert not (tmp_path / "out").exists()
+    assert "motifs" in error(model, "motifs", *out)

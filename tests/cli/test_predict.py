@@ -1,0 +1,219 @@
+import csv
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sagpool import TrainedModel, load
+from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Shape, build
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """Knows MUTAG; nobody trained it."""
+    graphs = load("MUTAG")
+    torch.manual_seed(3)
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=16)
+    weights = {n: 3 * t for n, t in build("sagpool-h", shape).state_dict().items()}
+    trained = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    return trained.save_pretrained(tmp_path_factory.mktemp("model"))
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(text.splitlines()))
+
+
+def shares(text: str) -> np.ndarray:
+    return np.array([row[2:] for row in rows(text)[1:]], float)
+
+
+def jsonl(path: Path, *graphs: dict) -> Path:
+    path.write_text("".join(json.dumps(graph) + "\n" for graph in graphs))
+    return path
+
+
+MOLECULES = [
+    {"id": "a, b", "nodes": ["C", "O"], "edges": [[0, 1]]},
+    {"nodes": ["N", "N", "C"], "edges": [[0, 1], [1, 2]]},
+    {"id": "c", "nodes": ["C"]},
+]
+
+
+def test_a_table_of_what_the_model_says(sagpool, model, tmp_path):
+    outcome = sagpool("predict", model, jsonl(tmp_path / "x.jsonl", *MOLECULES))
+    assert (outcome.code, outcome.err) == (0, "")
+    header, *found = rows(outcome.out)
+    assert header == ["id", "class", "p_non-mutagenic", "p_mutagenic"]
+    assert [row[0] for row in found] == ["a, b", "2", "c"]
+    graphs = load(tmp_path / "x.jsonl")
+    expected = TrainedModel.from_pretrained(model).predict_proba(graphs).probabilities
+    np.testing.assert_allclose(shares(outcome.out), expected, rtol=1e-5)
+    names = ("non-mutagenic", "mutagenic")
+    assert [row[1] for row in found] == [names[i] for i in expected.argmax(1)]
+    assert np.ptp(expected[:, 0]) > 1e-3  # they are not all the same to it
+
+
+def test_json_lines(sagpool, model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES)
+    table = rows(sagpool("predict", model, data).out)[1:]
+    first, *_ = lines = [
+        json.loads(line) for line in sagpool("predict", model, data, "--json").out.splitlines()
+    ]
+    assert list(first) == ["id", "class", "probabilities"]
+    assert [
+        [one["id"], one["class"], *(f"{p:.6g}" for p in one["probabilities"].values())]
+        for one in lines
+    ] == table
+    assert list(first["probabilities"]) == ["non-mutagenic", "mutagenic"]
+    same = sagpool("predict", model, data, "--format", "jsonl").out
+    assert [json.loads(line) for line in same.splitlines()] == lines
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_pieces_of_any_size_say_the_same(sagpool, model, tmp_path, size):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES * 3)
+    whole, parts = sagpool("predict", model, data), sagpool(
+        "predict", model, data, "--batch-size", size
+    )  # fmt: skip
+    assert [row[:2] for row in rows(parts.out)] == [row[:2] for row in rows(whole.out)]
+    np.testing.assert_allclose(shares(parts.out), shares(whole.out), atol=1e-5)
+
+
+def test_the_file_is_written_whole_and_its_name_says_how(sagpool, model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES)
+    printed = sagpool("predict", model, data).out
+    outcome = sagpool("predict", model, data, "-o", tmp_path / "out.csv")
+    assert (outcome.out, (tmp_path / "out.csv").read_text()) == ("", printed)
+    sagpool("predict", model, data, "-o", tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])["id"] == "a, b"
+    sagpool("predict", model, data, "-o", tmp_path / "out.jsonl", "--format", "csv")
+    assert (tmp_path / "out.jsonl").read_text() == printed
+
+
+def test_rows_before_a_wrong_line_are_there_but_no_half_file(sagpool, model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES, {"nodes": 0})
+    outcome = sagpool("predict", model, data)
+    assert outcome.code == 2
+    assert len(rows(outcome.out)) == 4
+    assert outcome.err == (
+        "sagpool: x.jsonl, line 4: a number of nodes is from 1 to 1000000, not 0.\n"
+    )
+    (tmp_path / "out").mkdir()
+    assert sagpool("predict", model, data, "-o", tmp_path / "out" / "x.csv").code == 2
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_molecules(sagpool, model, tmp_path, caplog):
+    (tmp_path / "x.csv").write_text("Drug,tox\nCCO,mutagenic\nC(C,\nN,\n")
+    columns = ("--smiles-column", "drug", "--label-column", "tox")
+    with caplog.at_level(logging.WARNING):
+        outcome = sagpool("predict", model, tmp_path / "x.csv", *columns)
+    assert [row[0] for row in rows(outcome.out)] == ["id", "CCO", "N"]
+    assert caplog.messages[0] == "x.csv, line 3 is left out: RDKit cannot read 'C(C'."
+    assert outcome.err.endswith("of the 1 graphs that came with a class\n")
+    typed = sagpool("predict", model, "--smiles", "CCO", "--smiles", "N")
+    assert rows(typed.out)[1:] == rows(outcome.out)[1:]
+
+
+def test_a_tu_data_set_with_classes(sagpool, model):
+    outcome = sagpool("predict", model, "MUTAG", "--batch-size", 50)
+    found = rows(outcome.out)[1:]
+    assert [row[0] for row in found] == [str(n) for n in range(1, 189)]
+    graphs = load("MUTAG")
+    hits = sum(
+        row[1] == graphs.class_names[y] for row, y in zip(found, graphs.y.tolist(), strict=True)
+    )
+    assert outcome.err == (
+        f"accuracy {hits / 188:.1%}: {hits} of the 188 graphs that came with a class\n"
+    )
+
+
+def test_classes_that_the_model_does_not_know_are_no_mistakes(sagpool, model, tmp_path):
+    graphs = [{**graph, "label": "other"} for graph in MOLECULES]
+    assert sagpool("predict", model, jsonl(tmp_path / "x.jsonl", *graphs)).err == ""
+
+
+def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path, caplog):
+    odd = [{"nodes": ["C", "Xx", "Xx"]}, {"nodes": ["Yy"]}, {"nodes": ["Xx"]}]
+    data = jsonl(tmp_path / "x.jsonl", *odd)
+    with caplog.at_level(logging.WARNING):
+        assert sagpool("predict", model, data, "--batch-size", 1).code == 0
+    assert caplog.messages == [
+        "4 nodes have a label that the model does not know, and count as having none: 'Xx' (3), "
+        "'Yy' (1)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["MODEL"], "Give graphs to predict: either DATA or --smiles."),
+        (["MODEL", "MUTAG", "--smiles", "C"], "Give graphs to predict: either DATA or --smiles."),
+        (["nowhere", "MUTAG"], "There is no model folder nowhere."),
+        (["MODEL", "x.jsonl"], "There is no file or folder x.jsonl."),
+        (
+            ["MODEL", "--smiles", "((", "-o", "out"],
+            "SMILES: no molecule could be read; all 1 were left out.",
+        ),
+        (["MODEL", "MUTAG", "-o", "absent/out"], "There is no folder absent."),
+        (["MODEL", "MUTAG", "-o", "/dev/null"], "/dev/null is no file to write to."),
+        (["MODEL", "MUTAG", "-o", "."], ". is no file to write to."),
+        (["MODEL", "MUTAG", "--device", "abacus"], "There is no kind of device named 'abacus'."),
+        (["MODEL", "motifs"], "motifs has node degrees as features, no labels."),
+    ],
+)
+def test_wrong_calls(sagpool, model, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    outcome = sagpool("predict", *(str(model) if a == "MODEL" else a for a in arguments))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.splitlines()[-1] == f"sagpool: {sentence}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_says_what_becomes_of_unreadable_molecules(sagpool):
+    told = " ".join(sagpool("predict", "--help").out.split())
+    assert "Molecules that cannot be read are listed on stderr and get no row." in told
+
+
+def test_names_beyond_ascii_reach_a_terminal_of_any_kind(model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", {"id": "naïve→", "nodes": ["C"]})
+    ended = run(model, data, env={"PYTHONIOENCODING": "ascii"})
+    assert ended.stdout.decode().splitlines()[1].startswith("naïve→,")
+
+
+def test_a_closed_pipe_ends_quietly(model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES * 3000)
+    command = [sys.executable, "-m", "sagpool.cli.main", "predict", str(model), str(data)]
+    with subprocess.Popen(
+        [*command, "--batch-size", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"id,class,p_non-mutagenic,p_mutagenic\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def run(model: Path, data: Path, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "sagpool.cli.main", "predict", str(model), str(data)]
+    return subprocess.run(command, capture_output=True, check=True, env={**os.environ, **env})
+
+
+def test_a_model_of_numbers_takes_what_it_needs_from_the_file(sagpool, tmp_path):
+    entries = [{"nodes": [{"label": "C", "features": [n, 1]}], "label": n % 2} for n in range(4)]
+    graphs = load(jsonl(tmp_path / "x.jsonl", *entries), "attributes")
+    shape = Shape(2, 2, hidden=16)
+    trained = TrainedModel(
+        "sagpool-h", shape, Vocabulary.of(graphs), build("sagpool-h", shape).state_dict()
+    )
+    place = replace(trained, about={"a": 1}).save_pretrained(tmp_path / "model")
+    outcome = sagpool("predict", place, tmp_path / "x.jsonl")
+    np.testing.assert_allclose(
+        shares(outcome.out), trained.predict_proba(graphs).probabilities, rtol=1e-5
+    )

@@ -1,0 +1,74 @@
+"""``sagpool train`` as a person uses it."""
+
+import json
+import os
+
+import pytest
+
+from sagpool import TrainedModel, load
+
+SHORT = ("--quick", "--folds", 2, "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_trains_estimates_and_says_what_to_do_next(sagpool, folder):
+    told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
+    assert told.code == 0
+    assert "sagpool-g, lr 0.001, hidden size 4\n" in told.out
+    assert "Estimate from 2 held-out parts:" in told.out
+    assert "most frequent class 66.5%" in told.out
+    assert "Warning: the model is not shown to be better than always saying" in told.out
+    assert "sagpool predict model DATA" in told.out
+    assert os.listdir(folder) == ["model"]
+    assert sorted(os.listdir("model")) == ["README.md", "config.json", "model.safetensors"]
+    card = (folder / "model" / "README.md").read_text()
+    assert "not shown to be better" in card
+    assert "graphs: 188" in card
+    assert TrainedModel.from_pretrained("model").predict_proba(load("MUTAG")).unseen == {}
+
+
+def test_json(sagpool):
+    told = sagpool("train", "MUTAG", "-o", "model", "--method", "gpool-h", "--json", *SHORT)
+    found = json.loads(told.out)
+    assert found["method"] == "gpool-h"
+    assert found["settings"]["hidden"] == 4
+    assert found["estimate"]["majority"] == pytest.approx(125 / 188)
+    assert found["candidates"] == 1
+
+
+def test_the_search_tries_both_architectures(sagpool):
+    options = ("--folds", 2, "--set", "max_epochs=2", "--set", "lr=0.01", "--json")
+    told = sagpool("train", "MUTAG", "-o", "model", *options)
+    found = json.loads(told.out)
+    assert found["candidates"] == 4
+    assert found["method"] in ("sagpool-h", "sagpool-g")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["nowhere.jsonl"], "There is no file or folder nowhere.jsonl."),
+        (["MUTAG", "--method", "sagpol-h"], "There is no method 'sagpol-h'; did you mean"),
+        (["MUTAG", "--set", "lr=1,2"], "lr has 2 values; give one."),
+        (["MUTAG", "--set", "lrr=1"], "'lrr' is no setting; did you mean 'lr'."),
+        (["MUTAG", "--features", "attributes"], "MUTAG has no node attributes."),
+    ],
+)
+def test_wrong_input_is_one_sentence(sagpool, folder, options, sentence):
+    told = sagpool("train", *options, "-o", "model", "--quick")
+    assert told.code == 2
+    assert told.err.splitlines()[-1].startswith(f"sagpool: {sentence}")
+    assert os.listdir(folder) == []
+
+
+def test_a_file_in_the_place_of_the_model(sagpool, folder):
+    (folder / "model").write_text("mine")
+    told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
+    assert told.code == 2
+    assert told.err.endswith("sagpool: model is a file; a model needs a folder.\n")
+    assert (folder / "model").read_text() == "mine"

@@ -1,0 +1,84 @@
+import csv
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+
+from sagpool import SagpoolError, load
+from sagpool.explain.explained import explain_given
+from sagpool.explain.inputs import Given, from_smiles, from_source
+
+
+@pytest.fixture(scope="module")
+def drugs(molecules, new_trained):
+    model = new_trained(load(molecules))
+    return explain_given(model, from_source(str(molecules), model.vocabulary, limit=50))
+
+
+def test_scores_have_the_nodes_of_the_input(drugs):
+    rows = list(csv.DictReader(io.StringIO(drugs.scores())))
+    assert list(rows[0]) == ["graph", "id", "level", "node", "label", "score", "kept"]
+    assert len(rows) == sum(3 * trace.num_nodes for trace in drugs.traces)
+    for trace in drugs.traces:
+        for number, level in enumerate(trace.levels, 1):
+            here = [r for r in rows if (r["graph"], r["level"]) == (f"{trace.number}", f"{number}")]
+            assert [int(row["node"]) for row in here] == list(range(trace.num_nodes))
+            assert tuple(row["label"] for row in here) == trace.node_labels
+            assert {row["id"] for row in here} == {trace.title}
+            kept = [row for row in here if row["kept"] == "1"]
+            assert [int(row["node"]) for row in kept] == level.kept.tolist()
+            assert [float(row["score"]) for row in kept] == pytest.approx(level.score, rel=1e-5)
+            assert {row["score"] for row in here if row["kept"] == "0"} <= {""}
+
+
+def test_file_names_are_safe_and_differ(drugs):
+    names = [drugs.file_name(trace) for trace in drugs.traces]
+    assert names[0] == "0-CC-O-Oc1ccccc1C-O-O"
+    assert names[4] == "4-Na-.-Cl"
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+    odd = dataclasses.replace(drugs.traces[0], title="../../etc/" + "x" * 300)
+    assert drugs.file_name(odd).startswith("0-etc-xxx")
+    assert len(drugs.file_name(odd)) == 60
+    assert drugs.file_name(dataclasses.replace(odd, title="日本")) == "0"
+    assert drugs.file_name(dataclasses.replace(odd, title=None)) == "0"
+
+
+def test_the_surest_comes_first(drugs):
+    confidence = [trace.confidence for trace in drugs.by_confidence]
+    assert confidence == sorted(confidence, reverse=True)
+    told = drugs.to_json()
+    assert [graph["probability"] for graph in told["graphs"]] == confidence
+    assert {graph["class"] for graph in told["graphs"]} == {"yes", "no", None}
+    first = told["graphs"][0]
+    trace = drugs.traces[first["graph"]]
+    assert first["prediction"] == trace.class_names[trace.prediction]
+    assert first["kept"] == [level.kept.tolist() for level in trace.levels]
+    assert told["fidelity"]["graphs"] + told["fidelity"]["left_out"] == 6
+
+
+def test_labels_that_the_model_does_not_know_are_counted(drugs, molecules, new_trained):
+    model = new_trained(load(molecules))
+    found = explain_given(model, from_smiles(["BrCBr", "CCI"], model.vocabulary))
+    assert found.unseen == {"Br": 2, "I": 1}
+    assert found.traces[0].node_labels == ("Br", "C", "Br")
+    assert not drugs.unseen
+
+
+@pytest.mark.parametrize("method", ["set2set-g", "diffpool-h", "nopool-g", "sortpool-g-conv1d"])
+def test_methods_that_keep_no_nodes(method, graphs, new_trained):
+    model = new_trained(graphs, method)
+    with pytest.raises(
+        SagpoolError, match=f"^{method} keeps no nodes, so there is nothing to draw"
+    ):
+        explain_given(model, Given(graphs, len(graphs)))
+
+
+@pytest.mark.parametrize("method", ["sagpool-g", "gpool-h", "random-h", "sortpool-g"])
+def test_methods_that_keep_nodes(method, graphs, new_trained):
+    found = explain_given(new_trained(graphs, method), Given(graphs, len(graphs)))
+    assert len(found.traces) == len(graphs)
+    assert np.isfinite(found.fidelity.probability.only_dropped)
+    assert found.scores()
