@@ -154,3 +154,9 @@ def test_a_model_that_is_no_better_than_the_most_frequent_class(quick):
     estimate = quick.estimate
     assert not replace(estimate, ci95=(0.6, 0.8), majority=0.65).better_than_majority
     assert replace(estimate, ci95=(0.66, 0.8), majority=0.65).better_than_majority
+
+
+def test_parts_that_agree_by_chance_are_no_certainty():
+    low, high = sagpool.fit._wilson(30 / 63, 63)
+    assert (low, high) == pytest.approx((0.357, 0.598), abs=1e-3)
+    assert sagpool.fit._wilson(1.0, 10) == pytest.approx((0.722, 1.0), abs=1e-3)

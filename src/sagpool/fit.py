@@ -184,14 +184,25 @@ def _estimate(graphs: Graphs, picked: Sequence[Result]) -> Estimate:
             auroc.append(float(roc_auc_score(y[test], score, multi_class="ovr")))
     found = spread(np.array(accuracy), np.zeros(len(accuracy)), len(accuracy))
     assert found.ci95 is not None
+    low, high = _wilson(found.mean, len(y))
     return Estimate(
         accuracy=found.mean,
-        ci95=(max(0.0, found.ci95[0]), min(1.0, found.ci95[1])),
+        # Parts that agree by chance must not look like certainty.
+        ci95=(max(0.0, min(low, found.ci95[0])), min(1.0, max(high, found.ci95[1]))),
         balanced_accuracy=float(np.mean(balanced)),
         auroc=float(np.mean(auroc)) if auroc else None,
         majority=float(np.bincount(y).max() / len(y)),
         folds=len(picked),
     )
+
+
+def _wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of so many graphs."""
+    z = 1.959964
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    variance = share * (1 - share) / count + z**2 / (4 * count**2)
+    half = z * np.sqrt(variance) / (1 + z**2 / count)
+    return float(centre - half), float(centre + half)
 
 
 def _possible_folds(graphs: Graphs, folds: int) -> int:

@@ -33,12 +33,14 @@ class Tally:
 
     Args:
         graphs: how many were predicted
+        nodes: of all of them
         unseen: node labels that the model does not know, and how many nodes have them
         known: graphs that came with a class that the model knows
         hits: those of them for which it is the predicted one
     """
 
     graphs: int = 0
+    nodes: int = 0
     unseen: Counter[str] = field(default_factory=Counter)
     known: int = 0
     hits: int = 0
@@ -94,6 +96,7 @@ def predict_chunks(
         probabilities, unseen = predict(chunk.graphs)
         best = probabilities.argmax(1).tolist()
         tally.graphs += len(best)
+        tally.nodes += chunk.graphs.num_nodes
         tally.unseen += unseen
         for target, said in zip(chunk.targets, best, strict=True):
             if target in known:

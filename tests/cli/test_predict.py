@@ -217,3 +217,19 @@ def test_a_model_of_numbers_takes_what_it_needs_from_the_file(sagpool, tmp_path)
     np.testing.assert_allclose(
         shares(outcome.out), trained.predict_proba(graphs).probabilities, rtol=1e-5
     )
+
+
+def test_what_is_predicted_is_not_written_over(sagpool, model, tmp_path):
+    data = jsonl(tmp_path / "x.jsonl", *MOLECULES)
+    before = data.read_bytes()
+    outcome = sagpool("predict", model, data, "-o", data)
+    assert outcome.code == 2
+    assert outcome.err.endswith("x.jsonl is what is to be predicted; name another file.\n")
+    assert data.read_bytes() == before
+
+
+def test_data_of_which_the_model_knows_nothing(sagpool, model, tmp_path, caplog):
+    data = jsonl(tmp_path / "x.jsonl", {"nodes": ["A", "B"], "edges": [[0, 1]]})
+    with caplog.at_level(logging.WARNING):
+        assert sagpool("predict", model, data).code == 0
+    assert "The model knows none of the node labels: these rows say nothing." in caplog.text

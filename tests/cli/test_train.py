@@ -72,3 +72,16 @@ def test_a_file_in_the_place_of_the_model(sagpool, folder):
     assert told.code == 2
     assert told.err.endswith("sagpool: model is a file; a model needs a folder.\n")
     assert (folder / "model").read_text() == "mine"
+
+
+def test_files_that_are_no_models_are_left_alone(sagpool, folder):
+    (folder / "README.md").write_text("my notes")
+    told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
+    assert told.code == 2
+    assert told.err.endswith(
+        "sagpool: . has a README.md that is no model's; name another folder.\n"
+    )
+    (folder / "README.md").unlink()
+    assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0
+    assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0, "a model may be replaced"
+    assert sorted(os.listdir(folder)) == ["README.md", "config.json", "model.safetensors"]

@@ -75,6 +75,8 @@ def predict(
     """
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to predict: either DATA or --smiles.")
+    if output and data and output.exists() and Path(data).exists() and output.samefile(data):
+        raise SagpoolError(f"{output} is what is to be predicted; name another file.")
     trained = TrainedModel.from_pretrained(model)
     if data is None:
         parts = chunks_from_smiles(smiles or [], trained.vocabulary, size=batch_size)
@@ -179,7 +181,9 @@ def _shown(parts: Iterable[Predicted], output: Path | None) -> Iterator[Predicte
 def _tell(tally: Tally) -> None:
     if tally.unseen:
         most = ", ".join(f"{name!r} ({n})" for name, n in tally.unseen.most_common(MOST_TOLD))
-        more = ", ..." if len(tally.unseen) > MOST_TOLD else ""
+        more = ", and others" if len(tally.unseen) > MOST_TOLD else ""
+        if tally.unseen.total() == tally.nodes:
+            log.warning("The model knows none of the node labels: these rows say nothing.")
         log.warning(
             "%d nodes have a label that the model does not know, and count as having none: %s%s.",
             tally.unseen.total(),

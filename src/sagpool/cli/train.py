@@ -1,5 +1,6 @@
 """``sagpool train``: a model for one's own graphs."""
 
+import hashlib
 import json
 import shlex
 from dataclasses import replace
@@ -20,6 +21,7 @@ from sagpool.fleet import Progress
 from sagpool.graphs.load import load
 from sagpool.graphs.raw import Features
 from sagpool.graphs.stream import Columns
+from sagpool.trained import CARD, CONFIG, WEIGHTS
 
 
 def train(
@@ -42,7 +44,10 @@ def train(
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Held-out parts for the estimate.")] = 10,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    features: Annotated[Features, typer.Option(help="Which node features to use.")] = "auto",
+    features: Annotated[
+        Features,
+        typer.Option(help="Node features; auto: labels, or else attributes, or else degrees."),
+    ] = ("auto"),
     smiles_column: Annotated[
         str | None, typer.Option(help="Of a table, if its name is not a usual one.")
     ] = None,
@@ -62,12 +67,18 @@ def train(
             raise SagpoolError(f"{name} has {len(values)} values; give one.")
         check_setting(name, values[0])
         chosen[name] = values[0]
-    if output.exists() and not output.is_dir():
-        raise SagpoolError(f"{output} is a file; a model needs a folder.")
+    _check_folder(output)
     graphs = load(data, features, columns=Columns(smiles_column, label_column))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    checkpoint = output.with_name(f"{output.name}-checkpoint.npz")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SagpoolError(f"{output} cannot be made: {error.strerror}.") from None
+    # Other options begin anew, and do not stumble over what was begun with these.
+    asked = json.dumps([data, method, chosen, quick, folds, seed, features])
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    checkpoint = output / f"checkpoint-{digest}.npz"
     console = Console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
     columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[told]}"))
@@ -103,11 +114,20 @@ def train(
     # Where the data came from, as the person wrote it.
     model = replace(found.model, about={**found.model.about, "source": data})
     model.save_pretrained(output)
-    checkpoint.unlink()
+    for begun in output.glob("checkpoint-*.npz"):
+        begun.unlink()
     if as_json:
         print(json.dumps(_json(found), indent=2))
     else:
         _tell(found, output)
+
+
+def _check_folder(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise SagpoolError(f"{output} is a file; a model needs a folder.")
+    theirs = [name for name in (CONFIG, CARD) if (output / name).exists()]
+    if theirs and not (output / WEIGHTS).exists():
+        raise SagpoolError(f"{output} has a {theirs[0]} that is no model's; name another folder.")
 
 
 def _json(found: Fit) -> dict[str, object]:

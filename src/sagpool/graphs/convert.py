@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs.edges import pack_edges
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.raw import Features, RawGraphs, choose_features, encode
+
+log = logging.getLogger("sagpool")
 
 if TYPE_CHECKING:
     import networkx
@@ -90,7 +93,12 @@ def from_networkx(
     ]
     raw = _pack(parts, name)
     labels = [label for graph in graphs for _, label in graph.nodes(data=node_label)]
-    if all(label is not None for label in labels):
+    missing = [label is None for label in labels]
+    if any(missing) and not all(missing):
+        log.warning(
+            "%d of %d nodes have no %s; it is not used.", sum(missing), len(labels), node_label
+        )
+    if not any(missing):
         codes = encode([str(label) for label in labels])
         raw = dataclasses.replace(
             raw, node_labels=codes.code[:, None].astype(np.int32), node_label_names=(codes.names,)
