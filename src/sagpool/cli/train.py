@@ -47,7 +47,7 @@ def train(
     features: Annotated[
         Features,
         typer.Option(help="Node features; auto: labels, or else attributes, or else degrees."),
-    ] = ("auto"),
+    ] = "auto",
     smiles_column: Annotated[
         str | None, typer.Option(help="Of a table, if its name is not a usual one.")
     ] = None,
