@@ -1,72 +1,76 @@
-"""Training: a fleet of models against one PyG model at a time, the same net on the same data.
+"""Training: a fleet of models against PyG, the same net on the same data.
 
 Both sides do whole epochs: batches of 128 graphs in random order, forward, backward, Adam, then
-the validation part. Counted are models · training steps in a second.
+the validation part. Counted are models · training steps in a second. The peer is PyG the usual
+way (``loader``: one model at a time, a DataLoader), or the best a power user gets from it
+(``mps``: see pyg_mps.py).
 """
 
 import argparse
+import gc
 import json
+import os
 import resource
 import sys
 import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
 
 import torch
-from torch.nn.functional import cross_entropy
 from torch_geometric.loader import DataLoader
 
 from measure import versions
-from pyg_models import POOLS, PyGHierarchical
+from pyg_models import METHODS, Collated, pyg_epoch, pyg_model
+from pyg_mps import Case, Outcome, mps_rates
 from sagpool import Graphs, SagpoolError, load
 from sagpool.fleet import Training
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.room import Room, choose_room
+from sagpool.fleet.room import choose_room
 from sagpool.fleet.schedule import Slots, split_of
+
+MOST_MEMBERS = 200  # where none are asked for
+PYG_WARM_UP, FLEET_WARM_UP = 1, 3  # epochs; a fleet compiles kernels in its first ones
 
 
 def pyg_rate(graphs: Graphs, training: Training, device: str, seconds: float) -> float:
-    """Training steps in a second of one PyG model, epoch after epoch."""
+    """Training steps in a second of one PyG model, epoch after epoch.
+
+    A user writes this: it is the training loop of PyG's tutorials, with a DataLoader.
+    """
     data = graphs.to_pyg()
     parts = split_of(graphs, training)
     loaders = [
         DataLoader([data[i] for i in ids], batch_size=training.batch_size, shuffle=shuffle)
         for ids, shuffle in ((parts.train, True), (parts.validation, False))
     ]
-    shape = (graphs.num_features, training.hidden, graphs.num_classes, training.ratio)
-    model = PyGHierarchical(training.method, *shape).to(device)
+    model = pyg_model(training, graphs).to(device)
     optimiser = torch.optim.Adam(
         model.parameters(), lr=training.lr, weight_decay=training.weight_decay
     )
 
     def epoch() -> int:
-        model.train()
-        for batch in loaders[0]:
-            batch = batch.to(device)
-            optimiser.zero_grad()
-            cross_entropy(model(batch.x, batch.edge_index, batch.batch), batch.y).backward()
-            optimiser.step()
-        model.eval()
-        with torch.no_grad():
-            losses = []
-            for batch in loaders[1]:
-                batch = batch.to(device)
-                logits = model(batch.x, batch.edge_index, batch.batch)
-                losses.append(cross_entropy(logits, batch.y, reduction="sum"))
-        float(sum(losses))  # the host looks at it, as early stopping must
-        return len(loaders[0])
+        return pyg_epoch(model, optimiser, *(_collated(loader, device) for loader in loaders))
 
-    return _rate(epoch, seconds)
+    return _rate(epoch, PYG_WARM_UP, seconds)
 
 
 def fleet_rate(
-    graphs: Graphs, training: Training, room: Room, device: str, seconds: float
-) -> float:
-    """Models · training steps in a second of a fleet."""
-    members = room.members
+    graphs: Graphs, training: Training, members: int | None, device: str, seconds: float
+) -> tuple[float, int]:
+    """Models · training steps in a second of a fleet, and how many members it has."""
+    graphs = graphs.to(device)
     trainings = [
-        Training(**(vars(training) | {"seed": i // 10, "fold": i % 10})) for i in range(members)
+        replace(training, seed=i // 10, fold=i % 10) for i in range(members or MOST_MEMBERS)
     ]
+    room = choose_room(graphs, trainings, torch.float32, members)
+    members = room.members
+    # The one place where the fleet is made: options that change how it computes (its precision)
+    # are to be passed on here, and to `choose_room`.
     fleet = Fleet(
-        graphs.to(device), trainings, Slots.fill(range(members), members), parts=room.parts
+        graphs, trainings[:members], Slots.fill(range(members), members), parts=room.parts
     )
     train = max(len(parts.train) for parts in fleet.splits)
     steps = -(-train // training.batch_size) * members
@@ -75,75 +79,163 @@ def fleet_rate(
         fleet.epoch()
         return steps
 
-    return _rate(epoch, seconds)
+    return _rate(epoch, FLEET_WARM_UP, seconds), members
 
 
-def _rate(epoch, seconds: float) -> float:
-    epoch()
+def _collated(loader: DataLoader, device: str) -> Iterator[Collated]:
+    for batch in loader:
+        batch = batch.to(device)
+        yield batch.y, (batch.x, batch.edge_index, batch.batch)
+
+
+def _rate(epoch: Callable[[], int], warm_up: int, seconds: float) -> float:
+    """Steps in a second; every epoch ends with the host waiting for the device."""
+    for _ in range(warm_up):
+        epoch()
     steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    while (elapsed := time.perf_counter() - start) < seconds:
         steps += epoch()
-    return steps / (time.perf_counter() - start)
+    return steps / elapsed
 
 
 def peak_memory(device: str) -> float:
-    """GiB at the highest: since the last call on a GPU, of the whole process on a CPU."""
+    """GiB at the highest: since `clear_memory` on a GPU, of the whole process on a CPU."""
     if device == "cpu":
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
-    peak = torch.cuda.max_memory_allocated() / 2**30
-    torch.cuda.reset_peak_memory_stats()
-    return round(peak, 2)
+    return round(torch.cuda.max_memory_allocated() / 2**30, 2)
 
 
-def main() -> None:
+def clear_memory(device: str) -> None:
+    """Let each side begin with all the memory of the device free."""
+    gc.collect()
+    if device != "cpu":
+        torch.cuda.init()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+class Figures:
+    """What came out, case by case; a side that failed has no figure, but a reason."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.ratios: dict[str, float] = {}
+        self.rates: dict[str, dict[str, float]] = {}
+        self.memory: dict[str, dict[str, float]] = {}
+        self.failures: dict[str, str] = {}
+
+    def measure(self, name: str, graphs: Graphs, training: Training, mps: float | None) -> None:
+        """Both sides of a case, and the figures of the peer that was measured before."""
+        device, seconds = self.arguments.device, self.arguments.seconds
+        rates, memory = self.rates.setdefault(name, {}), self.memory.setdefault(name, {})
+        if "loader" in self.arguments.peer:
+            with self._side(name, "pyg"):
+                clear_memory(device)
+                rates["pyg"] = pyg_rate(graphs, training, device, seconds)
+                memory["pyg"] = peak_memory(device)
+        if mps is not None:
+            rates["pyg_mps"] = mps
+        with self._side(name, "fleet"):
+            clear_memory(device)
+            rates["fleet"], rates["members"] = fleet_rate(
+                graphs, training, self.arguments.members, device, seconds
+            )
+            memory["fleet"] = peak_memory(device)
+        for peer, key in (("pyg", name), ("pyg_mps", f"{name} mps")):
+            if peer in rates and "fleet" in rates:
+                self.ratios[key] = round(rates["fleet"] / rates[peer], 2)
+        rates.update({side: round(rate, 1) for side, rate in rates.items() if side != "members"})
+        self._show(name)
+
+    @contextmanager
+    def _side(self, name: str, side: str) -> Iterator[None]:
+        """What goes wrong in here is noted, and the other figures are still measured."""
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.failures[f"{name} {side}"] = reason[:300]
+
+    def _show(self, name: str) -> None:
+        """A line for people; with --json beside it, for who waits or stops before the end."""
+        rates, line = self.rates[name], f"{name:<24}"
+        names = {"pyg": "PyG", "pyg_mps": f"{self.arguments.processes} PyG", "fleet": "fleet"}
+        for side, words in names.items():
+            line += f" {words} {rates[side]:.1f}" if side in rates else ""
+        line += f" models·steps/s, {rates.get('members', 'no')} members"
+        for key, words in ((name, "PyG"), (f"{name} mps", "the processes")):
+            line += f", {self.ratios[key]:.1f} × {words}" if key in self.ratios else ""
+        if "fleet" in self.memory[name]:
+            line += f", peak memory {self.memory[name]['fleet']} GiB"
+        print(line, file=sys.stderr if self.arguments.json else sys.stdout, flush=True)
+
+
+def parse() -> argparse.Namespace:
+    # A look through NVML: a CUDA context here would disturb the peer that runs under MPS.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", nargs="+", default=["PROTEINS"])
     parser.add_argument("--hidden", nargs="+", type=int, default=[128])
-    parser.add_argument("--method", choices=POOLS, default="sagpool-h")
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=["sagpool-h"])
     parser.add_argument("--members", type=int, help="default: as many as fit, 200 at the most")
+    parser.add_argument("--peer", nargs="+", choices=("loader", "mps"), default=["loader"])
+    parser.add_argument("--processes", type=int, default=16, help="of the peer mps")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=10, help="for each side and case")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    return parser.parse_args()
 
-    ratios, rates, memory = {}, {}, {}
-    for name in arguments.dataset:
-        try:
-            graphs = load(name)
-        except SagpoolError as error:
-            sys.exit(f"{error}")
-        for hidden in arguments.hidden:
-            # No stopping: every member does every epoch.
-            training = Training(arguments.method, hidden=hidden, patience=10**9, max_epochs=10**9)
-            trainings = [training] * (arguments.members or 200)
-            room = choose_room(
-                graphs.to(arguments.device), trainings, torch.float32, arguments.members
-            )
-            case = f"{name}/{hidden}"
-            pyg = pyg_rate(graphs, training, arguments.device, arguments.seconds)
-            pyg_peak = peak_memory(arguments.device)
-            fleet = fleet_rate(graphs, training, room, arguments.device, arguments.seconds)
-            ratios[case] = round(fleet / pyg, 2)
-            rates[case] = {"pyg": round(pyg, 1), "fleet": round(fleet, 1), "members": room.members}
-            memory[case] = {"pyg": pyg_peak, "fleet": peak_memory(arguments.device)}
-            if not arguments.json:
-                print(
-                    f"{case:<18} PyG {pyg:8.1f}  fleet of {room.members} {fleet:9.1f} "
-                    f"models·steps/s {fleet / pyg:7.1f} ×   peak memory "
-                    f"{memory[case]['fleet']} GiB"
-                )
+
+def main() -> None:
+    arguments = parse()
+    try:
+        data = {name: load(name) for name in arguments.dataset}
+    except SagpoolError as error:
+        sys.exit(f"{error}")
+    cases = {}
+    for name, hidden, method in product(data, arguments.hidden, arguments.method):
+        key = (
+            f"{name}/{hidden}" if arguments.method == ["sagpool-h"] else f"{name}/{hidden}/{method}"
+        )
+        # No stopping: every member does every epoch.
+        training = Training(
+            method,
+            hidden=hidden,
+            ratio=0.25 if method == "diffpool-h" else 0.5,  # as in the experiment lee2019
+            patience=10**9,
+            max_epochs=10**9,
+        )
+        cases[key] = Case(name, training)
+
+    figures = Figures(arguments)
+    processes = Outcome(mps=False, rates={}, failures={})
+    if "mps" in arguments.peer:  # first, while there is no CUDA context in this process
+        processes = mps_rates(cases, arguments.device, arguments.seconds, arguments.processes)
+    for key, reason in processes.failures.items():
+        figures.failures[f"{key} pyg_mps"] = reason
+    for key, case in cases.items():
+        figures.measure(key, data[case.dataset], case.training, processes.rates.get(key))
     if arguments.json:
         print(
             json.dumps(
                 {
-                    "ratios": ratios,
-                    "models_steps_per_s": rates,
-                    "peak_gib": memory,
+                    "ratios": figures.ratios,
+                    "models_steps_per_s": figures.rates,
+                    "peak_gib": figures.memory,
+                    "failures": figures.failures,
+                    "mps": processes.mps,
+                    "processes": arguments.processes,
                     "device": arguments.device,
                     "versions": versions("torch", "torch-geometric"),
                 }
             )
         )
+    else:
+        for what, reason in figures.failures.items():
+            print(f"{what} failed: {reason}")
+    if any(what.endswith(" fleet") for what in figures.failures):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def steps(example: Example) -> dict[str, Callable[[], None]]:
 
     def fresh() -> Adjacency:
         """Without what an earlier step has left in it."""
-        return Adjacency(packed.sizes, packed.row_ptr, packed.col, filler=False)
+        return Adjacency(packed.layout, packed.row_ptr, packed.col)
 
     return {
         "ours": step(ours, lambda: ours(x, edge_index, batch=batch).x),

@@ -89,7 +89,7 @@ def sagpool(edges: int) -> Callable[[], Tensor]:
 
     def step() -> Tensor:
         # A new one each time: the normalisation of the adjacency is part of the work.
-        adjacency = Adjacency(packed.sizes, packed.row_ptr, packed.col, filler=False)
+        adjacency = Adjacency(packed.layout, packed.row_ptr, packed.col)
         return pool(x, adjacency).x.sum()
 
     return step

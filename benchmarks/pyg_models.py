@@ -1,36 +1,222 @@
-"""The paper's hierarchical net as a PyG user would write it: the peer of the fleet."""
+"""The six methods of the paper's Table 3 as a PyG user would write them: the peers of the fleet."""
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, SAGPooling, TopKPooling, global_max_pool, global_mean_pool
+from torch.nn.functional import cross_entropy
+from torch_geometric.nn import (
+    DenseGCNConv,
+    GCNConv,
+    SAGPooling,
+    Set2Set,
+    SortAggregation,
+    TopKPooling,
+    dense_diff_pool,
+    global_max_pool,
+    global_mean_pool,
+)
+from torch_geometric.utils import to_dense_adj, to_dense_batch
 
+from sagpool import Graphs
+from sagpool.fleet import Training
+from sagpool.fleet.schedule import shape_of
+
+BLOCKS = 3
 POOLS = {
     "sagpool-h": lambda hidden, ratio: SAGPooling(hidden, ratio=ratio, GNN=GCNConv),
     "gpool-h": lambda hidden, ratio: TopKPooling(hidden, ratio=ratio),
 }
+GLOBAL_POOLS = {
+    "sagpool-g": lambda width, k: SAGPooling(width, ratio=k, GNN=GCNConv),
+    "sortpool-g": lambda width, k: SortAggregation(k),
+    "set2set-g": lambda width, k: Set2Set(width, processing_steps=10),
+}
+METHODS = ("sagpool-h", "gpool-h", "diffpool-h", *GLOBAL_POOLS)
+
+# The classes of a batch's graphs, and what a model is called with.
+Collated = tuple[Tensor, tuple[Tensor | int, ...]]
 
 
-class PyGHierarchical(nn.Module):
-    def __init__(self, method: str, in_channels: int, hidden: int, classes: int, ratio: float):
+class PyGNet(nn.Module):
+    """A classifier of graphs.
+
+    ``size`` is the number of graphs in the batch. Without it, as in most code, PyG reads it off
+    the device in every layer that gives a row for each graph.
+    """
+
+    def loss(self, y: Tensor, *inputs: Tensor | int) -> Tensor:
+        return cross_entropy(self(*inputs), y)
+
+
+class PyGHierarchical(PyGNet):
+    """A user writes this: it is the net of PyG's own examples/topk_pool.py, with GCN layers."""
+
+    def __init__(
+        self,
+        method: str,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        ratio: float,
+        dropout: float = 0.5,
+    ):
         super().__init__()
         self.convs = nn.ModuleList(
-            GCNConv(hidden if block else in_channels, hidden) for block in range(3)
+            GCNConv(hidden if block else in_channels, hidden) for block in range(BLOCKS)
         )
-        self.pools = nn.ModuleList(POOLS[method](hidden, ratio) for _ in range(3))
-        self.head = nn.Sequential(
-            nn.Linear(2 * hidden, hidden),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(hidden, hidden // 2),
-            nn.ReLU(),
-            nn.Linear(hidden // 2, classes),
-        )
+        self.pools = nn.ModuleList(POOLS[method](hidden, ratio) for _ in range(BLOCKS))
+        self.head = _mlp(2 * hidden, hidden, classes, dropout)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> Tensor:
         summary = torch.zeros((), device=x.device)
         for conv, pool in zip(self.convs, self.pools, strict=True):
             x = conv(x, edge_index).relu()
             x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
-            readout = torch.cat([global_mean_pool(x, batch), global_max_pool(x, batch)], dim=1)
-            summary = summary + readout
+            summary = summary + _readout(x, batch, size)
         return self.head(summary)
+
+
+class PyGDiffPool(PyGNet):
+    """A user writes this: dense_diff_pool is how PyG has DiffPool, dense and padded.
+
+    The layers before the first pooling work on the edges, and each batch is padded to its own
+    largest graph: faster and smaller than padding all data to the largest, as PyG's example does.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        ratio: float,
+        max_nodes: int,
+        dropout: float = 0.5,
+    ):
+        super().__init__()
+        clusters = [max_nodes]
+        for _ in range(BLOCKS):
+            clusters.append(math.ceil(ratio * clusters[-1]))
+        self.first = GCNConv(in_channels, hidden)
+        self.first_assign = GCNConv(hidden, clusters[1])
+        self.convs = nn.ModuleList(DenseGCNConv(hidden, hidden) for _ in clusters[2:])
+        self.assigns = nn.ModuleList(DenseGCNConv(hidden, number) for number in clusters[2:])
+        self.head = _mlp(2 * hidden, hidden, classes, dropout)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> Tensor:
+        return self._logits_and_auxiliary(x, edge_index, batch, size)[0]
+
+    def loss(self, y: Tensor, *inputs: Tensor | int) -> Tensor:
+        logits, auxiliary = self._logits_and_auxiliary(*inputs)
+        return cross_entropy(logits, y) + auxiliary
+
+    def _logits_and_auxiliary(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        x = self.first(x, edge_index).relu()
+        share = self.first_assign(x, edge_index)
+        x, mask = to_dense_batch(x, batch, batch_size=size)  # [graphs, most nodes, hidden]
+        share, _ = to_dense_batch(share, batch, batch_size=size)
+        adj = to_dense_adj(edge_index, batch, batch_size=size)
+        x, adj, link, entropy = dense_diff_pool(x, adj, share, mask)
+        summary, auxiliary = _dense_readout(x), link + entropy
+        for conv, assign in zip(self.convs, self.assigns, strict=True):
+            x = conv(x, adj).relu()
+            x, adj, link, entropy = dense_diff_pool(x, adj, assign(x, adj))
+            summary = summary + _dense_readout(x)
+            auxiliary = auxiliary + link + entropy
+        return self.head(summary), auxiliary
+
+
+class PyGGlobal(PyGNet):
+    """A user writes this: each of the three pools is one layer of PyG, called as documented."""
+
+    def __init__(
+        self,
+        method: str,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        k: int,
+        dropout: float = 0.5,
+    ):
+        super().__init__()
+        widths = [in_channels, *[hidden] * BLOCKS]
+        self.convs = nn.ModuleList(GCNConv(a, b) for a, b in pairwise(widths))
+        self.pool = GLOBAL_POOLS[method](BLOCKS * hidden, k)
+        self.head = _mlp(2 * BLOCKS * hidden, hidden, classes, dropout)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> Tensor:
+        layers = []
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+            layers.append(x)
+        return self.head(self._pool(torch.cat(layers, dim=1), edge_index, batch, size))
+
+    def _pool(self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None) -> Tensor:
+        if isinstance(self.pool, SAGPooling):
+            x, _, _, batch, _, _ = self.pool(x, edge_index, batch=batch)
+            return _readout(x, batch, size)
+        pooled = self.pool(x, batch, dim_size=size)
+        if isinstance(self.pool, SortAggregation):
+            return _dense_readout(pooled.view(len(pooled), self.pool.k, -1))
+        return pooled
+
+
+def pyg_model(training: Training, graphs: Graphs) -> PyGNet:
+    """The net that the training asks for, on PyG's layers."""
+    shape = shape_of(graphs, training)
+    size = (shape.in_channels, shape.hidden, shape.classes)
+    if training.method in POOLS:
+        return PyGHierarchical(training.method, *size, training.ratio, training.dropout)
+    if training.method == "diffpool-h":
+        return PyGDiffPool(*size, training.ratio, shape.max_nodes, training.dropout)
+    return PyGGlobal(training.method, *size, shape.k, training.dropout)
+
+
+def pyg_epoch(
+    model: PyGNet,
+    optimiser: torch.optim.Optimizer,
+    train: Iterable[Collated],
+    validation: Iterable[Collated],
+) -> int:
+    """Train and validate once over; the number of training steps."""
+    steps = 0
+    model.train()
+    for y, inputs in train:
+        optimiser.zero_grad()
+        model.loss(y, *inputs).backward()
+        optimiser.step()
+        steps += 1
+    model.eval()
+    with torch.no_grad():
+        losses = [cross_entropy(model(*inputs), y, reduction="sum") for y, inputs in validation]
+    float(sum(losses))  # the host looks at it, as early stopping must
+    return steps
+
+
+def _mlp(in_channels: int, hidden: int, classes: int, dropout: float) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(in_channels, hidden),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(hidden, hidden // 2),
+        nn.ReLU(),
+        nn.Linear(hidden // 2, classes),
+    )
+
+
+def _readout(x: Tensor, batch: Tensor, size: int | None) -> Tensor:
+    return torch.cat([global_mean_pool(x, batch, size), global_max_pool(x, batch, size)], dim=1)
+
+
+def _dense_readout(x: Tensor) -> Tensor:
+    return torch.cat([x.mean(dim=1), x.amax(dim=1)], dim=1)  # [graphs, 2 * channels]

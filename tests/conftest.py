@@ -16,11 +16,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, where Ctrl-C is ignored; the tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-
 settings.register_profile("sagpool", deadline=None)  # no test asserts a wall-clock time
 settings.load_profile("sagpool")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cuda" if torch.cuda.is_available() else "cpu",
+        help="where the tests of GPU kernels run; on the CPU through Triton's interpreter",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before Triton is imported, and for the tests' modules to read when they are.
+    os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device")
+    os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
+
 
 # Four graphs: a triangle, a single node, a path with an isolated node beside it, a pair.
 SMALL = {

@@ -101,8 +101,12 @@ def test_trainings_that_all_diverge_are_told(sagpool, store):
         (["--store", "."], ". is a folder; a run store is a file."),
         (["--set", "lr=fast"], "--set takes NAME=VALUE with a number, not 'lr=fast'."),
         (["--set", "lr=1,2"], "lr has 2 values; give one, or let a search choose."),
-        (["--precision", "float16"], "--precision is float32 or float64, not 'float16'."),
+        (
+            ["--precision", "float16"],
+            "--precision is one of float32, float64, tf32, bf16, not 'float16'.",
+        ),
         (["--table", "table9"], "The experiment has no table 'table9'; "),
+        (["--address", "auto"], "--address is that of a Ray cluster: it goes with --engine ray."),
         (["--device", "gpu"], "There is no kind of device named 'gpu'."),
         (["--store", "text.txt"], "text.txt is no run store of sagpool."),
         (["--store", "text.txt/runs.sqlite"], "text.txt/runs.sqlite cannot be written: "),
@@ -119,6 +123,39 @@ def test_wrong_input_is_one_sentence(sagpool, store, options, sentence):
     assert "Traceback" not in told.err
     assert told.out == ""
     assert sorted(os.listdir(store.parent)) == ["text.txt"], "nothing was written"
+
+
+def test_without_ray_it_says_what_to_install(sagpool, store, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    told = sagpool("bench", "--engine", "ray", *SMALL)
+    assert told.code == 2
+    assert told.err == (
+        "sagpool: --engine ray needs Ray; install it with: pip install 'sagpool[ray]'\n"
+    )
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("127.0.0.1:1", "There is no Ray cluster at '127.0.0.1:1': Connection refused."),
+        ("ray://127.0.0.1:1", "There is no Ray cluster at 'ray://127.0.0.1:1': Connection refused"),
+        ("127.0.0.1:99999", "There is no Ray cluster at '127.0.0.1:99999': "),
+        ("nonsense", "--address is auto, HOST:PORT or ray://HOST:PORT, not 'nonsense'."),
+    ],
+)
+def test_where_there_is_no_cluster_it_says_so(sagpool, store, address, sentence):
+    pytest.importorskip("ray")
+    told = sagpool("bench", "--engine", "ray", "--address", address, *SMALL)
+    assert told.code == 2
+    assert told.err.startswith(f"sagpool: {sentence}")
+    assert len(told.err.splitlines()) == 1
+    assert not store.exists()
+
+
+def test_ray_is_not_loaded_unless_it_is_asked_for():
+    code = "import sys, sagpool.cli.commands; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on(store):

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.order import epoch_batches, epoch_orders
 from sagpool.fleet.schedule import Slots, shape_of
 from sagpool.graphs import pack
 from sagpool.models import build
@@ -136,7 +136,8 @@ def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
     torch.nn.utils.vector_to_parameters(fleet.state.weights[0].clone(), model.parameters())
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
     for epoch in range(50):
-        for ids in epoch_batches([graphs], fleet.order_keys, np.array([epoch]), 80):
+        orders = epoch_orders([graphs], fleet.order_keys, np.array([epoch]))
+        for ids in epoch_batches(orders, 80):
             batch = pack(mutag, ids)
             loss = cross_entropy(model(batch).logits[batch.real], batch.y[batch.real])
             adam.zero_grad()

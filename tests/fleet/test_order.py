@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.order import epoch_batches, epoch_orders
 
 keys = st.integers(0, 2**64 - 1)
 members = st.lists(
@@ -14,7 +14,8 @@ members = st.lists(
 
 def batches_of(train, keys, epochs, batch_size):
     train = [np.array(graphs) for graphs in train]
-    return epoch_batches(train, np.array(keys, np.uint64), np.array(epochs), batch_size)
+    orders = epoch_orders(train, np.array(keys, np.uint64), np.array(epochs))
+    return epoch_batches(orders, batch_size)
 
 
 @settings(max_examples=100, derandomize=True)
@@ -61,3 +62,17 @@ def test_a_slot_without_graphs_has_empty_batches():
     batches = batches_of([[], [4, 5, 6]], [1, 2], [0, 0], 2)
     assert (batches[:, 0] == -1).all()
     assert sorted(batches[:, 1].ravel()) == [-1, 4, 5, 6]
+
+
+def test_what_was_computed_ahead_is_used_where_it_is_the_same():
+    train = [np.arange(9), np.arange(5), np.arange(7)]
+    keys, epochs = np.array([1, 2, 3], np.uint64), np.array([4, 4, 4])
+    ahead = epoch_orders(train, keys, epochs + 1)
+    keys[1] = 77  # another training has got the slot
+    orders = epoch_orders(train, keys, epochs + 1, ahead)
+    expected = epoch_orders(train, keys, epochs + 1)
+    assert orders[0] is ahead[0]
+    assert orders[2] is ahead[2]
+    assert all((a.graphs == b.graphs).all() for a, b in zip(orders, expected, strict=True))
+    train[2] = np.arange(0)  # a slot that is empty now
+    assert len(epoch_orders(train, keys, epochs + 1, ahead)[2].graphs) == 0

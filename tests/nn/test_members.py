@@ -113,7 +113,8 @@ def results(layer, packed, x, keys, parameters=None):
             return [out[place] for place in packed.places]
         return [part.flatten() for part in packed.split(out)]
     fields, level = [], getattr(out, "adjacency", None)
-    for name, value in out._asdict().items():
+    fields_of = out._asdict() if isinstance(out, tuple) else {"x": out.x, "score": out.score}
+    for name, value in fields_of.items():
         if name in ("rank", "gate", "assignment"):
             fields.append([part.flatten() for part in packed.split(value)])
         elif name in ("x", "score") and value is not None:

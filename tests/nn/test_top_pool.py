@@ -117,8 +117,8 @@ def test_three_levels(fleet, agree, pool_of, reference):
     x = fleet.features(3)
     level, adjacency, perm = x, fleet.adjacency, torch.arange(len(x))
     for pool in pools:
-        level, adjacency, kept, _ = pool(level, adjacency)
-        perm = perm[kept]
+        pooled = pool(level, adjacency)
+        level, adjacency, perm = pooled.x, pooled.adjacency, perm[pooled.perm]
     parts, nodes = [], []
     ptr = fleet.adjacency.node_ptr
     for place, (m, A, X) in zip(fleet.places, fleet.each(x), strict=True):

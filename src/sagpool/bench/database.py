@@ -65,6 +65,23 @@ CREATE TABLE cells (
     UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics)
 );
 """
+# Stores that were made before there was this table get it when they are written next.
+_FAILURES = """
+CREATE TABLE IF NOT EXISTS failures (
+    key TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    fold INTEGER NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    finished TEXT NOT NULL,
+    reason TEXT NOT NULL
+);
+"""
 
 
 @contextmanager
@@ -106,6 +123,7 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
             f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
             f"{_SCHEMA} COMMIT;"
         )
+    connection.executescript(_FAILURES)
     # A process that is killed loses nothing that was committed, in this mode; and readers do not
     # wait for the writer.
     connection.execute("PRAGMA journal_mode = WAL")

@@ -67,6 +67,24 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A training that came to no result, however often it was tried."""
+
+    key: str
+    name: str  # of the graphs
+    fingerprint: str
+    method: str
+    settings: dict[str, Any]
+    seed: int
+    fold: int
+    precision: str
+    numerics: int
+    invocation: int
+    finished: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Invocation:
     id: int
     started: str

@@ -13,13 +13,14 @@ import torch
 
 import sagpool
 from sagpool.bench.engines import Engine, Job
-from sagpool.bench.engines.engine import PRECISIONS
+from sagpool.bench.engines.engine import Failed, Outcome
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, run_key, settings_of
+from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import CellRecord, Ranked, Validation
 from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
-from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Result, Training
+from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
 from sagpool.fleet.room import step_bytes
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.graphs import Graphs, load
@@ -38,6 +39,7 @@ class CellState:
         total: trainings of this stage
         accuracies: on test, of the trainings of the chosen settings that are stored
         progress: of the fleet that is running
+        lost: trainings that came to no result, however often they were tried
         reason: why it failed
     """
 
@@ -47,6 +49,7 @@ class CellState:
     total: int = 0
     accuracies: list[float] = field(default_factory=list)
     progress: Progress | None = None
+    lost: list[Failed] = field(default_factory=list)
     reason: str = ""
 
 
@@ -180,7 +183,7 @@ class Bench:
         if not known:
             # A batch that is too large for a try may still be trained in parts.
             with suppress(MemoryShortageError):
-                known = step_bytes(loaded.graphs, chosen, PRECISIONS[self.precision])
+                known = step_bytes(loaded.graphs, chosen, PRECISIONS[self.precision].dtype)
         return replace(record, bytes=known)
 
     def _validate(self, state: CellState, wanted: Sequence[Training]) -> list[Validation]:
@@ -197,20 +200,18 @@ class Bench:
         if len(done) == len(wanted):
             return
 
-        def keep(result: Result) -> None:
+        def keep(result: Outcome) -> None:
             key = keys[result.training]
             if key in self.stored:
                 return
-            traces = traces_of(loaded.graphs, result)
-            self.store.add(
-                key,
-                loaded.graphs.name,
-                loaded.fingerprint,
-                result,
-                self.precision,
-                self.invocation,
-                traces,
-            )
+            of_what = (key, loaded.graphs.name, loaded.fingerprint)
+            how = (self.precision, self.invocation)
+            if isinstance(result, Failed):
+                self.store.add_failure(*of_what, result.training, result.reason, *how)
+                state.lost.append(result)
+                self.watch(state)
+                return
+            self.store.add(*of_what, result, *how, traces_of(loaded.graphs, result))
             self.stored.add(key)
             state.done += 1
             if state.stage == "training" and not np.isnan(result.test.accuracy):

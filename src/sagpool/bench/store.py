@@ -16,10 +16,10 @@ import numpy as np
 from sagpool.bench.database import open_to_read, open_to_write, sentences
 from sagpool.bench.lock import only_writer
 from sagpool.bench.plan import settings_of
-from sagpool.bench.records import CellRecord, Invocation, Ranked, Run, Validation
+from sagpool.bench.records import CellRecord, Failure, Invocation, Ranked, Run, Validation
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
-from sagpool.fleet import NUMERICS, Result
+from sagpool.fleet import NUMERICS, Result, Training
 from sagpool.graphs import Graphs, Statistics
 
 
@@ -68,31 +68,17 @@ class Store:
         traces: Iterable[Trace] = (),
     ) -> None:
         """Add a finished training, if it is not there already."""
-        row, training = result.row(), result.training
         curve = np.stack(list(vars(result.curve).values())).astype("<f4")
-        scores = [
-            row[f"{part}_{what}"]
-            for part in ("train", "validation", "test")
-            for what in ("loss", "accuracy")
-        ]
+        parts = (result.train, result.validation, result.test)
+        scores = [score for part in parts for score in (part.loss, part.accuracy)]
         shown = [trace.to_json() for trace in traces]
         values = [
-            key,
-            name,
-            fingerprint,
-            training.method,
-            settings_text(settings_of(training)),
-            training.seed,
-            training.fold,
-            precision,
-            NUMERICS,
-            invocation,
-            _now(),
+            *_identity(key, name, fingerprint, result.training, precision, invocation),
             int(result.diverged),
             result.best_epoch,
             result.epochs,
             *(value if np.isfinite(value) else None for value in scores),
-            json.dumps(row["confusion"]),
+            json.dumps(result.confusion.tolist()),
             result.parameters,
             result.seconds,
             curve.tobytes(),
@@ -100,6 +86,21 @@ class Store:
         ]
         marks = ", ".join("?" * len(values))
         self._write(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
+
+    def add_failure(
+        self,
+        key: str,
+        name: str,
+        fingerprint: str,
+        training: Training,
+        reason: str,
+        precision: str,
+        invocation: int,
+    ) -> None:
+        """Remember why a training came to nothing; it is not a finished one."""
+        values = [*_identity(key, name, fingerprint, training, precision, invocation), reason]
+        marks = ", ".join("?" * len(values))
+        self._write(f"INSERT OR REPLACE INTO failures VALUES ({marks})", values)
 
     def add_cell(self, cell: CellRecord) -> None:
         """Record what was asked for; the last one to ask is remembered.
@@ -132,12 +133,12 @@ class Store:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
     def validation(self, keys: Iterable[str]) -> list[Validation]:
-        """What a search may know of these trainings, in their order."""
+        """What a search may know of these trainings, in their order; NaN of one that failed."""
         sql = "SELECT validation_accuracy, validation_loss FROM runs WHERE key = ?"
         return [
             Validation(*(float("nan") if value is None else value for value in row))
             for key in keys
-            for row in self._read(sql, (key,))
+            for row in self._read(sql, (key,)) or [(None, None)]
         ]
 
     def test_accuracy(self, keys: Iterable[str]) -> list[float]:
@@ -159,6 +160,15 @@ class Store:
                 row[name] = float("nan") if value is None else value
             runs.append(Run(**row))
         return runs
+
+    def failures(self) -> list[Failure]:
+        """Trainings that came to nothing and have not been done since."""
+        if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'failures'"):
+            return []
+        sql = "SELECT * FROM failures WHERE key NOT IN (SELECT key FROM runs) ORDER BY seed, fold"
+        rows = self._named(sql)
+        with self._decoding():
+            return [Failure(**{**row, "settings": json.loads(row["settings"])}) for row in rows]
 
     def cells(self) -> list[CellRecord]:
         """What was asked for, in the order in which it was asked for last."""
@@ -214,6 +224,25 @@ def _place(cell: CellRecord) -> tuple[Any, ...]:
         *(cell.dataset, cell.name, cell.fingerprint, cell.method, cell.settings),
         *(cell.precision, cell.numerics),
     )
+
+
+def _identity(
+    key: str, name: str, fingerprint: str, training: Training, precision: str, invocation: int
+) -> list[Any]:
+    """The columns with which rows of trainings begin."""
+    return [
+        key,
+        name,
+        fingerprint,
+        training.method,
+        settings_text(settings_of(training)),
+        training.seed,
+        training.fold,
+        precision,
+        NUMERICS,
+        invocation,
+        _now(),
+    ]
 
 
 def settings_text(settings: dict[str, Any]) -> str:

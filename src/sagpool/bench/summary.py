@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.bench.records import CellRecord, Run
+from sagpool.bench.records import CellRecord, Failure, Run
 from sagpool.bench.statistics import Comparison, Spread, compare, holm, spread
 from sagpool.bench.store import settings_text
 
@@ -22,6 +22,7 @@ class Summary:
     cell: CellRecord
     runs: tuple[Run, ...]  # by seed and fold
     spread: Spread
+    failures: tuple[Failure, ...] = ()
 
     @property
     def learnt(self) -> bool:
@@ -65,6 +66,7 @@ class Summary:
             "paper_std": self.cell.paper_std,
             "deviation": self.deviation,
             "diverged": self.diverged,
+            "failed": len(self.failures),
             "epochs": self.epochs,
             "seconds": float(sum(run.seconds for run in runs)),
             "parameters": runs[0].parameters,
@@ -86,15 +88,20 @@ class Pair:
     holm: float  # p after Holm's correction over all pairs of the data set
 
 
-def summarise(cells: Iterable[CellRecord], runs: Iterable[Run]) -> list[Summary]:
+def summarise(
+    cells: Iterable[CellRecord], runs: Iterable[Run], failures: Iterable[Failure] = ()
+) -> list[Summary]:
     """Every cell that has rows, in the order of the cells."""
     rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
         rows[_place(run)].append(run)
+    failed: dict[tuple[Any, ...], list[Failure]] = defaultdict(list)
+    for failure in failures:
+        failed[_place(failure)].append(failure)
     return [
-        Summary(cell, tuple(rows[_place(cell)]), _spread(rows[_place(cell)], cell))
+        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[_place(cell)]))
         for cell in cells
-        if rows[_place(cell)]
+        if (here := rows[_place(cell)])
     ]
 
 
@@ -166,7 +173,7 @@ def _learnt(run: Run) -> bool:
     return not np.isnan(run.test_accuracy)
 
 
-def _place(record: Run | CellRecord) -> tuple[Any, ...]:
+def _place(record: Run | Failure | CellRecord) -> tuple[Any, ...]:
     return (
         record.name,
         record.fingerprint,

@@ -73,6 +73,7 @@ class LiveView:
             _mean(state) if state.accuracies and state.stage == "done" else "",
             f"{_speed(state)} models·epochs/s" if _speed(state) else "",
             f"{_eta(state)} left" if _eta(state) else "",
+            f"{len(state.lost)} failed" if state.lost else "",
             state.reason,
         ]
         self.console.print(
@@ -97,7 +98,7 @@ class LiveView:
                 state.cell.dataset.name,
                 state.cell.method,
                 *([state.stage] if self.console.width >= NARROW else []),
-                f"{state.done}/{state.total}" if state.total else "",
+                _done(state),
                 _mean(state) if state.accuracies else "",
                 *([_speed(state)] if wide else []),
                 _eta(state),
@@ -124,6 +125,13 @@ class LiveView:
 
 
 _STYLES = {"waiting": "dim", "searching": "bold", "training": "bold", "failed": "red"}
+
+
+def _done(state: CellState) -> str:
+    if not state.total:
+        return ""
+    failed = f" ({len(state.lost)} failed)" if state.lost else ""
+    return f"{state.done}/{state.total}{failed}"
 
 
 def _mean(state: CellState) -> str:

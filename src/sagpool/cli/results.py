@@ -27,8 +27,7 @@ def print_results(summaries: Sequence[Summary]) -> None:
         table.add_row(
             cell.dataset,
             cell.method,
-            f"{len(summary.runs)}"
-            + (f" ({summary.diverged} diverged)" if summary.diverged else ""),
+            _runs(summary),
             f"{spread.mean:.2f}" if summary.learnt else "none learnt",
             _two(spread.std_seeds),
             _two(spread.std_folds),
@@ -45,6 +44,15 @@ def print_results(summaries: Sequence[Summary]) -> None:
 def print_json(value: object) -> None:
     """JSON as everybody reads it: there is no NaN in it."""
     print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _runs(summary: Summary) -> str:
+    notes = [
+        f"{count} {what}"
+        for count, what in ((summary.diverged, "diverged"), (len(summary.failures), "failed"))
+        if count
+    ]
+    return f"{len(summary.runs)}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _two(value: float | None) -> str:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sagpool.ops.device import kernels_for
+
 FIRST, SECOND, EPS = 0.9, 0.999, 1e-8
 
 
@@ -34,12 +36,16 @@ def adam_step(
     count = state.steps.clamp(min=1).double()
     on = active.double()
     # An inactive member's averages move by nothing, and so does the member.
-    to_mean = (on * (1 - FIRST)).to(grad.dtype)[:, None]
-    to_square = (on * (1 - SECOND)).to(grad.dtype)[:, None]
-    rate = (on * lr / (1 - FIRST**count)).to(grad.dtype)[:, None]
-    root = (1 - SECOND**count).sqrt().to(grad.dtype)[:, None]
+    to_mean, to_square = on * (1 - FIRST), on * (1 - SECOND)
+    rate = on * lr / (1 - FIRST**count)
+    root = (1 - SECOND**count).sqrt()
+    settings = torch.stack([weight_decay, to_mean, to_square, rate, root]).to(grad.dtype)
+    if (kernels := kernels_for(grad)) is not None:
+        kernels.adam_step(state.weights, state.mean, state.square, grad, settings, EPS)
+        return
 
-    grad.addcmul_(state.weights, weight_decay.to(grad.dtype)[:, None])
+    decay, to_mean, to_square, rate, root = settings[..., None]
+    grad.addcmul_(state.weights, decay)
     state.mean.lerp_(grad, to_mean)
     state.square.lerp_(grad.square_(), to_square)
     denominator = torch.sqrt(state.square, out=grad).div_(root).add_(EPS)

@@ -179,7 +179,9 @@ def identity_of(
     """A name for all that has to be the same when a checkpoint is continued."""
     settings = [asdict(training) for training in trainings]
     kept = [number for number, training in enumerate(trainings) if keeps(training)]
-    return json.dumps([graphs.fingerprint(), settings, str(dtype), kept])
+    # Products may be less exact than the type, if torch is told so.
+    exactness = f"{dtype}, {torch.get_float32_matmul_precision()}"
+    return json.dumps([graphs.fingerprint(), settings, exactness, kept])
 
 
 def trainings_of(identity: str) -> list[Training]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sagpool.fleet.adam import AdamState
 from sagpool.fleet.evaluate import predict, score
-from sagpool.fleet.order import epoch_batches
+from sagpool.fleet.order import Order, epoch_batches, epoch_orders
 from sagpool.fleet.room import MemoryShortageError
 from sagpool.fleet.schedule import Slots, shape_of, split_of
 from sagpool.fleet.stack import Stack, initial_weights
@@ -126,6 +126,7 @@ class Fleet:
         self.weight_decay = torch.zeros_like(self.lr)
         self.keys = torch.zeros(members, 2, dtype=torch.int64, device=self.graphs.device)
         self.order_keys = np.zeros(members, np.uint64)
+        self.orders: list[Order] = []
         self.finished = np.zeros(members, bool)
         self.wings = [
             (rows, self._wing(rows, shape)) for rows in wings_of(members, self.graphs.device)
@@ -145,6 +146,7 @@ class Fleet:
             self.weight_decay[rows],
             self.keys[rows],
             Sizes.of(self.first.batch_size, self.parts),
+            in_parts=self.parts > 1,
         )
 
     def _enter(self, slot: int, number: int) -> None:
@@ -191,12 +193,10 @@ class Fleet:
         """One epoch of all members, and what follows from their losses."""
         begin = time.perf_counter()
         state, active = self.state, self.slots.active
-        batches = epoch_batches(
-            [split.train for split in self.splits],
-            self.order_keys,
-            state.stopping.epoch,
-            self.first.batch_size,
-        )
+        train = [split.train for split in self.splits]
+        epoch = state.stopping.epoch
+        orders = epoch_orders(train, self.order_keys, epoch, self.orders)
+        batches = epoch_batches(orders, self.first.batch_size)
         validation = [split.validation for split in self.splits]
         numbers = side_by_side(
             [
@@ -204,6 +204,8 @@ class Fleet:
                 for rows, wing in self.wings
             ]
         )
+        # While the device is at work: most members will want their next epoch.
+        self.orders = epoch_orders(train, self.order_keys, epoch + 1)
         # The one moment of the epoch at which the host waits for the device.
         train_loss, validation_loss, accuracy = torch.cat(numbers, dim=1).cpu().numpy()
         verdict = state.stopping.update(train_loss, validation_loss)
@@ -228,7 +230,9 @@ class Fleet:
         stack = Stack(build(self.first.method, shape).to(self.graphs.device, self.dtype))
         stack.load(self.state.best[torch.from_numpy(finished).to(self.graphs.device)])
         keys = self.keys[torch.from_numpy(finished).to(self.graphs.device), 1]
+        # There is room for as many graphs as in a training step; so few members take more of each.
         chunk = Sizes.of(self.first.batch_size, self.parts).train
+        chunk *= max(1, len(self.slots.running) // len(finished))
         log_share = predict(stack.model.eval(), self.graphs, len(finished), keys, chunk)
         kept = [self.keeps(self.trainings[self.slots.running[slot]]) for slot in finished]
         weights = stack.state_dicts(kept)

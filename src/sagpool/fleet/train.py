@@ -56,7 +56,8 @@ def train(
         members: how many side by side at the most; by default as many as fit into memory. A run
             that is continued keeps the number it began with
         device: where to train
-        dtype: float32 or float64
+        dtype: float32 or float64; how exactly a GPU multiplies float32 numbers is torch's own
+            setting, torch.set_float32_matmul_precision
         keep_weights: whether the results carry the best weights; or a function that says for
             which trainings they do
         on_result: called with each result as soon as there is one

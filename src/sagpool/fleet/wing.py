@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,9 +12,11 @@ from torch import Tensor
 
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.evaluate import loss_sums, validate
+from sagpool.fleet.recording import Recorder
 from sagpool.fleet.stack import Stack
 from sagpool.graphs import Batch, Graphs, pack
-from sagpool.graphs.batch import NO_GRAPH
+from sagpool.graphs.batch import NO_GRAPH, pack_on_device
+from sagpool.graphs.stock import Stock
 from sagpool.nn import Streams
 from sagpool.nn.streams import mix
 from sagpool.ops import to_device
@@ -44,6 +47,7 @@ class Wing:
         weight_decay: ``[members]``
         keys: ``[members, 2]`` of the streams for training and for evaluation
         sizes: how many graphs of each member go through the model at a time
+        in_parts: whether batches have to be cut up for that
     """
 
     def __init__(
@@ -54,9 +58,14 @@ class Wing:
         weight_decay: Tensor,
         keys: Tensor,
         sizes: Sizes,
+        *,
+        in_parts: bool,
     ) -> None:
         self.stack, self.adam, self.sizes = stack, adam, sizes
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
+        self.in_parts = in_parts
+        self.loss_sum, self.graph_sum = torch.zeros_like(lr), torch.zeros_like(lr)
+        self.recorder: Recorder | None = None
         self.validation: list[Batch] | None = None
 
     def epoch(
@@ -78,14 +87,11 @@ class Wing:
             ``[3, members]`` training loss, validation loss and validation accuracy
         """
         model = self.stack.model.train()
-        loss_sum = torch.zeros_like(self.lr)
-        graph_sum = torch.zeros_like(self.lr)
+        self.loss_sum.zero_()
+        self.graph_sum.zero_()
+        step = self._step(graphs)
         for ids in batches:
-            count = to_device((ids != NO_GRAPH).sum(1), graphs.device)
-            loss, grad = self._parts(graphs, ids, count.clamp(min=1))
-            adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
-            loss_sum += loss * count
-            graph_sum += count
+            step(ids)
             between_steps()
         model.eval()
         if self.validation is None:
@@ -94,7 +100,39 @@ class Wing:
                 for first in range(0, max(map(len, validation)), self.sizes.validation)
             ]
         seen = validate(model, self.validation, self.keys[:, 1])
-        return torch.stack([loss_sum / graph_sum, seen.loss, seen.correct])
+        return torch.stack([self.loss_sum / self.graph_sum, seen.loss, seen.correct])
+
+    def _step(self, graphs: Graphs) -> Callable[[np.ndarray], None]:
+        """What trains on the graphs of a batch, ``[members, batch size]``."""
+        if self.in_parts or not Recorder.works_for(self.stack.model, graphs):
+            return partial(self._step_in_parts, graphs)
+        if self.recorder is None:
+            self.recorder = Recorder(
+                partial(self._step_on_device, graphs.stock), self.stack.model, graphs
+            )
+        self.recorder.refresh()
+        return self.recorder
+
+    def _step_on_device(self, stock: Stock, ids: Tensor, rows: int, entries: int) -> None:
+        batch = pack_on_device(stock, ids, rows, entries)
+        count = batch.real.sum(1)
+        output = self.stack.model(batch, Streams(self._step_keys()))
+        loss = loss_sums(output, batch) / count.clamp(min=1)
+        self._learn(loss.detach(), self.stack.gradients(loss.sum()), count)
+
+    def _step_in_parts(self, graphs: Graphs, ids: np.ndarray) -> None:
+        count = to_device((ids != NO_GRAPH).sum(1), graphs.device)
+        loss, grad = self._parts(graphs, ids, count.clamp(min=1))
+        self._learn(loss, grad, count)
+
+    def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
+        adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
+        self.loss_sum += loss * count
+        self.graph_sum += count
+
+    def _step_keys(self) -> Tensor:
+        """New random numbers for each step, from the member's key and its steps so far."""
+        return mix(self.keys[:, 0] + mix(self.adam.steps + 1))
 
     def _parts(self, graphs: Graphs, ids: np.ndarray, count: Tensor) -> tuple[Tensor, Tensor]:
         """Loss ``[members]`` and gradients ``[members, numbers]`` of a batch, part by part.
@@ -102,8 +140,7 @@ class Wing:
         The loss is a mean over graphs. So with each part's sum divided by the ``count`` of the
         whole batch, losses and gradients add up to those of the whole.
         """
-        # New random numbers for each step, from the member's key and its steps so far.
-        keys = mix(self.keys[:, 0] + mix(self.adam.steps + 1))
+        keys = self._step_keys()
         # Who has fewer graphs than others has them in front; at the end nobody may have any.
         most = int((ids != NO_GRAPH).sum(1).max())
         loss = grad = None

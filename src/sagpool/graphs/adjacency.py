@@ -10,48 +10,7 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.ops import edge_rows, propagate, repeat_each, to_device, with_self_entries
-
-
-class Rows:
-    """Which rows belong to which graph of which member.
-
-    Every member has the same number of graphs and of rows, so that ``x.view(members, rows, -1)``
-    is possible. Sizes are on the host: they depend on the graphs alone, so no step ever waits for
-    the device to tell them.
-    """
-
-    sizes: np.ndarray  # [members, graphs] rows of each graph, at least one, on the host
-
-    @property
-    def device(self) -> torch.device:
-        raise TypeError(f"{type(self).__name__} must say on which device it is.")
-
-    @property
-    def members(self) -> int:
-        return self.sizes.shape[0]
-
-    @property
-    def graphs(self) -> int:
-        """Graphs of one member, the filler included."""
-        return self.sizes.shape[1]
-
-    @property
-    def rows(self) -> int:
-        """Rows of one member, the filler's included."""
-        return int(self.sizes[0].sum())
-
-    @cached_property
-    def node_ptr(self) -> Tensor:
-        """``[members * graphs + 1]`` int64, the first row of each graph, and the end."""
-        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
-        return to_device(offsets, self.device)
-
-    @cached_property
-    def graph(self) -> Tensor:
-        """``[rows of all members]`` int64, the graph of each row."""
-        graphs = torch.arange(self.sizes.size, device=self.device)
-        return repeat_each(graphs, self.node_ptr.diff(), self.members * self.rows)
+from sagpool.ops import Layout, Rows, edge_rows, gcn_propagate, propagate, with_self_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +20,17 @@ class Adjacency(Rows):
     The last graph of each member is a filler, which takes up the difference to the largest member.
 
     Args:
-        sizes: ``[members, graphs]`` nodes of each graph, at least one, on the host
+        layout: which rows belong to which graph
         row_ptr: ``[rows of all members + 1]`` int32
         col: ``[entries]`` int32: row v is joined to ``col[row_ptr[v]:row_ptr[v + 1]]``, itself
             included (only rows of fillers may have no entry)
-        filler: whether the last graph of each member is a filler
         symmetric: whether the graphs are undirected; what comes out of `Graphs` always is
     """
 
-    sizes: np.ndarray
+    layout: Rows
     row_ptr: Tensor
     col: Tensor
-    filler: bool
     symmetric: bool = True
-
-    def __post_init__(self) -> None:
-        self.sizes.setflags(write=False)
 
     @staticmethod
     def from_edge_index(edge_index: Tensor, batch: Tensor) -> Adjacency:
@@ -96,11 +50,40 @@ class Adjacency(Rows):
             source, target = source[order], target[order]
         row_ptr = torch.searchsorted(target.contiguous(), torch.arange(rows + 1).to(target))
         row_ptr, col = with_self_entries(row_ptr, source, torch.arange(rows).to(source))
-        return Adjacency(sizes, row_ptr.int(), col.int(), filler=False, symmetric=False)
+        layout = Layout(sizes, filler=False, place=col.device)
+        return Adjacency(layout, row_ptr.int(), col.int(), symmetric=False)
 
     @property
     def device(self) -> torch.device:
         return self.col.device
+
+    @property
+    def sizes(self) -> np.ndarray:  # type: ignore[override]
+        return self.layout.sizes
+
+    @property
+    def filler(self) -> bool:  # type: ignore[override]
+        return self.layout.filler
+
+    @property
+    def members(self) -> int:
+        return self.layout.members
+
+    @property
+    def graphs(self) -> int:
+        return self.layout.graphs
+
+    @property
+    def rows(self) -> int:
+        return self.layout.rows
+
+    @property
+    def node_ptr(self) -> Tensor:
+        return self.layout.node_ptr
+
+    @property
+    def graph(self) -> Tensor:
+        return self.layout.graph
 
     @cached_property
     def entry_row(self) -> Tensor:
@@ -114,8 +97,13 @@ class Adjacency(Rows):
 
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows, channels]``."""
-        weight = self._gcn_weight(x.dtype)
-        return propagate(x, self.row_ptr, self.col, weight, symmetric=self.symmetric)
+        return gcn_propagate(
+            x,
+            self.row_ptr,
+            self.col,
+            lambda: self._gcn_weight(x.dtype),
+            symmetric=self.symmetric,
+        )
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A x``, ``[rows, channels]``."""

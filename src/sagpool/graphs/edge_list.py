@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
+from sagpool.ops import Layout
 
 
 class EdgeList(Adjacency):
@@ -21,7 +22,6 @@ class EdgeList(Adjacency):
         batch: ``[rows]`` int64, the graph of each row, ascending from 0, none left out
     """
 
-    filler = False
     symmetric = False
 
     def __init__(self, edge_index: Tensor, batch: Tensor) -> None:
@@ -30,11 +30,11 @@ class EdgeList(Adjacency):
         self.batch = batch
 
     @cached_property
-    def sizes(self) -> np.ndarray:  # type: ignore[override]
+    def layout(self) -> Layout:
         sizes = torch.bincount(self.batch).numpy()[None]
         if not sizes.all():
             raise SagpoolError(f"Graph {int(np.argmin(sizes))} of the batch has no node.")
-        return sizes
+        return Layout(sizes, filler=False, place=self.device)
 
     @cached_property
     def _sorted(self) -> Adjacency:

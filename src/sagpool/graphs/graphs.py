@@ -8,14 +8,15 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, pad
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs.stock import Stock, dense_features
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:
@@ -37,21 +38,6 @@ class Statistics:
     features: int
     feature_kind: str
     majority: float | None  # share of the most frequent class; None without classes
-
-
-class Stock(NamedTuple):
-    """What batches are made of: Ã = A + I in CSR, and one more node and graph than there are.
-
-    The node has no entries and no features, the graph no entries: fillers are made of them.
-    """
-
-    length: Tensor  # [nodes + 1] int32, entries of each row, of which the first is the node itself
-    col: Tensor  # [entries] int32, indices inside the node's graph
-    counts: np.ndarray  # [graphs + 1] entries of each graph, on the host
-    ptr: np.ndarray  # [graphs + 1] first entry of each graph, on the host
-    y: Tensor | None  # [graphs + 1]
-    node_label: Tensor | None  # [nodes + 1]
-    node_attr: Tensor | None  # [nodes + 1, attributes]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,9 +156,11 @@ class Graphs:
             col=col,
             counts=counts,
             ptr=_offsets(counts[:-1]),
+            first_node=self.node_ptr,
             y=None if self.y is None else pad(self.y, (0, 1)),
             node_label=None if label is None else pad(label, (0, 1), value=-1),
             node_attr=None if attr is None else pad(attr, (0, 0, 0, 1)),
+            num_labels=len(self.node_label_names),
         )
 
     @property
@@ -333,15 +321,6 @@ _TENSORS = {
     "edge_attr": "edge",
     "ground_truth": "node",
 }
-
-
-def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Tensor:
-    """Attributes and one-hot labels side by side, ``[nodes, attributes + labels]`` float32."""
-    parts = [] if attr is None else [attr]
-    if label is not None:
-        one_hot = torch.eye(labels, device=label.device)
-        parts.append(embedding(label + 1, pad(one_hot, (0, 0, 1, 0))))  # row 0 for no label
-    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
 def _offsets(counts: np.ndarray) -> np.ndarray:

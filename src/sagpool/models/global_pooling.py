@@ -48,28 +48,31 @@ class GlobalPooling(nn.Module):
         members, graphs = batch.real.shape
         if streams is None:
             streams = Streams.fresh(members, batch.real.device)
-        x, adjacency = batch.x.to(self.classifier.last.weight.dtype), batch.adjacency
-        layers = []
+        adjacency = batch.adjacency
+        propagated = batch.propagated(self.classifier.last.weight.dtype)
+        layers: list[Tensor] = []
         for conv in self.convs:
-            before = conv(x, adjacency)
-            x = before.relu()
-            layers.append(x)
-        pooled = self._pool(torch.cat(layers, dim=1), adjacency, before[:, -1], streams)
+            if layers:
+                propagated = adjacency.gcn(layers[-1])
+            layers.append(conv.activated(propagated)[0])  # type: ignore[operator]
+        pooled = self._pool(torch.cat(layers, dim=1), adjacency, propagated, streams)
         levels: tuple[Pooled, ...] = ()
         if isinstance(pooled, Pooled):
             levels = (pooled,)
-            pooled = readout(pooled.x, pooled.adjacency)
+            pooled = pooled.readout
         logits = self.classifier(pooled, streams).view(members, graphs, -1)
         return Output(logits, None, levels)
 
     def _pool(
-        self, x: Tensor, adjacency: Adjacency, last: Tensor, streams: Streams
+        self, x: Tensor, adjacency: Adjacency, propagated: Tensor, streams: Streams
     ) -> Pooled | Tensor:
         """Some layers want more than rows: SortPool the last channel as it was before ReLU."""
         if self.pool is None:
             return readout(x, adjacency)
         if isinstance(self.pool, (SortPool, SortConv)):
-            return self.pool(x, adjacency, last)
+            with torch.no_grad():  # it ranks, and passes no gradient on
+                rank = self.convs[-1].linear.channel(propagated, -1)  # type: ignore
+            return self.pool(x, adjacency, rank)
         if isinstance(self.pool, RandomPool):
             return self.pool(x, adjacency, streams)
         return self.pool(x, adjacency)

@@ -3,11 +3,20 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import Tensor, nn
 
-from sagpool.graphs import Batch
+from sagpool.graphs import Adjacency, Batch
 from sagpool.models.output import Classifier, Output
-from sagpool.nn import DiffPooled, GCNConv, Pooled, RandomPool, Streams, readout
+from sagpool.nn import (
+    DiffPooled,
+    GCNConv,
+    Pooled,
+    PooledAdjacency,
+    RandomPool,
+    Streams,
+    TopPool,
+    readout,
+)
 
 
 class HierarchicalPooling(nn.Module):
@@ -42,19 +51,39 @@ class HierarchicalPooling(nn.Module):
         members, graphs = batch.real.shape
         if streams is None:
             streams = Streams.fresh(members, batch.real.device)
-        x, adjacency = batch.x.to(self.classifier.last.weight.dtype), batch.adjacency
+        propagated = batch.propagated(self.classifier.last.weight.dtype)
         summary = auxiliary = None
-        levels = []
+        levels: list[Pooled] = []
+        pooled: Pooled | DiffPooled | None = None
         for conv, pool in zip(self.convs, self.pools, strict=True):
-            x = conv(x, adjacency).relu()
-            draws = {"streams": streams} if isinstance(pool, RandomPool) else {}
-            pooled = pool(x, adjacency, **draws)
-            x, adjacency = pooled.x, pooled.adjacency
-            summary = readout(x, adjacency) if summary is None else summary + readout(x, adjacency)
-            if isinstance(pooled, Pooled):
-                levels.append(pooled)
+            if pooled is not None:
+                propagated = pooled.adjacency.gcn(pooled.x)
+            weight = pool.score_weight() if isinstance(pool, TopPool) else None
+            x, projected = conv.activated(propagated, weight)  # type: ignore[operator]
+            before = batch.adjacency if pooled is None else pooled.adjacency
+            pooled = self._pool(pool, x, before, projected, streams)
             if isinstance(pooled, DiffPooled):
+                read = readout(pooled.x, pooled.adjacency)
                 added = pooled.auxiliary.view(members, graphs)
                 auxiliary = added if auxiliary is None else auxiliary + added
+            else:
+                read = pooled.readout
+                levels.append(pooled)
+            summary = read if summary is None else summary + read
         logits = self.classifier(summary, streams).view(members, graphs, -1)
         return Output(logits, auxiliary, tuple(levels))
+
+    def _pool(
+        self,
+        pool: nn.Module,
+        x: Tensor,
+        adjacency: Adjacency | PooledAdjacency,
+        projected: Tensor | None,
+        streams: Streams,
+    ) -> Pooled | DiffPooled:
+        """Some layers want more than rows: the product with their weight, or random numbers."""
+        if projected is not None:
+            return pool(x, adjacency, projected=projected)
+        if isinstance(pool, RandomPool):
+            return pool(x, adjacency, streams)
+        return pool(x, adjacency)

@@ -9,7 +9,19 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
 from sagpool.nn.gcn_conv import GCNConv
 from sagpool.nn.pooled_adjacency import PooledAdjacency
-from sagpool.ops import congruence, segment_matmul, segment_mean, segment_sum, soft_assignment
+from sagpool.ops import (
+    Blocks,
+    SoftAssignment,
+    congruence,
+    segment_matmul,
+    segment_mean,
+    segment_sum,
+    soft_assignment,
+)
+from sagpool.ops.assignment import mean_of_graphs
+from sagpool.ops.blocks import Spans
+from sagpool.ops.coarsen import LEAST_SQUARE, coarsen, coarsen_again, link_loss
+from sagpool.ops.device import kernels_for
 
 
 class DiffPooled(NamedTuple):
@@ -48,29 +60,74 @@ class DiffPool(nn.Module):
         self.assign.reset_parameters()
 
     def forward(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> DiffPooled:
-        share, uncertainty = soft_assignment(self.assign(x, adjacency))  # [rows, clusters], [rows]
-        if isinstance(adjacency, PooledAdjacency):
-            coarse, blocks = adjacency.pool(share), adjacency.own_blocks
-            norm = adjacency.squared_norm
-        else:
-            coarse = PooledAdjacency.of(adjacency, share)
-            blocks, norm = coarse.blocks, _squared_norm(adjacency, x.dtype)
-        pooled = segment_matmul(share, x, blocks)  # [graphs, clusters, channels]
-
-        ptr, graph = adjacency.node_ptr, adjacency.graph
-        entropy = segment_mean(uncertainty[:, None], ptr, graph)
-        squared = norm - 2 * coarse.trace + congruence(share, blocks).squared_norm
-        # Rounding may leave less than nothing, and the root has no slope at zero.
-        link = squared.clamp(min=1e-12).sqrt() / ptr.diff().to(x.dtype).square()
+        share, uncertainty = self._assignment(x, adjacency)  # [rows, clusters], [rows]
+        level = _by_kernels if _has_kernels(x) else _by_torch
+        pooled, coarse, entropy, link = level(share, uncertainty, x, adjacency)
         return DiffPooled(
             x=pooled.flatten(0, 1),
             adjacency=coarse,
             assignment=share,
-            auxiliary=link + entropy.view(-1),
+            auxiliary=link + entropy,
         )
+
+    def _assignment(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> SoftAssignment:
+        if not _has_kernels(x):
+            return soft_assignment(self.assign(x, adjacency))
+        # The kernel adds the bias on its way.
+        linear = self.assign.linear
+        if self.assign.narrows:
+            return soft_assignment(adjacency.gcn(linear.product(x)), linear.bias)
+        return soft_assignment(linear.product(adjacency.gcn(x)), linear.bias)
+
+
+def _has_kernels(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and kernels_for(x) is not None
+
+
+class _Level(NamedTuple):
+    pooled: Tensor  # [graphs, clusters, channels]
+    coarse: PooledAdjacency
+    entropy: Tensor  # [graphs]
+    link: Tensor  # [graphs]
+
+
+def _by_torch(
+    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
+) -> _Level:
+    blocks: Blocks | Spans
+    if isinstance(adjacency, PooledAdjacency):
+        coarse, blocks = adjacency.pool(share), adjacency.own_blocks
+        norm = adjacency.squared_norm
+    else:
+        coarse = PooledAdjacency.of(adjacency, share)
+        blocks, norm = coarse.blocks, _squared_norm(adjacency, x.dtype)
+    pooled = segment_matmul(share, x, blocks)
+    ptr, graph = adjacency.node_ptr, adjacency.graph
+    entropy = segment_mean(uncertainty[:, None], ptr, graph)
+    squared = norm - 2 * coarse.trace + congruence(share, blocks).squared_norm
+    link = squared.clamp(min=LEAST_SQUARE).sqrt() / ptr.diff().to(x.dtype).square()
+    return _Level(pooled, coarse, entropy.view(-1), link)
 
 
 def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
     """‖A‖² of each graph, ``[graphs]``."""
     degree = adjacency.degree.to(dtype)[:, None]
     return segment_sum(degree, adjacency.node_ptr, adjacency.graph).view(-1)
+
+
+def _by_kernels(
+    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
+) -> _Level:
+    norm = None
+    if isinstance(adjacency, PooledAdjacency):
+        spans, norm = adjacency.spans, adjacency.squared_norm
+        entropy = uncertainty.view(spans.graphs, -1).mean(1)
+        made = coarsen_again(share, x, adjacency.share, spans)
+        coarse = PooledAdjacency(adjacency.base, spans, made.share)
+    else:
+        coarse = PooledAdjacency.of(adjacency, share)
+        entropy = mean_of_graphs(uncertainty, coarse.spans)
+        made = coarsen(share, x, coarse.spans)
+    row_ptr = coarse.base.row_ptr
+    link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, row_ptr)
+    return _Level(made.x, coarse, entropy, link)

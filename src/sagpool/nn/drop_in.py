@@ -56,8 +56,8 @@ def unpack_pyg(
     x: Tensor, adjacency: Adjacency, chosen: Chosen, edge_index: Tensor, edge_attr: Tensor | None
 ) -> PoolOutput:
     """The chosen nodes in PyG's form; edges stay in the order in which they came."""
-    mask, counts, gate = chosen
-    kept = keep_rows(mask, int(counts.sum()))
+    mask, rows, gate = chosen
+    kept = keep_rows(mask, rows.members * rows.rows)
     score = None if gate is None else gate.index_select(0, kept.perm)
     source, target = edge_index
     edges = marked(mask.index_select(0, source).logical_and_(mask.index_select(0, target)))

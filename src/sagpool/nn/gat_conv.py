@@ -4,11 +4,10 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu
 
 from sagpool.graphs import Adjacency
 from sagpool.nn.linear import Linear
-from sagpool.ops import segment_softmax, segment_sum
+from sagpool.ops import edge_attention
 
 
 class GATConv(nn.Module):
@@ -60,11 +59,13 @@ class GATConv(nn.Module):
         h = self.linear(x).view(shape)  # [members, rows, heads, out]
         to_target = (h * self.target).sum(-1).view(-1, self.heads)
         from_source = (h * self.source).sum(-1).view(-1, self.heads)
-        row, col = adjacency.entry_row, adjacency.col
-        energy = leaky_relu(to_target.index_select(0, row) + from_source.index_select(0, col), 0.2)
-        alpha = segment_softmax(energy, adjacency.row_ptr, row)  # [entries, heads]
-        sent = h.view(-1, self.heads, self.out_channels).index_select(0, col)
-        messages = (alpha[..., None] * sent).flatten(1)  # [entries, heads * out]
-        received = segment_sum(messages, adjacency.row_ptr, row).view(shape)
+        received = edge_attention(
+            to_target,
+            from_source,
+            h.flatten(2).flatten(0, 1),  # [rows, heads * out]
+            adjacency.row_ptr,
+            adjacency.col,
+            symmetric=adjacency.symmetric,
+        ).view(shape)
         out = received.mean(2)  # [members, rows, out]
         return (out if self.bias is None else out + self.bias).view(-1, self.out_channels)

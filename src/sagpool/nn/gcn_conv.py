@@ -29,6 +29,20 @@ class GCNConv(nn.Module):
     def reset_parameters(self) -> None:
         self.linear.reset_parameters()
 
+    def activated(
+        self, propagated: Tensor, beside: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """ReLU of the convolution, from the rows that ``adjacency.gcn`` made of x.
+
+        Args:
+            propagated: ``[rows, in_channels]``
+            beside: ``[members, out_channels, 1]``, whose product with the result is wanted too
+
+        Returns:
+            ``[rows, out_channels]``, and ``[rows, 1]`` or None
+        """
+        return self.linear.relu(propagated, beside)
+
     def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
         # The two products commute: neighbours are summed where the rows are narrower.
         if self.narrows:

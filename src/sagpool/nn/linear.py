@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from sagpool.ops import dense_relu
+
 
 class Linear(nn.Module):
     """``y = x W + b`` with weights of its own for each member of a fleet.
@@ -55,6 +57,20 @@ class Linear(nn.Module):
         if self.bias is None:
             return torch.bmm(stacked, self.weight).view(-1, fan_out)
         return torch.baddbmm(self.bias, stacked, self.weight).view(-1, fan_out)
+
+    def relu(self, x: Tensor, beside: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """``relu(x W + b)``, and its product with ``beside``; see `sagpool.ops.dense_relu`."""
+        if self.bias is None:
+            raise TypeError("A layer without a bias has no fused ReLU.")
+        return dense_relu(x, self.weight, self.bias, beside)
+
+    def channel(self, x: Tensor, number: int) -> Tensor:
+        """One channel of the result, ``[members * rows]``."""
+        members, fan_in, _ = self.weight.shape
+        y = torch.bmm(x.view(members, -1, fan_in), self.weight[..., number, None])
+        if self.bias is not None:
+            y = y + self.bias[..., number, None]
+        return y.view(-1)
 
     def product(self, x: Tensor) -> Tensor:
         """``x W``, the bias left for later."""

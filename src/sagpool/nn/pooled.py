@@ -1,5 +1,6 @@
 """Keeping the top nodes: what SAGPool, gPool, SortPool and the random control share."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -7,24 +8,53 @@ import torch
 from torch import Tensor
 
 from sagpool.graphs import Adjacency
+from sagpool.nn.readout import readout
 from sagpool.nn.select import Selection
-from sagpool.ops import gather_gated, induced_csr, keep_rows, to_device, top_of_each
+from sagpool.ops import Layout, Rows, choose_rows, fewer_rows, pool_rows
+from sagpool.ops.device import kernels_for
 
 
-class Pooled(NamedTuple):
-    """What a pooling layer leaves of a packed batch."""
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """What a pooling layer leaves of a packed batch.
 
-    x: Tensor  # [new rows, channels]
+    Args:
+        x: ``[new rows, channels]``
+        adjacency: of the new rows
+        known_readout: what `readout` gives, where it has come with the rows
+        source: ``[new rows]``, the input row of each new row, in any type of integers
+        gate: ``[input rows]``, what each was multiplied with; None: nothing
+    """
+
+    x: Tensor
     adjacency: Adjacency
-    perm: Tensor  # [new rows] int64, the input row of each new row
-    score: Tensor | None  # [new rows], what each row was multiplied with; None: nothing
+    known_readout: Tensor | None
+    source: Tensor
+    gate: Tensor | None
+
+    @property
+    def readout(self) -> Tensor:
+        """``[members * graphs, 2 * channels]`` mean ‖ maximum over the rows of each graph."""
+        if self.known_readout is not None:
+            return self.known_readout
+        return readout(self.x, self.adjacency)
+
+    @property
+    def perm(self) -> Tensor:
+        """``[new rows]`` int64, the input row of each new row."""
+        return self.source.long()
+
+    @property
+    def score(self) -> Tensor | None:
+        """``[new rows]``, what each row was multiplied with; None: nothing."""
+        return None if self.gate is None else self.gate.index_select(0, self.source)
 
 
 class Chosen(NamedTuple):
     """Which rows are to be kept."""
 
     mask: Tensor  # [rows] bool; one row of each filler
-    counts: np.ndarray  # [members, graphs] marked rows of each graph, on the host
+    rows: Rows  # as they will be
     gate: Tensor | None  # [rows], with which rows are multiplied, if at all
 
 
@@ -49,14 +79,14 @@ def choose_top(
     adjacency: Adjacency, rank: Tensor, gate: Tensor | None, selection: Selection
 ) -> Chosen:
     """The nodes of each graph that are highest in ``rank``."""
-    if adjacency.filler:
-        counts = selection.counts(adjacency.sizes[:, :-1])
-        counts = np.concatenate([counts, np.ones_like(counts[:, :1])], axis=1)
+    rows: Rows
+    if adjacency.filler and selection.one_k_each and kernels_for(rank) is not None:
+        k = selection.k_on(adjacency.device, adjacency.members)
+        rows = fewer_rows(adjacency, selection.share, k, selection.largest_k)
     else:
-        counts = selection.counts(adjacency.sizes)
-    wanted = to_device(counts.ravel(), adjacency.device)
-    mask = top_of_each(rank, adjacency.graph, adjacency.node_ptr, wanted)
-    return Chosen(mask, counts, gate)
+        real = adjacency.sizes[:, :-1] if adjacency.filler else adjacency.sizes
+        rows = _rows_of(selection.counts(real), adjacency)
+    return Chosen(choose_rows(rank, adjacency, rows), rows, gate)
 
 
 def choose_above(adjacency: Adjacency, gate: Tensor, min_score: float) -> Chosen:
@@ -64,35 +94,32 @@ def choose_above(adjacency: Adjacency, gate: Tensor, min_score: float) -> Chosen
 
     How many that are depends on the scores, so the host has to wait for them here.
     """
-    one = torch.ones(adjacency.sizes.size, dtype=torch.int64, device=adjacency.device)
-    best = top_of_each(gate, adjacency.graph, adjacency.node_ptr, one)
+    one = Layout(np.ones_like(adjacency.sizes), adjacency.filler, adjacency.device)
+    best = choose_rows(gate, adjacency, one)
     mask = best | (gate > min_score)
     if adjacency.filler:
         filler = adjacency.graph % adjacency.graphs == adjacency.graphs - 1
         mask = torch.where(filler, best, mask)
     counts = torch.bincount(adjacency.graph[mask], minlength=adjacency.sizes.size)
-    counts_on_host = counts.cpu().numpy().reshape(adjacency.sizes.shape)
-    return Chosen(mask, counts_on_host, gate)
+    on_host = counts.cpu().numpy().reshape(adjacency.sizes.shape)
+    return Chosen(mask, _rows_of(on_host[:, :-1] if adjacency.filler else on_host, adjacency), gate)
+
+
+def _rows_of(counts: np.ndarray, adjacency: Adjacency) -> Layout:
+    """The rows that are left if so many of each graph are kept, fillers not counted."""
+    if adjacency.filler:
+        # Every member gets as many rows as the largest needs, and at least one of a filler.
+        real = counts.sum(axis=1)
+        counts = np.concatenate([counts, (real.max() + 1 - real)[:, None]], axis=1)
+    return Layout(counts, adjacency.filler, adjacency.device)
 
 
 def keep_chosen(x: Tensor, adjacency: Adjacency, chosen: Chosen) -> Pooled:
     """What is left of ``x``, ``[rows, channels]``, and its adjacency."""
-    mask, counts, gate = chosen
-    sizes, repeats = counts, None
-    if adjacency.filler:
-        # The one row of a filler comes back as often as its member needs rows.
-        real = counts[:, :-1].sum(axis=1)
-        missing = real.max() + 1 - real
-        sizes = np.concatenate([counts[:, :-1], missing[:, None]], axis=1)
-        last = np.cumsum(counts.sum(axis=1)) - 1
-        place, times = to_device(np.stack([last, missing]), adjacency.device)
-        repeats = torch.ones(int(counts.sum()), dtype=torch.int64, device=adjacency.device)
-        repeats = repeats.index_copy_(0, place, times)
-    kept = keep_rows(mask, int(counts.sum()), repeats, int(sizes.sum()))
-    row_ptr, col = induced_csr(adjacency.row_ptr, adjacency.col, kept)
-    score = None if gate is None else gate.index_select(0, kept.perm)
-    smaller = Adjacency(sizes, row_ptr, col, filler=adjacency.filler, symmetric=adjacency.symmetric)
-    return Pooled(gather_gated(x, kept, score), smaller, kept.perm, score)
+    mask, rows, gate = chosen
+    left = pool_rows(x, gate, mask, adjacency.row_ptr, adjacency.col, adjacency, rows)
+    smaller = Adjacency(rows, left.row_ptr, left.col, symmetric=adjacency.symmetric)
+    return Pooled(left.x, smaller, left.readout, left.perm, gate)
 
 
 def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.graphs.adjacency import Rows
-from sagpool.ops import Blocks, Congruence, congruence, segment_apply, segment_matmul
+from sagpool.ops import Blocks, Congruence, Rows, congruence, segment_apply, segment_matmul
+from sagpool.ops.blocks import Spans
+from sagpool.ops.device import kernels_for
 from sagpool.ops.matmul import inner, outer
 
 
@@ -34,11 +35,13 @@ class PooledAdjacency(Rows):
     """
 
     base: Adjacency
-    blocks: Blocks
+    blocks: Blocks | Spans
     share: Tensor
 
     @staticmethod
     def of(base: Adjacency, share: Tensor) -> PooledAdjacency:
+        if share.dtype == torch.float32 and kernels_for(share) is not None:
+            return PooledAdjacency(base, Spans.of(base), share)
         sizes = base.sizes.copy()
         starts = sizes.cumsum() - sizes.ravel()
         if base.filler:
@@ -49,18 +52,41 @@ class PooledAdjacency(Rows):
     def clusters(self) -> int:
         return self.share.shape[1]
 
-    @cached_property
+    @property
+    def members(self) -> int:
+        return self.base.members
+
+    @property
+    def graphs(self) -> int:
+        return self.base.graphs
+
+    @property
     def sizes(self) -> np.ndarray:  # type: ignore[override]
-        return np.full(self.base.sizes.shape, self.clusters)
+        return np.full((self.members, self.graphs), self.clusters)
+
+    @cached_property
+    def rows(self) -> int:
+        return self.graphs * self.clusters
+
+    @cached_property
+    def node_ptr(self) -> Tensor:
+        end = self.members * self.rows + 1
+        return torch.arange(0, end, self.clusters, device=self.device)
 
     @property
     def device(self) -> torch.device:
         return self.base.device
 
+    @property
+    def spans(self) -> Spans:
+        """The blocks, where there are kernels."""
+        assert isinstance(self.blocks, Spans)
+        return self.blocks
+
     @cached_property
     def own_blocks(self) -> Blocks:
         """Of the rows of this level."""
-        return Blocks.equal(self.sizes.size, self.clusters)
+        return Blocks.equal(self.members * self.graphs, self.clusters)
 
     @cached_property
     def degree(self) -> Tensor:
@@ -70,6 +96,8 @@ class PooledAdjacency(Rows):
 
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
+        if self.base.symmetric and isinstance(self.blocks, Spans):
+            return _SpansGCN.apply(x, self.share, self._found_scale, self.base, self.blocks)
         if self.base.symmetric:
             return _GCN.apply(x, self.share, self._scale, self.base, self.blocks)
         scaled = self._scale * x
@@ -93,7 +121,9 @@ class PooledAdjacency(Rows):
     def pool(self, share: Tensor) -> PooledAdjacency:
         """``Sᵀ A' S``, for S of ``[rows, clusters]``."""
         share = segment_apply(self.share, self._by_graph(share), self.blocks)  # T S
-        if self.blocks.padding is None:  # which may be of use now that rows are narrower
+        if (
+            isinstance(self.blocks, Blocks) and self.blocks.padding is None
+        ):  # which may be of use now that rows are narrower
             return PooledAdjacency.of(self.base, share)
         return PooledAdjacency(self.base, self.blocks, share)
 
@@ -103,7 +133,21 @@ class PooledAdjacency(Rows):
         return (self.degree + 1).rsqrt()[:, None]
 
     @cached_property
+    def _found_scale(self) -> Tensor:
+        """`_scale` as ``[rows]`` from a kernel; its gradient is the business of who uses it."""
+        spans = self.spans
+        with torch.no_grad():
+            return spans.kernels.coarse_scale(
+                self.share, self.base.row_ptr, spans.ptr, spans.period
+            )
+
+    @cached_property
     def _congruence(self) -> Congruence:
+        if self.base.symmetric and isinstance(self.blocks, Spans):
+            walk = partial(
+                self.blocks.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
+            )
+            return congruence(self.share, self.blocks, walk)
         if self.base.symmetric:
             return congruence(self.share, self.blocks, self.base.neighbour_sum)
         spread = self.base.neighbour_sum(self.share)
@@ -144,3 +188,49 @@ class _GCN(Function):
         grad += inner(share, back, ctx.blocks).view_as(x)  # of D̃^-1/2 x
         of_scale += (grad * x).sum(1, keepdim=True)
         return grad.mul_(scale), of_share, of_scale, None, None
+
+
+class _SpansGCN(Function):
+    """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans
+    ) -> Tensor:
+        kernels, x = spans.kernels, x.contiguous()
+        ctx.base, ctx.spans = base, spans
+        spread = _spread(x, share, scale, base, spans)
+        out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period)
+        ctx.save_for_backward(x, share, scale, spread, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, share, scale, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
+        base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
+        graphs = (spans.graphs, share.shape[1], x.shape[1])
+        back = _spread(grad, share, scale, base, spans)
+        of_x, of_degree = kernels.segment_inner_gcn_backward(
+            share, back, scale, x, out, grad, spans.ptr, spans.period
+        )
+        of_share = kernels.segment_outer(
+            spread,
+            grad.view(graphs).transpose(1, 2),
+            spans.ptr,
+            spans.tiles,
+            spans.period,
+            more=(back, x.view(graphs).transpose(1, 2)),
+            scale_out=scale,
+            sides=(base.row_ptr, of_degree),
+        )
+        return of_x, of_share, None, None, None
+
+
+def _spread(x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans) -> Tensor:
+    """``A T D̃^-1/2 x``, ``[rows of base, channels]``."""
+    by_graph = x.view(spans.graphs, share.shape[1], x.shape[1])
+    applied = spans.kernels.segment_outer(
+        share, by_graph, spans.ptr, spans.tiles, spans.period, scale_in=scale
+    )
+    return spans.kernels.neighbour_sum(applied, base.row_ptr, base.col)

@@ -2,11 +2,10 @@
 
 from torch import Tensor
 
-from sagpool.graphs import Adjacency
-from sagpool.ops import segment_mean_max
+from sagpool.ops import Rows, segment_mean_max
 
 
-def readout(x: Tensor, adjacency: Adjacency) -> Tensor:
+def readout(x: Tensor, adjacency: Rows) -> Tensor:
     """``s = 1/N Σ x_i ‖ max x_i`` over the nodes of each graph (the paper's Equation 11).
 
     Args:

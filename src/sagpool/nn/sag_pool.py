@@ -58,5 +58,8 @@ class SAGPool(TopPool):
     def reset_parameters(self) -> None:
         self.attention.reset_parameters()
 
-    def scores(self, x: Tensor, adjacency: Adjacency) -> Scores:
-        return self.attention(x, adjacency)
+    def score_weight(self) -> Tensor | None:
+        return self.attention.score_weight()
+
+    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
+        return self.attention(x, adjacency, projected)

@@ -52,6 +52,7 @@ class AttentionScore(nn.Module):
 
     Shapes:
         x: ``[rows, in_channels]``, result: ``[rows]`` each
+        projected: ``[rows, 1]``, x times `score_weight`, where it has been computed already
     """
 
     def __init__(
@@ -86,7 +87,15 @@ class AttentionScore(nn.Module):
             for conv in gnn:  # type: ignore[attr-defined]
                 conv.reset_parameters()
 
-    def forward(self, x: Tensor, adjacency: Adjacency) -> Scores:
+    def score_weight(self) -> Tensor | None:
+        """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
+        if len(self.gnns) > 1:
+            return None
+        (gnn,) = self.gnns
+        *inner, last = gnn.children()
+        return last.linear.weight if not inner and isinstance(last, GCNConv) else None
+
+    def forward(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
         graphs: Adjacency | TwoHop = adjacency
         if self.augmentation:
             graphs = two_hop_pairs(adjacency) if self.pairwise else TwoHop(adjacency)
@@ -94,7 +103,9 @@ class AttentionScore(nn.Module):
         for gnn in self.gnns:
             *inner, last = gnn.children()
             if not inner and isinstance(last, GCNConv):
-                y, x = product_beside(x, last.linear.weight)
+                y = projected
+                if y is None:
+                    y, x = product_beside(x, last.linear.weight)
                 raw.append(last.linear.add_bias(graphs.gcn(y)).view(-1))
                 continue
             h = x

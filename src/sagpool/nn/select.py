@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sagpool.errors import SagpoolError
 
@@ -41,6 +44,36 @@ class Selection:
                 raise SagpoolError(
                     f"k has shape {np.shape(self.k)}, which does not fit {sizes.shape[-1]} graphs."
                 ) from None
-        exact = Fraction(self.ratio).limit_denominator(10**9)
-        kept = -(-sizes * exact.numerator // exact.denominator)
+        kept = -(-sizes * self.share.numerator // self.share.denominator)
         return np.clip(kept, 1, sizes)
+
+    @cached_property
+    def share(self) -> Fraction:
+        """The fraction that the ratio stands for."""
+        return Fraction(self.ratio).limit_denominator(10**9)
+
+    @property
+    def one_k_each(self) -> bool:
+        """Whether all graphs of a member have the same k, or none."""
+        return self.k is None or np.ndim(self.k) == 0 or np.shape(self.k)[-1] == 1
+
+    @property
+    def largest_k(self) -> int | None:
+        return None if self.k is None else int(np.max(self.k))
+
+    def k_on(self, device: torch.device, members: int) -> Tensor | None:
+        """The k of each member, ``[members]`` on the device; None without a k.
+
+        The tensor stays the same one: what has been recorded with it sees what `refresh` wrote.
+        """
+        if self.k is None:
+            return None
+        if "_k" not in vars(self):
+            vars(self)["_k"] = torch.empty(members, dtype=torch.int64, device=device)
+            self.refresh()
+        return vars(self)["_k"]
+
+    def refresh(self) -> None:
+        """Take note of a k that has changed in place."""
+        if "_k" in vars(self):
+            vars(self)["_k"].copy_(torch.as_tensor(self.k, dtype=torch.int64).view(-1))

@@ -84,5 +84,5 @@ class SortConv(nn.Module):
         column = torch.arange(len(order), device=x.device) - smaller.node_ptr[smaller.graph]
         # A filler may have more than k rows by now; what it holds does not matter.
         place = (smaller.graph, column.clamp_(max=self.k - 1))
-        dense = x.new_zeros(smaller.sizes.size, self.k, x.shape[1])
+        dense = x.new_zeros(smaller.members * smaller.graphs, self.k, x.shape[1])
         return dense.index_put(place, pooled.x[order])

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from sagpool.ops.device import kernels_for
+
 # SplitMix64, whose constants are written as signed 64-bit integers.
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
 _MIX1 = 0xBF58476D1CE4E5B9 - 2**64
@@ -30,13 +32,19 @@ class Streams:
 
     def uniform(self, count: int, start: int = 0) -> Tensor:
         """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
+        if (kernels := kernels_for(self.keys)) is not None:
+            return kernels.uniform(self._next_keys(), count, start)
         return self.uniform_at(torch.arange(start, start + count, device=self.keys.device))
 
     def uniform_at(self, position: Tensor) -> Tensor:
         """The numbers at these positions, ``[count]`` for all members or ``[members, count]``."""
-        self.calls += 1
-        key = mix(self.keys + _signed(self.calls * _GAMMA))
+        key = self._next_keys()
         return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
+
+    def _next_keys(self) -> Tensor:
+        """``[members]`` of one call."""
+        self.calls += 1
+        return mix(self.keys + _signed(self.calls * _GAMMA))
 
 
 def _signed(number: int) -> int:

@@ -17,7 +17,9 @@ from sagpool.ops import segment_softmax
 class TopPool(nn.Module):
     """Keeps the nodes with the top scores, multiplied with their gates.
 
-    A subclass says what the scores are, by a method ``scores(x, adjacency)``.
+    A subclass says what the scores are, by a method ``scores(x, adjacency)``. One whose scores
+    need no more of x than its product with a weight may give that weight by ``score_weight()``; a
+    network then computes the product on its way, and passes it on.
 
     Args:
         in_channels: size of each input row
@@ -45,11 +47,17 @@ class TopPool(nn.Module):
         self.selection = Selection(ratio, k)
         self.min_score = min_score
 
-    def scores(self, x: Tensor, adjacency: Adjacency) -> Scores:
+    def score_weight(self) -> Tensor | None:
+        """``[members, in_channels, 1]``, or None."""
+        return None
+
+    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
         raise TypeError(f"{type(self).__name__} must define scores(x, adjacency).")
 
     @overload
-    def forward(self, x: Tensor, edge_index: Adjacency) -> Pooled: ...
+    def forward(
+        self, x: Tensor, edge_index: Adjacency, *, projected: Tensor | None = None
+    ) -> Pooled: ...
 
     @overload
     def forward(
@@ -66,25 +74,33 @@ class TopPool(nn.Module):
         edge_index: Tensor | Adjacency,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
+        *,
+        projected: Tensor | None = None,
     ) -> Pooled | PoolOutput:
-        """Pool a packed batch (an `Adjacency` in place of edges), or a batch in PyG's form."""
+        """Pool a packed batch (an `Adjacency` in place of edges), or a batch in PyG's form.
+
+        ``projected`` is x times `score_weight`, ``[rows, 1]``, where it has been computed already.
+        """
         check_features(x, self.in_channels)
         if isinstance(edge_index, Adjacency):
-            scores, chosen = self._choose(x, edge_index)
+            scores, chosen = self._choose(x, edge_index, projected)
             return keep_chosen(scores.features(x), edge_index, chosen)
         adjacency = pack_pyg(x, edge_index, batch)
         if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
             raise SagpoolError(
                 f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges."
             )
-        scores, chosen = self._choose(x, adjacency)
+        scores, chosen = self._choose(x, adjacency, projected)
         return unpack_pyg(scores.features(x), adjacency, chosen, edge_index, edge_attr)
 
-    def _choose(self, x: Tensor, adjacency: Adjacency) -> tuple[Scores, Chosen]:
+    def _choose(
+        self, x: Tensor, adjacency: Adjacency, projected: Tensor | None
+    ) -> tuple[Scores, Chosen]:
         nodes = adjacency.members * adjacency.rows
         if len(x) != nodes:
             raise SagpoolError(f"x has {len(x)} rows, but the graphs have {nodes} nodes.")
-        scores = self.scores(x, adjacency)
+        known = {} if projected is None else {"projected": projected}
+        scores = self.scores(x, adjacency, **known)
         if self.min_score is None:
             return scores, choose_top(adjacency, scores.rank, scores.gate, self.selection)
         share = segment_softmax(scores.rank[:, None], adjacency.node_ptr, adjacency.graph)

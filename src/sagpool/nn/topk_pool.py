@@ -48,7 +48,11 @@ class TopKPool(TopPool):
         bound = 1 / math.sqrt(self.in_channels)
         nn.init.uniform_(self.projection, -bound, bound)
 
-    def scores(self, x: Tensor, adjacency: Adjacency) -> Scores:
-        unit = self.projection / self.projection.norm(dim=1, keepdim=True)
-        y, x = product_beside(x, unit)
-        return Scores(rank=y.view(-1), gate=y.view(-1).tanh(), x=x)
+    def score_weight(self) -> Tensor:
+        return self.projection / self.projection.norm(dim=1, keepdim=True)
+
+    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
+        if projected is None:
+            projected, x = product_beside(x, self.score_weight())
+        y = projected.view(-1)
+        return Scores(rank=y, gate=y.tanh(), x=x)

@@ -51,9 +51,5 @@ def two_hop_pairs(adjacency: Adjacency) -> Adjacency:
     pairs = torch.unique(start * rows + end)  # sorted by row, then by column
     wider = torch.searchsorted(pairs, torch.arange(rows + 1, device=col.device) * rows)
     return Adjacency(
-        adjacency.sizes,
-        wider.int(),
-        (pairs % rows).int(),
-        filler=adjacency.filler,
-        symmetric=adjacency.symmetric,
+        adjacency.layout, wider.int(), (pairs % rows).int(), symmetric=adjacency.symmetric
     )

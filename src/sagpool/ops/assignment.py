@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.blocks import Spans
+from sagpool.ops.device import kernels_for, on_cpu
 
 CACHED = 2**16  # numbers
 
@@ -17,12 +18,25 @@ class SoftAssignment(NamedTuple):
     entropy: Tensor  # [rows]
 
 
-def soft_assignment(logits: Tensor) -> SoftAssignment:
-    """Softmax over the channels, ``[rows, channels]``, and the entropy of each row.
+def soft_assignment(logits: Tensor, bias: Tensor | None = None) -> SoftAssignment:
+    """Softmax over the channels, and the entropy of each row.
 
     Only the shares are kept for the backward pass, not their logarithms as well.
+
+    Args:
+        logits: ``[members * rows, channels]``
+        bias: ``[members, 1, channels]``, added to the logits
     """
+    if kernels_for(logits) is not None:
+        return SoftAssignment(*_KernelAssignment.apply(logits, bias))
+    if bias is not None:
+        logits = (logits.view(len(bias), -1, logits.shape[1]) + bias).view_as(logits)
     return SoftAssignment(*_SoftAssignment.apply(logits))
+
+
+def mean_of_graphs(x: Tensor, spans: Spans) -> Tensor:
+    """The mean of ``[rows]`` over the rows of each graph, ``[graphs]``, by a kernel."""
+    return _MeanOfGraphs.apply(x, spans)
 
 
 class _SoftAssignment(Function):
@@ -46,6 +60,37 @@ class _SoftAssignment(Function):
             grad.addcmul_(s, common[:, None], value=-1)
             grad.addcmul_(_entropies(s), of_entropy[:, None])
         return (out,)
+
+
+class _KernelAssignment(Function):
+    """One pass each way, the bias included."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        ctx.kernels, ctx.members = kernels_for(logits), 1 if bias is None else len(bias)
+        share, entropy = ctx.kernels.soft_assignment(logits, bias)
+        ctx.save_for_backward(share)
+        return share, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (share,) = ctx.saved_tensors
+        of_logits, of_bias = ctx.kernels.soft_assignment_backward(share, *grads, ctx.members)
+        return of_logits, of_bias if ctx.needs_input_grad[1] else None
+
+
+class _MeanOfGraphs(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, spans: Spans) -> Tensor:
+        ctx.spans = spans
+        return spans.kernels.graph_means(x.contiguous(), spans.ptr, spans.period)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        spans, grad = ctx.spans, grads[0].contiguous()
+        return spans.kernels.graph_means_backward(grad, spans.ptr, spans.rows, spans.period), None
 
 
 def _at_once(share: Tensor) -> int:

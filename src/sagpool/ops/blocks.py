@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import kernels_for, on_cpu
+from sagpool.ops.rows import Rows
 from sagpool.ops.transfer import to_device
 
 # On a CPU, where blocks have at least so many numbers on average, each is a batch of its own: to
@@ -119,6 +122,41 @@ class Blocks:
     def unlay_graphs(self, x: Tensor) -> Tensor:
         """``[graphs, ...]``, from the order of the runs."""
         return x if self.padding is None else x.index_select(0, self.padding.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """As `Blocks`, for kernels that read rows where they lie: the host need not know any size.
+
+    Args:
+        graphs: how many there are
+        rows: how many there are
+        ptr: ``[graphs + 1]`` int64, the first row of each graph, and the end
+        period: the last of so many graphs is a filler, of which only the first row is in a block
+    """
+
+    graphs: int
+    rows: int
+    ptr: Tensor
+    period: int
+
+    @staticmethod
+    def of(layout: Rows) -> Spans:
+        graphs = layout.members * layout.graphs
+        # A period that is never full leaves no graph for a filler.
+        period = layout.graphs if layout.filler else graphs + 1
+        return Spans(graphs, layout.members * layout.rows, layout.node_ptr, period)
+
+    @cached_property
+    def kernels(self) -> ModuleType:
+        kernels = kernels_for(self.ptr)
+        assert kernels is not None
+        return kernels
+
+    @cached_property
+    def tiles(self) -> Tensor:
+        """The graph of each tile of rows, for kernels that make rows."""
+        return self.kernels.row_tiles(self.ptr, self.rows)
 
 
 def _padded(rows: int, starts: np.ndarray, sizes: np.ndarray, device: torch.device) -> Blocks:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.blocks import Blocks
+from sagpool.ops.blocks import Blocks, Spans
 
 Multiply = Callable[[Tensor], Tensor]
 
@@ -18,7 +18,7 @@ class Congruence(NamedTuple):
     squared_norm: Tensor  # [graphs]
 
 
-def congruence(t: Tensor, blocks: Blocks, multiply: Multiply | None = None) -> Congruence:
+def congruence(t: Tensor, blocks: Blocks | Spans, multiply: Multiply | None = None) -> Congruence:
     """Trace and squared Frobenius norm of ``Tᵀ A T`` for each graph, A symmetric.
 
     Both are the same for P = Tᵀ A T and for P = A T Tᵀ: tr P, and tr P². So P is the one of the
@@ -29,7 +29,8 @@ def congruence(t: Tensor, blocks: Blocks, multiply: Multiply | None = None) -> C
         blocks: of the rows
         multiply: gives A times ``[rows, channels]``; without it A is the identity
     """
-    return Congruence(*_Congruence.apply(t, blocks, multiply))
+    function = _SpansCongruence if isinstance(blocks, Spans) else _Congruence
+    return Congruence(*function.apply(t, blocks, multiply))
 
 
 class _Congruence(Function):
@@ -83,3 +84,30 @@ def _spread(t: Tensor, blocks: Blocks, multiply: Multiply | None) -> Tensor:
 
 def _rows_are_fewer(blocks: Tensor) -> bool:
     return blocks.shape[1] < blocks.shape[2]
+
+
+class _SpansCongruence(Function):
+    """As `_Congruence`, by kernels."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, t: Tensor, spans: Spans, multiply: Multiply | None
+    ) -> tuple[Tensor, Tensor]:
+        t = t.contiguous()
+        spread = t if multiply is None else multiply(t)
+        p = spans.kernels.gram(spread, t, spans.ptr, spans.tiles, spans.period)
+        ctx.save_for_backward(t, p)
+        ctx.set_materialize_grads(False)
+        ctx.spans, ctx.multiply = spans, multiply
+        return spans.kernels.trace_and_norm(p, spans.ptr, spans.period)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (t, p), spans = ctx.saved_tensors, ctx.spans
+        spread = t if ctx.multiply is None else ctx.multiply(t)
+        of_trace, of_norm = (None if grad is None else grad.contiguous() for grad in grads)
+        grad = spans.kernels.gram_backward(
+            p, spread, of_trace, of_norm, spans.ptr, spans.tiles, spans.period
+        )
+        return grad, None, None

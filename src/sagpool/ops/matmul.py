@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.blocks import Blocks
+from sagpool.ops.blocks import Blocks, Spans
 
 
-def segment_matmul(a: Tensor, b: Tensor, blocks: Blocks) -> Tensor:
+def segment_matmul(a: Tensor, b: Tensor, blocks: Blocks | Spans) -> Tensor:
     """``a_gᵀ b_g`` for the rows of each graph g.
 
     Args:
@@ -24,7 +24,7 @@ def segment_matmul(a: Tensor, b: Tensor, blocks: Blocks) -> Tensor:
     return _SegmentMatmul.apply(a, b, blocks)
 
 
-def segment_apply(a: Tensor, x: Tensor, blocks: Blocks) -> Tensor:
+def segment_apply(a: Tensor, x: Tensor, blocks: Blocks | Spans) -> Tensor:
     """``a_g x_g`` for the rows of each graph g.
 
     Args:
@@ -38,8 +38,12 @@ def segment_apply(a: Tensor, x: Tensor, blocks: Blocks) -> Tensor:
     return _SegmentApply.apply(a, x, blocks)
 
 
-def inner(a: Tensor, b: Tensor, blocks: Blocks) -> Tensor:
+def inner(a: Tensor, b: Tensor, blocks: Blocks | Spans) -> Tensor:
     """`segment_matmul`, not differentiable."""
+    if isinstance(blocks, Spans):
+        return blocks.kernels.segment_inner(
+            a.contiguous(), b.contiguous(), blocks.ptr, blocks.period
+        )
     out = a.new_empty(blocks.graphs, a.shape[1], b.shape[1])
     # Zeros in one of the two are enough, and less work in the narrower one.
     if a.shape[1] < b.shape[1]:
@@ -51,8 +55,16 @@ def inner(a: Tensor, b: Tensor, blocks: Blocks) -> Tensor:
     return blocks.unlay_graphs(out)
 
 
-def outer(blocks: Blocks, *pairs: tuple[Tensor, Tensor]) -> Tensor:
+def outer(blocks: Blocks | Spans, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     """The sum of `segment_apply` over pairs of ``a`` and ``x``, not differentiable."""
+    if isinstance(blocks, Spans):
+        total = None
+        for a, x in pairs:
+            total = blocks.kernels.segment_outer(
+                a.contiguous(), x, blocks.ptr, blocks.tiles, blocks.period, into=total
+            )
+        assert total is not None
+        return total
     (a, x), *more = [(blocks.lay(a), blocks.lay_graphs(x)) for a, x in pairs]
     room = blocks.room(a, x.shape[2])
     for run in blocks.runs:

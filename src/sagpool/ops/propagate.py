@@ -1,5 +1,6 @@
 """Sums over neighbours: the product of a sparse CSR matrix with the node features."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,6 +36,39 @@ def propagate(
     if weight is None:
         weight = x.new_ones(len(col))
     return _Propagate.apply(x, weight, row_ptr, col, symmetric)
+
+
+def gcn_propagate(
+    x: Tensor, row_ptr: Tensor, col: Tensor, weight: Callable[[], Tensor], *, symmetric: bool
+) -> Tensor:
+    """``D̃^-1/2 Ã D̃^-1/2 x`` for a matrix Ã that has a 1 at each entry.
+
+    Args:
+        x: ``[rows, channels]``
+        row_ptr: ``[rows + 1]`` int32
+        col: ``[entries]`` int32
+        weight: gives the entries of the product of the three matrices, ``[entries]``; asked only
+            where a walk cannot make them on its way
+        symmetric: whether Ã equals its transpose
+    """
+    if symmetric and kernels_for(x) is not None:
+        return _GCN.apply(x, row_ptr, col)
+    return propagate(x, row_ptr, col, weight(), symmetric=symmetric)
+
+
+class _GCN(Function):
+    """A symmetric matrix: the way back is the way there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
+        ctx.kernels = kernels_for(x)
+        ctx.save_for_backward(row_ptr, col)
+        return ctx.kernels.gcn_of_rows(x, row_ptr, col)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.kernels.gcn_of_rows(grads[0], *ctx.saved_tensors), None, None
 
 
 class _Propagate(Function):

@@ -76,7 +76,7 @@ def read_content(path: Path) -> Content:
     """All that the report tells; somebody may be writing the store."""
     with Store.reading(path) as store:
         runs = store.runs()
-        summaries = summarise(store.cells(), runs)
+        summaries = summarise(store.cells(), runs, store.failures())
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
         shown = _by_method([s for s in latest(summaries) if s.learnt])

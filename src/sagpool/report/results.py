@@ -167,6 +167,8 @@ def _details(summary: Summary) -> list[str]:
         found.append(f"{len(summary.runs)} of {asked} runs")
     if summary.diverged:
         found.append(f"{summary.diverged} diverged")
+    if summary.failures:
+        found.append(f"{len(summary.failures)} failed")
     return found
 
 
@@ -183,6 +185,7 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
         "ci95_high": high,
         "runs": len(summary.runs),
         "diverged": summary.diverged,
+        "failed": len(summary.failures),
         "paper_mean": summary.cell.paper_mean,
         "paper_std": summary.cell.paper_std,
         "deviation": summary.deviation,
@@ -227,6 +230,13 @@ def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]])
         notes.append(
             "Diverged: the loss became infinite or not a number. Such a run counts with the best "
             "weights that it had before, if it had any."
+        )
+    failures = [failure for s in content.shown for failure in s.failures]
+    if failures:
+        first = failures[0]
+        notes.append(
+            "Failed: came to no result, however often it was tried. The first of them, "
+            f"{first.method} on {first.name}, seed {first.seed}, fold {first.fold}: {first.reason}"
         )
     lost = [s.cell for s in content.summaries if not s.learnt]
     if lost:

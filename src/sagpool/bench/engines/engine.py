@@ -4,12 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
 from sagpool.fleet import Progress, Result, Training
 from sagpool.graphs import Graphs
-
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -20,7 +16,7 @@ class Job:
         graphs: the data set
         trainings: all that are wanted
         done: those of them that have been reported before
-        precision: a name in `PRECISIONS`
+        precision: a name in `sagpool.bench.precision.PRECISIONS`
         keeps: whether the result of a training is to carry its weights
     """
 
@@ -29,6 +25,17 @@ class Job:
     done: frozenset[Training]
     precision: str
     keeps: Callable[[Training], bool]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A training that came to no result, however often it was tried."""
+
+    training: Training
+    reason: str
+
+
+Outcome = Result | Failed
 
 
 class Engine(Protocol):
@@ -41,7 +48,7 @@ class Engine(Protocol):
     def run(
         self,
         job: Job,
-        on_result: Callable[[Result], None],
+        on_result: Callable[[Outcome], None],
         on_progress: Callable[[Progress], None],
     ) -> None:
         """Do all trainings of the job that are not done.

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from sagpool.bench.engines.engine import PRECISIONS, Job
+from sagpool.bench.engines.engine import Job
+from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Progress, Result, Training, train
 from sagpool.fleet.checkpoint import identity_in, identity_of, trainings_of
@@ -50,6 +51,15 @@ class Local:
         on_result: Callable[[Result], None],
         on_progress: Callable[[Progress], None],
     ) -> None:
+        with computing_in(job.precision, self.where):
+            self._run(job, on_result, on_progress)
+
+    def _run(
+        self,
+        job: Job,
+        on_result: Callable[[Result], None],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
         left = [training for training in job.trainings if training not in job.done]
         for unfinished in self.checkpoints.glob(".*.part"):
             unfinished.unlink()  # of a process that was killed while it wrote
@@ -60,7 +70,7 @@ class Local:
                 trainings,
                 members=self.members,
                 device=self.where,
-                dtype=PRECISIONS[job.precision],
+                dtype=PRECISIONS[job.precision].dtype,
                 keep_weights=job.keeps,
                 on_result=on_result,
                 on_progress=on_progress,
@@ -99,4 +109,4 @@ class Local:
         return self.checkpoints / f"{job.graphs.name}-{digest}.npz", left
 
     def _identity(self, job: Job, trainings: list[Training]) -> str:
-        return identity_of(job.graphs, trainings, PRECISIONS[job.precision], job.keeps)
+        return identity_of(job.graphs, trainings, PRECISIONS[job.precision].dtype, job.keeps)

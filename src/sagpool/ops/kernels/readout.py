@@ -1,90 +1,12 @@
-"""Triton kernels for the walks over rows that take most of a step on a GPU.
-
-To be imported only where Triton is. The tests run it on the CPU, through Triton's interpreter.
-"""
+"""Mean and maximum over the rows of each graph. One program for each graph."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-# Numbers that one program holds: enough loads under way, few enough registers.
 TILE = 1024
 MOST_COLUMNS = 128
-
-
-def sum_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    """``out[i]`` = the weighted sum of the rows ``index[row_ptr[i]:row_ptr[i + 1]]`` of x.
-
-    Each number of the result is summed by one thread in a fixed order: no atomics, no messages in
-    memory, the same bits every time.
-    """
-    x, weight = x.contiguous(), weight.contiguous()
-    rows, columns = len(row_ptr) - 1, x.shape[1]
-    out = x.new_empty(rows, columns)
-    if not rows or not columns:
-        return out
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
-    height = min(128, TILE // width)
-    grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
-    # One warp: with more, Triton 3.6 fails to compile some widths with 64-bit indices.
-    _sum_of_rows[grid](
-        x, row_ptr, index, weight, out, rows, columns, HEIGHT=height, WIDTH=width, num_warps=1
-    )
-    return out
-
-
-@triton.jit
-def _sum_of_rows(
-    x, row_ptr, index, weight, out, rows, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
-):
-    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    in_rows, in_columns = row < rows, column < columns
-    start = tl.load(row_ptr + row, mask=in_rows, other=0).to(tl.int32)
-    end = tl.load(row_ptr + row + 1, mask=in_rows, other=0).to(tl.int32)
-    total = tl.zeros((HEIGHT, WIDTH), x.dtype.element_ty)
-    for step in range(tl.max(end - start, 0)):
-        entry = start + step
-        present = entry < end
-        source = tl.load(index + entry, mask=present, other=0).to(tl.int64)
-        share = tl.load(weight + entry, mask=present, other=0.0)
-        values = tl.load(
-            x + source[:, None] * columns + column[None, :],
-            mask=present[:, None] & in_columns[None, :],
-            other=0.0,
-        )
-        total += share[:, None] * values
-    place = out + row.to(tl.int64)[:, None] * columns + column[None, :]
-    tl.store(place, total, mask=in_rows[:, None] & in_columns[None, :])
-
-
-def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
-    """``out[i]`` = the dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``."""
-    x, y = x.contiguous(), y.contiguous()
-    chosen, columns = y.shape
-    out = y.new_empty(chosen)
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
-    height = min(128, TILE // width)
-    _dots_of_rows[(triton.cdiv(chosen, height),)](
-        x, rows, y, out, chosen, columns, HEIGHT=height, WIDTH=width, num_warps=2
-    )
-    return out
-
-
-@triton.jit
-def _dots_of_rows(x, rows, y, out, chosen, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
-    in_rows = row < chosen
-    source = tl.load(rows + row, mask=in_rows, other=0).to(tl.int64)
-    total = tl.zeros((HEIGHT,), x.dtype.element_ty)
-    for first in range(0, columns, WIDTH):
-        column = first + tl.arange(0, WIDTH)
-        mask = in_rows[:, None] & (column < columns)[None, :]
-        a = tl.load(x + source[:, None] * columns + column[None, :], mask=mask, other=0.0)
-        place = y + row.to(tl.int64)[:, None] * columns + column[None, :]
-        total += tl.sum(a * tl.load(place, mask=mask, other=0.0), 1)
-    tl.store(out + row, total, mask=in_rows)
 
 
 def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:

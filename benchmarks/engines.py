@@ -1,0 +1,149 @@
+"""What the Ray engine costs beside the local one, on one machine.
+
+A bench of 200 trainings with both engines, with one thread for each core. And an experiment of
+1,000,000 trainings that take no time: what is left is planning, cutting into chunks, sending, and
+storing. It is a grid search over 5,000 learning rates on ten folds for each of 20 methods.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from ray import cloudpickle
+
+import overhead
+from measure import by_turns
+from overhead import made_up
+from sagpool.bench.engines import Job, Local
+from sagpool.bench.engines.cluster import connected
+from sagpool.bench.engines.on_ray import Ray
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.plan import Wishes, plan, repeat
+from sagpool.bench.run import Bench, load_data, versions
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.fleet import Result, Training
+from sagpool.graphs import Graphs, load
+from sagpool.models import methods
+
+METHODS, FOLDS = 20, 10
+FLEET = 500  # as on a GPU
+
+
+def seconds_of_200(
+    dataset: str, epochs: int, repeats: int, folder: Path
+) -> tuple[dict[str, float], float]:
+    """Of one bench with each engine, and of the first one with Ray, which starts the workers."""
+    threads = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    template = Training("sagpool-h", hidden=32, lr=5e-3, max_epochs=epochs, patience=epochs)
+    trainings = tuple(repeat(template, seeds=20))
+    assert len(trainings) == 200
+    # Nothing can be told from trainings that are all of one length.
+    lengths = np.random.default_rng(0).integers(epochs // 2, epochs * 3 // 2, len(trainings))
+    trainings = tuple(
+        replace(one, max_epochs=int(length)) for one, length in zip(trainings, lengths, strict=True)
+    )
+    job = Job(load(dataset), trainings, frozenset(), "float32", lambda training: False)
+    engines = {"local": Local(folder / "checkpoints"), "ray": Ray("cpu")}
+
+    def run(name: str) -> float:
+        done: set[Training] = set()  # the local engine reports some of them twice
+        begin = time.perf_counter()
+        engines[name].run(job, lambda result: done.add(result.training), lambda progress: None)
+        assert done == set(trainings)
+        return time.perf_counter() - begin
+
+    first = run("ray")
+    seconds = by_turns({"local": lambda: run("local"), "ray": lambda: run("ray")}, repeats)
+    return seconds, first
+
+
+def pretend(
+    graphs: Graphs,
+    trainings: Sequence[Training],
+    *,
+    on_result: Callable[[Result], None],
+    **others: object,
+) -> None:
+    for training in trainings:
+        on_result(made_up(training))
+
+
+def drain(trainings: int, folder: Path) -> tuple[float, float]:
+    """Rows a second, from the plan to the last row in the store, and the driver's most megabytes.
+
+    To be called in a process of its own.
+    """
+    for module in (overhead, sys.modules[pretend.__module__]):
+        cloudpickle.register_pickle_by_value(module)  # no worker would find it
+    with connected():
+        rows = _drain(trainings, folder)
+    status = Path("/proc/self/status").read_text()  # getrusage would count the parent's as well
+    return rows, int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def _drain(trainings: int, folder: Path) -> float:
+    rates = tuple(np.geomspace(1e-5, 1e-1, trainings // (METHODS * FOLDS)).tolist())
+    begin = time.perf_counter()
+    experiment = replace(load_experiment("lee2019"), grid=(), statistics={})
+    wishes = Wishes(("MUTAG",), tuple(methods()[:METHODS]), settings={"lr": rates})
+    cells = plan(experiment, wishes, search=True)
+    data = load_data(cells, {})
+    with Store.writing(folder / "runs.sqlite") as store:
+        number = store.begin("sagpool bench", "lee2019", "nowhere", versions())
+        engine = Ray("cpu", members=FLEET, train=pretend)
+        Bench(store, engine, data, 1, Search.GRID, "float32", number).run(cells)
+        stored = len(store.keys())
+    assert stored == len(rates) * METHODS * FOLDS, stored
+    return stored / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="MUTAG")
+    parser.add_argument("--epochs", type=int, default=40, help="of a training, on the average")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--trainings", type=int, default=1_000_000, help="that take no time")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with connected():
+            seconds, first = seconds_of_200(
+                options.dataset, options.epochs, options.repeats, folder
+            )
+        with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+            rows, driver = apart.submit(drain, options.trainings, folder).result()
+    outcome = {
+        "ratios": {"ray_vs_local": seconds["local"] / seconds["ray"]},
+        "rows_per_s": rows,
+        "driver_mb": driver,
+        "trainings": options.trainings,
+        "seconds": {**seconds, "ray_first": first},
+        "threads": torch.get_num_threads(),
+    }
+    if options.json:
+        print(json.dumps(outcome))
+        return
+    print(
+        f"200 trainings on {options.dataset} with {outcome['threads']} threads: local "
+        f"{seconds['local']:.1f} s, Ray {seconds['ray']:.1f} s (the first time {first:.1f} s); "
+        f"Ray's throughput is {100 * outcome['ratios']['ray_vs_local']:.0f} % of the local one\n"
+        f"{options.trainings:,} trainings that take no time: {rows:.0f} rows/s, driver at most "
+        f"{outcome['driver_mb']:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

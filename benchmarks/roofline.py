@@ -1,0 +1,273 @@
+"""How near each operation, and a whole training step, comes to what the GPU can do at all.
+
+For each operation: the bytes that it must move (every input read once, every output written once)
+over the bandwidth of a large copy, and the operations that it must do over the rate of a large
+float32 matrix product; the larger of the two is its limit. A step is a chain in which each
+operation waits for the one before, so its limit is the sum of theirs (`step`). Beside it stands
+what would be left if everything overlapped (`step_overlapped`): the larger of all bytes and all
+operations.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from measure import versions
+from sagpool import SagpoolError, load
+from sagpool.fleet import Training
+from sagpool.fleet.adam import AdamState, adam_step
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots
+from sagpool.graphs import Adjacency, pack
+from sagpool.models import Shape, count_parameters
+from sagpool.nn import GATConv
+from sagpool.nn.pooled import choose_top, keep_chosen
+from sagpool.nn.select import Selection
+from sagpool.ops import dense_relu
+
+F32, INT = 4, 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    bandwidth: float  # bytes in a second, read and written
+    rate: float  # floating-point operations in a second
+
+    def seconds(self, moved: float, done: float) -> float:
+        return max(moved / self.bandwidth, done / self.rate)
+
+
+@dataclass(frozen=True)
+class Op:
+    name: str
+    moved: float  # bytes
+    done: float  # floating-point operations
+    seconds: float
+    in_step: bool = True
+
+
+def seconds_of(call: Callable[[], object], repeats: int = 20) -> float:
+    """Median time on the device."""
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(repeats):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return statistics.median(times)
+
+
+def measured_limits() -> Limits:
+    x = torch.randn(2**28, device="cuda")
+    y = torch.empty_like(x)
+    bandwidth = 2 * x.numel() * F32 / seconds_of(lambda: y.copy_(x))
+    a, b = torch.randn(2, 8192, 8192, device="cuda")
+    return Limits(bandwidth, 2 * 8192**3 / seconds_of(lambda: a @ b, repeats=5))
+
+
+def both_ways(forward: Callable[[], tuple[torch.Tensor, ...]], leaves: list) -> tuple[float, float]:
+    """Seconds of the forward and of the backward."""
+    results = forward()
+    grads = [torch.randn_like(result) for result in results]
+
+    def backward() -> None:
+        torch.autograd.grad(results, leaves, grads, retain_graph=True)
+
+    with torch.no_grad():
+        there = seconds_of(forward)
+    return there, seconds_of(backward)
+
+
+def dense_ops(level: int, rows: int, members: int, fan_in: int, hidden: int) -> list[Op]:
+    x = torch.randn(members * rows, fan_in, device="cuda", requires_grad=level > 1)
+    shapes = ((members, fan_in, hidden), (members, 1, hidden), (members, hidden, 1))
+    weights = [torch.randn(*shape, device="cuda").requires_grad_() for shape in shapes]
+    there, back = both_ways(
+        lambda: dense_relu(x, *weights), [*([x] if level > 1 else []), *weights]
+    )
+    n, product = members * rows, 2 * members * rows * fan_in * hidden
+    wide, narrow = n * hidden * F32, n * fan_in * F32
+    return [
+        Op(f"dense {level}", narrow + wide + n * F32, product, there),
+        Op(
+            f"dense {level} backward",
+            # The gradient and the result, x, and its gradient where one is wanted.
+            2 * wide + n * F32 + narrow * (2 if level > 1 else 1),
+            product * (2 if level > 1 else 1),
+            back,
+        ),
+    ]
+
+
+def propagate_ops(level: int, adjacency: Adjacency, hidden: int) -> list[Op]:
+    n, entries = adjacency.members * adjacency.rows, int(adjacency.row_ptr[-1])
+    x = torch.randn(n, hidden, device="cuda", requires_grad=True)
+    there, back = both_ways(lambda: (adjacency.gcn(x),), [x])
+    moved = 2 * n * hidden * F32 + (n + entries) * INT
+    done = 2 * entries * hidden
+    name = f"propagate {level}" if hidden > 1 else f"score {level}"
+    return [Op(name, moved, done, there), Op(f"{name} backward", moved, done, back)]
+
+
+def pool_ops(level: int, adjacency: Adjacency, hidden: int) -> tuple[list[Op], Adjacency]:
+    n, graphs = adjacency.members * adjacency.rows, adjacency.members * adjacency.graphs
+    x = torch.randn(n, hidden, device="cuda", requires_grad=True)
+    gate = torch.randn(n, device="cuda", requires_grad=True)
+    selection, rank = Selection(0.5), gate.detach()
+    choose = seconds_of(lambda: choose_top(adjacency, rank, gate, selection))
+    chosen = choose_top(adjacency, rank, gate, selection)
+
+    def forward() -> tuple[torch.Tensor, ...]:
+        pooled = keep_chosen(x, adjacency, chosen)
+        return pooled.x, pooled.readout
+
+    there, back = both_ways(forward, [x, gate])
+    smaller = keep_chosen(x.detach(), adjacency, chosen).adjacency
+    kept = smaller.members * smaller.rows
+    entries, fewer = int(adjacency.row_ptr[-1]), int(smaller.row_ptr[-1])
+    rows, readout = kept * hidden * F32, 2 * graphs * hidden * F32
+    ops = [
+        Op(f"top-k {level}", n * (F32 + 1), 0, choose),
+        Op(
+            f"gather, readout, edges {level}",
+            2 * rows + readout + (n + kept + entries + fewer) * INT,
+            2 * kept * hidden,
+            there,
+        ),
+        Op(
+            f"gather, readout {level} backward",
+            # The gradient and x of the kept rows, and a gradient for every row.
+            2 * rows + n * hidden * F32 + readout + 2 * n * F32,
+            4 * kept * hidden,
+            back,
+        ),
+    ]
+    return ops, smaller
+
+
+def operations(name: str, hidden: int, members: int) -> list[Op]:
+    graphs = load(name).to("cuda")
+    random = np.random.default_rng(0)
+    ids = np.stack([random.permutation(len(graphs))[:128] for _ in range(members)])
+    adjacency = pack(graphs, ids).adjacency
+    n, entries = members * adjacency.rows, int(adjacency.row_ptr[-1])
+    fan_in = graphs.num_features
+    batch = pack(graphs, ids)
+    ops = [
+        # Row pointers and neighbours, there and here; the node of each row.
+        Op("batch", (3 * n + 2 * entries) * INT, 0, seconds_of(lambda: pack(graphs, ids))),
+        Op(
+            "features",
+            2 * n * fan_in * F32 + n * INT,
+            0,
+            seconds_of(lambda: batch.propagated(torch.float32)),
+        ),
+    ]
+    level_of = adjacency
+    for level in (1, 2, 3):
+        if level > 1:
+            ops += propagate_ops(level, level_of, hidden)
+        ops += dense_ops(level, level_of.rows, members, fan_in if level == 1 else hidden, hidden)
+        ops += propagate_ops(level, level_of, 1)
+        more, level_of = pool_ops(level, level_of, hidden)
+        ops += more
+    shape = Shape(fan_in, graphs.num_classes, hidden=hidden)
+    numbers = count_parameters("sagpool-h", shape)
+    weights, mean, square, grad = torch.rand(4, members, numbers, device="cuda")
+    state = AdamState(weights, mean, square, torch.ones(members, dtype=torch.int64, device="cuda"))
+    rate = torch.full((members,), 1e-3, dtype=torch.float64, device="cuda")
+    step = seconds_of(lambda: adam_step(state, grad, rate, rate, rate > 0))
+    ops.append(Op("Adam", 7 * members * numbers * F32, 12 * members * numbers, step))
+    # Beside the step: the attention score of a variant.
+    conv = GATConv(hidden, 1, members=members).to("cuda")
+    x = torch.randn(n, hidden, device="cuda")
+    with torch.no_grad():
+        gat = seconds_of(lambda: conv(x, adjacency))
+    moved = n * hidden * F32 + (n + entries) * INT + 5 * 6 * n * F32
+    ops.append(Op("GAT score", moved, 2 * n * hidden * 6, gat, in_step=False))
+    return ops
+
+
+def step_seconds(name: str, hidden: int, members: int) -> float:
+    """Of a training step, the share of validation and of all else included."""
+    graphs = load(name).to("cuda")
+    trainings = [
+        Training("sagpool-h", hidden=hidden, seed=i // 10, fold=i % 10, patience=10**9)
+        for i in range(members)
+    ]
+    fleet = Fleet(graphs, trainings, Slots.fill(range(members), members))
+    for _ in range(8):  # until all shapes have been recorded
+        fleet.epoch()
+    steps = -(-max(len(split.train) for split in fleet.splits) // 128)
+    # The last batch of an epoch is a small one: it counts as what it is of a whole one.
+    whole = max(len(split.train) for split in fleet.splits) / 128
+    seconds = seconds_of(fleet.epoch, repeats=8)
+    return seconds / min(steps, whole)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="PROTEINS")
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--members", type=int, default=200)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("The limits are those of a GPU, and there is none here that torch can use.")
+    case = (arguments.dataset, arguments.hidden, arguments.members)
+    limits = measured_limits()
+    try:
+        ops = operations(*case)
+    except SagpoolError as error:
+        sys.exit(f"{error}")
+    measured = step_seconds(*case)
+    in_step = [op for op in ops if op.in_step]
+    chain = sum(limits.seconds(op.moved, op.done) for op in in_step)
+    moved, done = sum(op.moved for op in in_step), sum(op.done for op in in_step)
+    ratios = {op.name: limits.seconds(op.moved, op.done) / op.seconds for op in ops}
+    ratios |= {
+        "step": chain / measured,
+        "step_overlapped": limits.seconds(moved, done) / measured,
+    }
+    if arguments.json:
+        figures = {
+            "ratios": {name: round(value, 3) for name, value in ratios.items()},
+            "gigabytes_per_s": round(limits.bandwidth / 1e9),
+            "teraflops": round(limits.rate / 1e12, 1),
+            "milliseconds": {op.name: round(op.seconds * 1e3, 3) for op in ops}
+            | {"step": round(measured * 1e3, 2)},
+            "case": dict(zip(("dataset", "hidden", "members"), case, strict=True)),
+            "device": torch.cuda.get_device_name(),
+            "versions": versions("torch", "triton"),
+        }
+        print(json.dumps(figures))
+        return
+    print(
+        f"copy {limits.bandwidth / 1e12:.2f} TB/s, float32 product {limits.rate / 1e12:.1f} TFLOPS"
+    )
+    for op in ops:
+        limit = limits.seconds(op.moved, op.done)
+        kind = "bytes" if op.moved / limits.bandwidth >= op.done / limits.rate else "products"
+        print(
+            f"{op.name:<30} {op.moved / 1e6:9.1f} MB {op.done / 1e9:8.2f} GFLOP  limit "
+            f"{limit * 1e3:7.3f} ms ({kind})  measured {op.seconds * 1e3:7.3f} ms  "
+            f"{ratios[op.name]:5.0%}"
+        )
+    print(
+        f"step: limit {chain * 1e3:.2f} ms, measured {measured * 1e3:.2f} ms: {ratios['step']:.0%} "
+        f"(if everything overlapped: {ratios['step_overlapped']:.0%})"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Steps that are recorded once as CUDA graphs, and then replayed.
+
+A step is some hundred small operations, which the host would otherwise have to launch one by one.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.graphs import Graphs
+from sagpool.graphs.batch import NO_GRAPH
+from sagpool.nn import AttentionScore, DiffPool, Selection, TopPool
+from sagpool.ops import to_device
+from sagpool.ops.device import kernels_for
+
+log = logging.getLogger("sagpool")
+
+# What is recorded has some room to spare, so that it serves many batches; not so much that its
+# empty rows would take longer than a recording.
+SPARE, MOST_SPARE = 1.02, 1.06
+MOST_RECORDINGS = 24
+
+# Trains on graphs by number, given the room for rows and entries.
+Step = Callable[[Tensor, int, int], None]
+
+
+def can_record(model: nn.Module) -> bool:
+    """Whether the host never has to wait for the device, or to know how large each graph is."""
+    exact = next(model.parameters()).dtype == torch.float64
+    return not any(
+        (isinstance(layer, DiffPool) and exact)  # its kernels are for float32
+        or (isinstance(layer, TopPool) and layer.min_score is not None)
+        or (isinstance(layer, AttentionScore) and layer.pairwise and layer.augmentation)
+        for layer in model.modules()
+    )
+
+
+class _Recording(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    ids: Tensor
+    rows: int
+    entries: int
+    limits: tuple[int | None, ...]
+
+    def serves(
+        self, ids: np.ndarray, rows: int, entries: int, limits: tuple[int | None, ...]
+    ) -> bool:
+        return (
+            self.ids.shape == ids.shape
+            and self.limits == limits
+            and rows <= self.rows <= MOST_SPARE * rows + 64
+            and entries <= self.entries
+        )
+
+
+class Recorder:
+    """Does a step for batches of any graphs, by replay where one was recorded that fits.
+
+    Args:
+        step: what to do
+        model: whose layers may keep numbers of nodes that change
+        graphs: on a device that has kernels
+    """
+
+    def __init__(self, step: Step, model: nn.Module, graphs: Graphs) -> None:
+        self.step, self.graphs = step, graphs
+        layers = (getattr(layer, "selection", None) for layer in model.modules())
+        self.selections = [found for found in layers if isinstance(found, Selection)]
+        self.recordings: list[_Recording] = []
+        self.pool: Any = None
+        self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
+
+    @staticmethod
+    def works_for(model: nn.Module, graphs: Graphs) -> bool:
+        return kernels_for(graphs.col) is not None and can_record(model)
+
+    def refresh(self) -> None:
+        """To be called when a member may have changed."""
+        for selection in self.selections:
+            selection.refresh()
+
+    def __call__(self, ids: np.ndarray) -> None:
+        """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none."""
+        real = ids != NO_GRAPH
+        rows = int(np.where(real, self.graphs.node_counts[ids], 1).sum(axis=1).max()) + 1
+        entries = int(self.graphs.stock.counts[ids].sum())  # of -1, the last, there are none
+        limits = tuple(selection.largest_k for selection in self.selections)
+        numbers = to_device(ids.astype(np.int32), self.graphs.device)
+        for recording in self.recordings:
+            if recording.serves(ids, rows, entries, limits):
+                recording.ids.copy_(numbers)
+                recording.graph.replay()
+                return
+        rows, entries = (-(-int(SPARE * room) // 64) * 64 for room in (rows, entries))
+        self.step(numbers, rows, entries)
+        if self.records and len(self.recordings) < MOST_RECORDINGS:
+            self._record(numbers, rows, entries, limits)
+
+    def _record(
+        self, numbers: Tensor, rows: int, entries: int, limits: tuple[int | None, ...]
+    ) -> None:
+        if self.pool is None:
+            self.pool = torch.cuda.graph_pool_handle()
+        graph, ids = torch.cuda.CUDAGraph(), numbers.clone()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool):
+                self.step(ids, rows, entries)
+        except RuntimeError as error:
+            # A layer of somebody's own that waits for the device; or there is no memory for it.
+            log.info("Steps are not recorded: %s", error)
+            self.records = False
+            return
+        self.recordings.append(_Recording(graph, ids, rows, entries, limits))

@@ -1,0 +1,90 @@
+"""A linear layer with ReLU, and a score beside it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from sagpool.ops.device import kernels_for
+
+
+def dense_relu(
+    x: Tensor, weight: Tensor, bias: Tensor, beside: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """``h = relu(x W + b)``, and ``h v`` for a narrow weight v.
+
+    Args:
+        x: ``[members * rows, in]``
+        weight: ``[members, in, out]``
+        bias: ``[members, 1, out]``
+        beside: v, ``[members, out, 1]``, if wanted
+
+    Returns:
+        ``[members * rows, out]``, which with a v must go to a single place that sends back a
+        gradient of its own making, as `pool_rows` does: it is added to in place; and
+        ``[members * rows, 1]`` or None
+    """
+    if beside is None:
+        return _DenseRelu.apply(x, weight, bias, None)[0], None
+    return _DenseRelu.apply(x, weight, bias, beside)
+
+
+class _DenseRelu(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, beside: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.set_materialize_grads(False)
+        members, fan_in, fan_out = weight.shape
+        x = x.view(members, -1, fan_in)
+        y = None
+        if (kernels := kernels_for(x)) is not None:
+            h = product(x, weight)
+            y = kernels.bias_relu(h, bias, beside)
+        else:
+            h = torch.baddbmm(bias, x, weight).relu_()
+            if beside is not None:
+                y = torch.bmm(h, beside).view(-1, 1)
+        ctx.save_for_backward(x, weight, beside, h)
+        return h.view(-1, fan_out), y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, weight, beside, h = ctx.saved_tensors
+        grad_h = None if grads[0] is None else grads[0].contiguous().view_as(h)
+        grad_y = None if grads[1] is None else grads[1].contiguous().view(*h.shape[:2], 1)
+        if grad_h is None and grad_y is None:
+            return None, None, None, None
+        grad_x = grad_beside = None
+        if (kernels := kernels_for(x)) is not None:
+            narrow = x.shape[2] <= kernels.MOST_NARROW and not ctx.needs_input_grad[0]
+            grad, grad_bias, grad_beside, grad_weight = kernels.bias_relu_backward(
+                grad_h, grad_y, h, beside, x if narrow else None
+            )
+            if narrow:
+                return None, grad_weight, grad_bias, grad_beside
+        else:
+            grad = grad_h
+            if grad_y is not None:
+                grad_beside = torch.bmm(h.transpose(1, 2), grad_y)
+                back = beside.transpose(1, 2)  # [members, 1, out]
+                grad = torch.bmm(grad_y, back) if grad is None else grad.baddbmm_(grad_y, back)
+            grad = torch.ops.aten.threshold_backward(grad, h, 0)
+            grad_bias = grad.sum(1, keepdim=True)
+        if ctx.needs_input_grad[0]:
+            grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)
+        grad_weight = product(x.transpose(1, 2), grad)
+        return grad_x, grad_weight, grad_bias, grad_beside
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """``a b`` of each member, as exactly as torch.set_float32_matmul_precision asks for.
+
+    torch itself takes tf32 for "high"; "medium" it takes for the same, so bf16 is made here.
+    """
+    if not a.is_cuda or torch.get_float32_matmul_precision() != "medium":
+        return torch.bmm(a, b)
+    return torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)

@@ -1,0 +1,211 @@
+"""What stands around the product of a linear layer: bias, ReLU and a score beside it."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_TILE = 1024
+_MOST_COLUMNS = 128
+MOST_NARROW = 8
+_PROGRAMS = 8192  # enough for every processor of a large GPU to be busy all the time
+
+
+def bias_relu(product: Tensor, bias: Tensor, beside: Tensor | None) -> Tensor | None:
+    """``h = relu(product + b)`` in place, and ``h v``, in one pass.
+
+    Args:
+        product: ``[members, rows, columns]``
+        bias: ``[members, 1, columns]``
+        beside: v, ``[members, columns, 1]``, if wanted
+
+    Returns:
+        ``[members * rows, 1]`` if v is given
+    """
+    members, rows, columns = product.shape
+    y = None if beside is None else product.new_empty(members * rows, 1)
+    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    height = min(128, _TILE // width)
+    _bias_relu[(triton.cdiv(rows, height), members)](
+        product,
+        bias,
+        beside,
+        y,
+        rows,
+        columns,
+        bias.stride(0),
+        0 if beside is None else beside.stride(0),
+        SCORE=beside is not None,
+        HEIGHT=height,
+        WIDTH=width,
+        num_warps=2,
+    )
+    return y
+
+
+@triton.jit
+def _bias_relu(
+    h,
+    bias,
+    beside,
+    y,
+    rows,
+    columns,
+    bias_stride,
+    beside_stride,
+    SCORE: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    member = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    in_rows = row < rows
+    at = member * rows + row
+    score = tl.zeros((HEIGHT,), h.dtype.element_ty)
+    for first in range(0, columns, WIDTH):
+        column = first + tl.arange(0, WIDTH)
+        in_columns = column < columns
+        mask = in_rows[:, None] & in_columns[None, :]
+        place = h + at[:, None] * columns + column[None, :]
+        value = tl.load(place, mask=mask, other=0.0)
+        value += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
+        # Not a maximum, which would make 0 of what is not a number.
+        value = tl.where(value < 0, 0.0, value)
+        tl.store(place, value, mask=mask)
+        if SCORE:
+            v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
+            score += tl.sum(value * v[None, :], 1)
+    if SCORE:
+        tl.store(y + at, score, mask=in_rows)
+
+
+def bias_relu_backward(
+    grad_h: Tensor | None,
+    grad_y: Tensor | None,
+    h: Tensor,
+    beside: Tensor | None,
+    narrow: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
+    """The gradients of the product, of the bias and of v, in one pass.
+
+    Each program sums over rows of its own; the few sums are added up afterwards, in the same order
+    every time. Of an input of few columns it is the gradient of the weight that is made on the way,
+    and that of the product, which nobody else needs, is never in memory.
+
+    Args:
+        grad_h: ``[members, rows, columns]``, or None for zeros
+        grad_y: ``[members, rows, 1]``, or None
+        h: ``[members, rows, columns]``
+        beside: v, ``[members, columns, 1]``, or None
+        narrow: ``[members, rows, in]``, at most `MOST_NARROW` columns, or None
+
+    Returns:
+        the gradients of the product (without ``narrow``), the bias, v, and (with ``narrow``) the
+        weight, ``[members, in, columns]``
+    """
+    members, rows, columns = h.shape
+    fan_in = 0 if narrow is None else narrow.shape[2]
+    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    height = min(128, _TILE // width)
+    spans = max(1, min(triton.cdiv(rows, height), triton.cdiv(_PROGRAMS, members)))
+    span = triton.cdiv(triton.cdiv(rows, spans), height) * height
+    spans = triton.cdiv(rows, span)
+    grad = torch.empty_like(h) if narrow is None else None
+    to_weight = None if narrow is None else h.new_empty(members, spans, fan_in, columns)
+    to_bias = h.new_empty(members, spans, columns)
+    to_beside = None if grad_y is None else torch.empty_like(to_bias)
+    _bias_relu_backward[(spans, members, triton.cdiv(columns, width))](
+        grad_h,
+        grad_y,
+        h,
+        beside,
+        narrow,
+        grad,
+        to_bias,
+        to_beside,
+        to_weight,
+        rows,
+        span,
+        columns,
+        0 if beside is None else beside.stride(0),
+        GRAD=grad_h is not None,
+        SCORE=grad_y is not None,
+        FAN_IN=fan_in,
+        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in),
+        HEIGHT=height,
+        WIDTH=width,
+        num_warps=2,
+    )
+    of_beside = None if to_beside is None else to_beside.sum(1)[..., None]
+    of_weight = None if to_weight is None else to_weight.sum(1)
+    return grad, to_bias.sum(1, keepdim=True), of_beside, of_weight
+
+
+@triton.jit
+def _bias_relu_backward(
+    grad_h,
+    grad_y,
+    h,
+    beside,
+    narrow,
+    grad,
+    to_bias,
+    to_beside,
+    to_weight,
+    rows,
+    span,
+    columns,
+    beside_stride,
+    GRAD: tl.constexpr,
+    SCORE: tl.constexpr,
+    FAN_IN: tl.constexpr,
+    NARROW: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    in_columns = column < columns
+    of_bias = tl.zeros((WIDTH,), h.dtype.element_ty)
+    of_beside = tl.zeros((WIDTH,), h.dtype.element_ty)
+    if NARROW > 0:
+        inputs = tl.arange(0, NARROW)
+        of_weight = tl.zeros((NARROW, WIDTH), h.dtype.element_ty)
+    if SCORE:
+        v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
+    start = number * span
+    end = tl.minimum(start + span, rows)
+    for first in range(start, end, HEIGHT):
+        row = first + tl.arange(0, HEIGHT)
+        in_rows = row < end
+        at = member * rows + row
+        mask = in_rows[:, None] & in_columns[None, :]
+        place = at[:, None] * columns + column[None, :]
+        value = tl.load(h + place, mask=mask, other=0.0)
+        if GRAD:
+            of_value = tl.load(grad_h + place, mask=mask, other=0.0)
+        else:
+            of_value = tl.zeros((HEIGHT, WIDTH), h.dtype.element_ty)
+        if SCORE:
+            of_score = tl.load(grad_y + at, mask=in_rows, other=0.0)
+            of_value += of_score[:, None] * v[None, :]
+            of_beside += tl.sum(value * of_score[:, None], 0)
+        of_value = tl.where(value <= 0, 0.0, of_value)
+        of_bias += tl.sum(of_value, 0)
+        if NARROW > 0:
+            for k in tl.static_range(FAN_IN):
+                of_input = tl.load(narrow + at * FAN_IN + k, mask=in_rows, other=0.0)
+                share = tl.sum(of_input[:, None] * of_value, 0)
+                of_weight += tl.where((inputs == k)[:, None], share[None, :], 0.0)
+        else:
+            tl.store(grad + place, of_value, mask=mask)
+    part = member * tl.num_programs(0) + number
+    tl.store(to_bias + part * columns + column, of_bias, mask=in_columns)
+    if SCORE:
+        tl.store(to_beside + part * columns + column, of_beside, mask=in_columns)
+    if NARROW > 0:
+        tl.store(
+            to_weight + (part * FAN_IN + inputs[:, None]) * columns + column[None, :],
+            of_weight,
+            mask=(inputs < FAN_IN)[:, None] & in_columns[None, :],
+        )

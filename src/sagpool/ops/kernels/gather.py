@@ -1,0 +1,237 @@
+"""The kept rows, multiplied with their gates, and the readout over them."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_TILE = 512
+_MOST_COLUMNS = 128
+_GRAPH_ROWS = 32
+_FILLER_ROWS = 64
+
+
+def gather_gated(
+    x: Tensor,
+    gate: Tensor | None,
+    perm: Tensor,
+    kept_ptr: Tensor,
+    filler_every: int,
+    longest_filler: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``x[perm] * gate[perm]``, and mean ‖ maximum over the rows of each graph, in one pass.
+
+    Args:
+        x: ``[old rows, columns]``
+        gate: ``[old rows]``, or None for ones
+        perm: ``[new rows]`` int32, the old row of each new one
+        kept_ptr: ``[graphs + 1]`` int64, the first new row of each graph; none is empty
+        filler_every: every so-manieth graph is a filler, whose rows become zero; 0: none is
+        longest_filler: at least as many new rows as any filler has
+
+    Returns:
+        ``[new rows, columns]``, ``[graphs, 2 * columns]`` and ``[graphs, columns]`` int32: the
+        first new row that has the maximum
+    """
+    x = x.contiguous()
+    graphs, columns = len(kept_ptr) - 1, x.shape[1]
+    out = x.new_empty(len(perm), columns)
+    summary = x.new_empty(graphs, 2 * columns)
+    arg = torch.empty(graphs, columns, dtype=torch.int32, device=x.device)
+    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    blocks = triton.cdiv(columns, width)
+    _gather_gated[(graphs, blocks)](
+        x,
+        gate,
+        perm,
+        kept_ptr,
+        out,
+        summary,
+        arg,
+        columns,
+        filler_every,
+        GATED=gate is not None,
+        HEIGHT=_GRAPH_ROWS,
+        WIDTH=width,
+        num_warps=1,
+    )
+    if filler_every:
+        # By many programs: one alone would take longer than all graphs together.
+        chunks = triton.cdiv(longest_filler, _FILLER_ROWS)
+        _clear_fillers[(chunks, graphs // filler_every, blocks)](
+            kept_ptr, out, columns, filler_every, HEIGHT=_FILLER_ROWS, WIDTH=width, num_warps=4
+        )
+    return out, summary, arg
+
+
+@triton.jit
+def _gather_gated(
+    x,
+    gate,
+    perm,
+    kept_ptr,
+    out,
+    summary,
+    arg,
+    columns,
+    filler_every,
+    GATED: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    graph = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    in_columns = column < columns
+    start = tl.load(kept_ptr + graph).to(tl.int32)
+    end = tl.load(kept_ptr + graph + 1).to(tl.int32)
+    count = (end - start).to(x.dtype.element_ty)
+    total = tl.zeros((WIDTH,), x.dtype.element_ty)
+    largest = tl.full((WIDTH,), float("-inf"), x.dtype.element_ty)
+    where = tl.zeros((WIDTH,), tl.int32) + start
+    if filler_every > 0 and graph % filler_every == filler_every - 1:
+        largest = total
+        where -= start + 1  # nowhere
+        end = start
+    for first in range(start, end, HEIGHT):
+        row = first + tl.arange(0, HEIGHT)
+        inside = row < end
+        mask = inside[:, None] & in_columns[None, :]
+        old = tl.load(perm + row, mask=inside, other=0).to(tl.int64)
+        values = tl.load(x + old[:, None] * columns + column[None, :], mask=mask, other=0.0)
+        if GATED:
+            values *= tl.load(gate + old, mask=inside, other=0.0)[:, None]
+        tl.store(out + row.to(tl.int64)[:, None] * columns + column[None, :], values, mask=mask)
+        total += tl.sum(values, 0)
+        candidates = tl.where(mask, values, float("-inf"))
+        best = tl.max(candidates, 0)
+        at = tl.argmax(candidates, 0)
+        better = best > largest
+        largest = tl.where(better, best, largest)
+        where = tl.where(better, first + at.to(tl.int32), where)
+    # Triton's maximum passes over what is not a number; it must not be lost.
+    largest = tl.where(total != total, total, largest)
+    base = summary + graph * 2 * columns + column
+    tl.store(base, total / count, mask=in_columns)
+    tl.store(base + columns, largest, mask=in_columns)
+    tl.store(arg + graph * columns + column, where, mask=in_columns)
+
+
+@triton.jit
+def _clear_fillers(kept_ptr, out, columns, filler_every, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    graph = (tl.program_id(1) + 1) * filler_every - 1
+    start, end = tl.load(kept_ptr + graph), tl.load(kept_ptr + graph + 1)
+    row = start + tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    tl.store(
+        out + row.to(tl.int64)[:, None] * columns + column[None, :],
+        tl.zeros((HEIGHT, WIDTH), out.dtype.element_ty),
+        mask=(row < end)[:, None] & (column < columns)[None, :],
+    )
+
+
+def gather_gated_backward(
+    grad_out: Tensor | None,
+    grad_summary: Tensor | None,
+    x: Tensor,
+    gate: Tensor | None,
+    arg: Tensor,
+    graph: Tensor,
+    kept_ptr: Tensor,
+    new_row: Tensor,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of x, ``[old rows, columns]``, and of the gate, ``[old rows]``, in one pass.
+
+    Args:
+        grad_out: ``[new rows, columns]``, or None for zeros
+        grad_summary: ``[graphs, 2 * columns]``, or None for zeros
+        x: ``[old rows, columns]``
+        gate: ``[old rows]`` or None
+        arg: as `gather_gated` gave it
+        graph: ``[old rows]`` int64, the graph of each
+        kept_ptr: ``[graphs + 1]`` int64
+        new_row: ``[old rows]`` int32, -1 for those that are dropped
+    """
+    x = x.contiguous()
+    rows, columns = x.shape
+    grad_x = torch.empty_like(x)
+    grad_gate = None if gate is None else torch.empty_like(gate)
+    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    height = min(128, _TILE // width)
+    _gather_gated_backward[(triton.cdiv(rows, height),)](
+        grad_out,
+        grad_summary,
+        x,
+        gate,
+        arg,
+        graph,
+        kept_ptr,
+        new_row,
+        grad_x,
+        grad_gate,
+        rows,
+        columns,
+        OUT=grad_out is not None,
+        SUMMARY=grad_summary is not None,
+        GATED=gate is not None,
+        HEIGHT=height,
+        WIDTH=width,
+        num_warps=1 if width == _MOST_COLUMNS else 2,
+    )
+    return grad_x, grad_gate
+
+
+@triton.jit
+def _gather_gated_backward(
+    grad_out,
+    grad_summary,
+    x,
+    gate,
+    arg,
+    graph,
+    kept_ptr,
+    new_row,
+    grad_x,
+    grad_gate,
+    rows,
+    columns,
+    OUT: tl.constexpr,
+    SUMMARY: tl.constexpr,
+    GATED: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    old = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    in_rows = old < rows
+    new = tl.load(new_row + old, mask=in_rows, other=-1)
+    kept = new >= 0
+    at, from_row = old.to(tl.int64), new.to(tl.int64)
+    dots = tl.zeros((HEIGHT,), x.dtype.element_ty)
+    factor = tl.full((HEIGHT,), 1.0, x.dtype.element_ty)
+    if GATED:
+        factor = tl.load(gate + old, mask=kept, other=0.0)
+    if SUMMARY:
+        owner = tl.load(graph + old, mask=in_rows, other=0)
+        first = tl.load(kept_ptr + owner, mask=kept, other=0)
+        count = (tl.load(kept_ptr + owner + 1, mask=kept, other=1) - first).to(x.dtype.element_ty)
+    for block in range(0, columns, WIDTH):
+        column = block + tl.arange(0, WIDTH)
+        in_columns = column < columns
+        mask = kept[:, None] & in_columns[None, :]
+        grad = tl.zeros((HEIGHT, WIDTH), x.dtype.element_ty)
+        if OUT:
+            place = from_row[:, None] * columns + column[None, :]
+            grad += tl.load(grad_out + place, mask=mask, other=0.0)
+        if SUMMARY:
+            place = grad_summary + owner[:, None] * 2 * columns + column[None, :]
+            grad += tl.load(place, mask=mask, other=0.0) / count[:, None]
+            of_max = tl.load(place + columns, mask=mask, other=0.0)
+            chosen = tl.load(arg + owner[:, None] * columns + column[None, :], mask=mask, other=-1)
+            grad += tl.where(chosen == new[:, None], of_max, 0.0)
+        place = at[:, None] * columns + column[None, :]
+        if GATED:
+            values = tl.load(x + place, mask=mask, other=0.0)
+            dots += tl.sum(values * grad, 1)
+            grad = tl.where(mask, grad * factor[:, None], 0.0)
+        tl.store(grad_x + place, grad, mask=in_rows[:, None] & in_columns[None, :])
+    if GATED:
+        tl.store(grad_gate + old, dots, mask=in_rows)

@@ -1,0 +1,75 @@
+"""What kernels share that read the rows of each graph where they lie.
+
+Of a filler, the last graph of every ``period``, only the first row counts: nothing is ever looked
+at that comes of it.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+HEIGHT = 32  # rows of a graph that one program makes
+DEPTH = 16  # of a step of a product: graphs of few rows have few steps to fill
+
+
+def precision() -> str:
+    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision."""
+    return {"highest": "ieee", "high": "tf32"}.get(torch.get_float32_matmul_precision(), "bf16")
+
+
+def tile_of(width: int) -> int:
+    """A tile as large as possible that wastes little at the edge."""
+    return min((64, 32, 16), key=lambda tile: triton.cdiv(width, tile) * (tile + 8))
+
+
+def warps_of(height: int, width: int) -> int:
+    """So many that each thread has at least 16 numbers, and 32 of the largest tiles."""
+    return max(1, height * width // 1024)
+
+
+@triton.jit
+def span(ptr, graph, period):
+    """The first row of a graph, where its rows end that count, and where they all end."""
+    start = tl.load(ptr + graph).to(tl.int32)
+    end = tl.load(ptr + graph + 1).to(tl.int32)
+    return start, tl.where(graph % period == period - 1, start + 1, end), end
+
+
+@triton.jit
+def dot(a, b, total, PRECISION: tl.constexpr):
+    if PRECISION == "bf16":
+        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
+    else:
+        return tl.dot(a, b, total, input_precision=PRECISION)
+
+
+def row_tiles(ptr: Tensor, rows: int) -> Tensor:
+    """The graph of each tile of rows, ``[tiles]`` int32, for kernels that make rows.
+
+    The tiles of graph g begin with number ``ptr[g] // HEIGHT + g``: so the host knows how many
+    there are at most, and a graph has at least those that it needs.
+    """
+    graphs = len(ptr) - 1
+    tiles = torch.empty(rows // HEIGHT + graphs, dtype=torch.int32, device=ptr.device)
+    _row_tiles[(graphs,)](ptr, tiles, HEIGHT=HEIGHT, WIDTH=32, num_warps=1)
+    return tiles
+
+
+@triton.jit
+def _row_tiles(ptr, tiles, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    graph = tl.program_id(0)
+    start = tl.load(ptr + graph).to(tl.int32) // HEIGHT + graph
+    end = tl.load(ptr + graph + 1).to(tl.int32) // HEIGHT + graph + 1
+    for first in range(start, end, WIDTH):
+        tile = first + tl.arange(0, WIDTH)
+        tl.store(tiles + tile, tl.zeros((WIDTH,), tl.int32) + graph, mask=tile < end)
+
+
+@triton.jit
+def tile_rows(tiles, ptr, number, period, HEIGHT: tl.constexpr):
+    """The graph of a tile, its first row, and the ends as of `span`; both passed if it is empty."""
+    graph = tl.load(tiles + number)
+    start, counts, end = span(ptr, graph, period)
+    first = start + (number - start // HEIGHT - graph) * HEIGHT
+    return graph, first, start, counts, end

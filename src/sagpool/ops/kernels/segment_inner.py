@@ -1,0 +1,164 @@
+"""``a_gᵀ b_g`` for the rows of each graph g, and the end of a graph convolution with it."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sagpool.ops.kernels.ragged import DEPTH, dot, precision, span, tile_of, warps_of
+
+
+def segment_inner(
+    a: Tensor, b: Tensor, ptr: Tensor, period: int, into: Tensor | None = None
+) -> Tensor:
+    """``a_gᵀ b_g``, ``[graphs, m, n]``.
+
+    Args:
+        a: ``[rows, m]``
+        b: ``[rows, n]``
+        ptr: ``[graphs + 1]``
+        period: of the fillers among the graphs
+        into: ``[graphs, m, n]``, what it is added to, if given
+    """
+    shape = (len(ptr) - 1, a.shape[1], b.shape[1])
+    out = a.new_empty(shape) if into is None else into
+    _launch_inner(a, b, ptr, period, out, None, None, None, None, "sum" if into is None else "add")
+    return out
+
+
+def segment_inner_gcn(
+    share: Tensor, spread: Tensor, scale: Tensor, x: Tensor, ptr: Tensor, period: int
+) -> Tensor:
+    """``y = s (Tᵀ spread + s x)``, the end of a graph convolution.
+
+    Args:
+        share: T, ``[rows, clusters]``
+        spread: ``[rows, channels]``
+        scale: s, ``[graphs * clusters]``
+        x: ``[graphs * clusters, channels]``
+        ptr: ``[graphs + 1]``
+        period: of the fillers among the graphs
+    """
+    out = torch.empty_like(x)
+    _launch_inner(share, spread, ptr, period, out, scale, x, None, None, "gcn")
+    return out
+
+
+def segment_inner_gcn_backward(
+    share: Tensor,
+    back: Tensor,
+    scale: Tensor,
+    x: Tensor,
+    y: Tensor,
+    grad: Tensor,
+    ptr: Tensor,
+    period: int,
+) -> tuple[Tensor, Tensor]:
+    """``s h`` for ``h = Tᵀ back + s grad``, the gradient of x, and that of the degrees.
+
+    The scale gets back ``Σ grad y / s + Σ h x``, and makes ``- s³ / 2`` of it for the degrees.
+
+    Arguments as of `segment_inner_gcn`, and y, its result, with the gradient of that.
+    """
+    out = torch.empty_like(x)
+    parts = triton.cdiv(x.shape[1], tile_of(x.shape[1]))
+    of_degrees = x.new_empty(parts, len(x))
+    _launch_inner(share, back, ptr, period, out, scale, x, (y, grad), of_degrees, "gcn backward")
+    return out, of_degrees[0] if parts == 1 else of_degrees.sum(0)
+
+
+def _launch_inner(a, b, ptr, period, out, scale, x, pair, of_degrees, end):
+    m, n = a.shape[1], b.shape[1]
+    y, grad = pair or (None, None)
+    height, width = tile_of(m), tile_of(n)
+    down, across = triton.cdiv(m, height), triton.cdiv(n, width)
+    _inner[((len(ptr) - 1) * down * across,)](
+        a,
+        b,
+        ptr,
+        out,
+        scale,
+        x,
+        y,
+        grad,
+        of_degrees,
+        m,
+        n,
+        down,
+        across,
+        (len(ptr) - 1) * m,
+        period,
+        END=end,
+        PRECISION=precision(),
+        HEIGHT=height,
+        WIDTH=width,
+        DEPTH=DEPTH,
+        num_warps=warps_of(height, width),
+    )
+
+
+@triton.jit
+def _inner(
+    a,
+    b,
+    ptr,
+    out,
+    scale,
+    x,
+    y,
+    grad,
+    of_degrees,
+    m,
+    n,
+    down,
+    across,
+    all_m,
+    period,
+    END: tl.constexpr,
+    PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    # The tiles of one graph follow each other: they read the same rows.
+    program = tl.program_id(0)
+    graph = program // (down * across)
+    part = program % across
+    i = (program // across % down) * HEIGHT + tl.arange(0, HEIGHT)
+    j = part * WIDTH + tl.arange(0, WIDTH)
+    in_i, in_j = i < m, j < n
+    start, end, _ = span(ptr, graph, period)
+    # Whole tensors may pass 32 bits, which are enough within a graph.
+    a += start.to(tl.int64) * m
+    b += start.to(tl.int64) * n
+    total = tl.zeros((HEIGHT, WIDTH), tl.float32)
+    for first in range(0, end - start, DEPTH):
+        row = (first + tl.arange(0, DEPTH))[:, None]
+        in_rows = row < end - start
+        left = tl.load(a + (row * m + i[None, :]), mask=in_rows & in_i[None, :], other=0.0)
+        right = tl.load(b + (row * n + j[None, :]), mask=in_rows & in_j[None, :], other=0.0)
+        total = dot(tl.trans(left), right, total, PRECISION)
+    base = graph.to(tl.int64) * m
+    out += base * n
+    place = i[:, None] * n + j[None, :]
+    mask = in_i[:, None] & in_j[None, :]
+    if END == "add":
+        total += tl.load(out + place, mask=mask, other=0.0)
+    if END == "gcn":
+        x += base * n
+        s = tl.load(scale + base + i, mask=in_i, other=0.0)[:, None]
+        total = s * (total + s * tl.load(x + place, mask=mask, other=0.0))
+    if END == "gcn backward":
+        x += base * n
+        y += base * n
+        grad += base * n
+        s = tl.load(scale + base + i, mask=in_i, other=1.0)[:, None]
+        g = tl.load(grad + place, mask=mask, other=0.0)
+        total += s * g
+        back = g * tl.load(y + place, mask=mask, other=0.0) / s
+        back += total * tl.load(x + place, mask=mask, other=0.0)
+        of_degree = -0.5 * s * s * s * tl.sum(back, 1)[:, None]  # s = (degree + 1)^-1/2
+        at = of_degrees + part.to(tl.int64) * all_m + base + i[:, None]
+        tl.store(at, of_degree, mask=in_i[:, None])
+        total *= s
+    tl.store(out + place, total, mask=mask)

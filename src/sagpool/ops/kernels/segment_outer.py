@@ -1,0 +1,247 @@
+"""``a_g x_g`` for the rows of each graph g."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sagpool.ops.kernels.ragged import DEPTH, HEIGHT, dot, precision, tile_of, tile_rows, warps_of
+
+
+def segment_outer(
+    a: Tensor,
+    x: Tensor,
+    ptr: Tensor,
+    tiles: Tensor,
+    period: int,
+    *,
+    more: tuple[Tensor, Tensor] | None = None,
+    scale_in: Tensor | None = None,
+    scale_out: Tensor | None = None,
+    sides: tuple[Tensor, Tensor] | None = None,
+    into: Tensor | None = None,
+) -> Tensor:
+    """``a_g x_g``, ``[rows, n]``, zero for rows of fillers that do not count.
+
+    Args:
+        a: ``[rows, m]``
+        x: ``[graphs, m, n]`` with any strides
+        ptr: ``[graphs + 1]``
+        tiles: of the rows, from `row_tiles`
+        period: of the fillers among the graphs
+        more: another a and x of the same shapes and strides, whose product is added
+        scale_in: ``[graphs * m]``, by which rows of x are multiplied
+        scale_out: ``[graphs * n]``, by which the columns of the result are multiplied
+        sides: the lengths of the rows, one more than what counts, as a ``row_ptr``
+            ``[rows + 1]``, and ``[graphs * n]``: their product is added after that
+        into: ``[rows, n]``, what all of this is added to
+    """
+    rows, m = a.shape
+    n = x.shape[2]
+    out = a.new_empty(rows, n) if into is None else into
+    b, y = more or (None, None)
+    row_ptr, side = sides or (None, None)
+    width = tile_of(n)
+    across = triton.cdiv(n, width)
+    scale = scale_out if scale_in is None else scale_in
+    _outer[(len(tiles) * across,)](
+        a,
+        x,
+        b,
+        y,
+        ptr,
+        tiles,
+        scale,
+        row_ptr,
+        side,
+        out,
+        m,
+        n,
+        across,
+        *x.stride(),
+        period,
+        TWO=more is not None,
+        SCALE_IN=scale_in is not None,
+        SCALE_OUT=scale_out is not None,
+        SIDES=sides is not None,
+        ADD=into is not None,
+        PRECISION=precision(),
+        HEIGHT=HEIGHT,
+        WIDTH=width,
+        DEPTH=DEPTH,
+        num_warps=warps_of(HEIGHT, width),
+    )
+    return out
+
+
+@triton.jit
+def _outer(
+    a,
+    x,
+    b,
+    y,
+    ptr,
+    tiles,
+    scale,
+    row_ptr,
+    side,
+    out,
+    m,
+    n,
+    across,
+    x_graph,
+    x_m,
+    x_n,
+    period,
+    TWO: tl.constexpr,
+    SCALE_IN: tl.constexpr,
+    SCALE_OUT: tl.constexpr,
+    SIDES: tl.constexpr,
+    ADD: tl.constexpr,
+    PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    program = tl.program_id(0)
+    graph, first, _, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
+    if first >= end:
+        return
+    graph, part = graph.to(tl.int64), program % across
+    # The last tile of a graph is half empty or more in every second graph.
+    if end - first <= HEIGHT // 2:
+        _outer_tile(
+            a,
+            x,
+            b,
+            y,
+            scale,
+            row_ptr,
+            side,
+            out,
+            m,
+            n,
+            x_graph,
+            x_m,
+            x_n,
+            graph,
+            first,
+            counts,
+            end,
+            part,
+            TWO,
+            SCALE_IN,
+            SCALE_OUT,
+            SIDES,
+            ADD,
+            PRECISION,
+            HEIGHT // 2,
+            WIDTH,
+            DEPTH,
+        )
+    else:
+        _outer_tile(
+            a,
+            x,
+            b,
+            y,
+            scale,
+            row_ptr,
+            side,
+            out,
+            m,
+            n,
+            x_graph,
+            x_m,
+            x_n,
+            graph,
+            first,
+            counts,
+            end,
+            part,
+            TWO,
+            SCALE_IN,
+            SCALE_OUT,
+            SIDES,
+            ADD,
+            PRECISION,
+            HEIGHT,
+            WIDTH,
+            DEPTH,
+        )
+
+
+@triton.jit
+def _outer_tile(
+    a,
+    x,
+    b,
+    y,
+    scale,
+    row_ptr,
+    side,
+    out,
+    m,
+    n,
+    x_graph,
+    x_m,
+    x_n,
+    graph,
+    first,
+    counts,
+    end,
+    part,
+    TWO: tl.constexpr,
+    SCALE_IN: tl.constexpr,
+    SCALE_OUT: tl.constexpr,
+    SIDES: tl.constexpr,
+    ADD: tl.constexpr,
+    PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    i = tl.arange(0, HEIGHT)
+    row = first + i
+    in_rows = row < counts
+    j = part * WIDTH + tl.arange(0, WIDTH)
+    in_j = j < n
+    # Whole tensors may pass 32 bits, which are enough within a graph.
+    base, of_x = first.to(tl.int64), graph * x_graph
+    a += base * m
+    x += of_x
+    if TWO:
+        b += base * m
+        y += of_x
+    total = tl.zeros((HEIGHT, WIDTH), tl.float32)
+    if first < counts:
+        for step in range(0, m, DEPTH):
+            k = step + tl.arange(0, DEPTH)
+            in_k = k < m
+            left_mask = in_rows[:, None] & in_k[None, :]
+            right_mask = in_k[:, None] & in_j[None, :]
+            of_left = i[:, None] * m + k[None, :]
+            of_right = k[:, None] * x_m + j[None, :] * x_n
+            left = tl.load(a + of_left, mask=left_mask, other=0.0)
+            right = tl.load(x + of_right, mask=right_mask, other=0.0)
+            if SCALE_IN:
+                right *= tl.load(scale + graph * m + k, mask=in_k, other=0.0)[:, None]
+            total = dot(left, right, total, PRECISION)
+            if TWO:
+                left = tl.load(b + of_left, mask=left_mask, other=0.0)
+                right = tl.load(y + of_right, mask=right_mask, other=0.0)
+                total = dot(left, right, total, PRECISION)
+    if SCALE_OUT:
+        total *= tl.load(scale + graph * n + j, mask=in_j, other=0.0)[None, :]
+    if SIDES:
+        length = tl.load(row_ptr + row + 1, mask=in_rows, other=1) - tl.load(
+            row_ptr + row, mask=in_rows, other=0
+        )
+        degree = tl.maximum(length - 1, 0).to(tl.float32)
+        total += degree[:, None] * tl.load(side + graph * n + j, mask=in_j, other=0.0)[None, :]
+    # Nothing times what is not a number is not nothing.
+    total = tl.where(in_rows[:, None], total, 0.0)
+    place = out + base * n + (i[:, None] * n + j[None, :])
+    mask = (row < end)[:, None] & in_j[None, :]
+    if ADD:
+        total += tl.load(place, mask=mask, other=0.0)
+    tl.store(place, total, mask=mask)

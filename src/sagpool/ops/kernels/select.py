@@ -1,0 +1,253 @@
+"""Which rows of each graph are kept, and where they go. One program for each graph."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_BLOCK = 128
+# Fillers, the only graphs that are always long, are filled by larger strides.
+_STRIDE = 512
+
+
+def fewer_rows(
+    ptr: Tensor, k: Tensor | None, members: int, rows: int, numerator: int, denominator: int
+) -> Tensor:
+    """The first row of each graph if fewer rows of each are left; see `sagpool.ops.fewer_rows`.
+
+    Args:
+        ptr: ``[members * graphs + 1]`` int64; the last graph of each member is its filler
+        k: ``[members]`` int64, or None
+        members: how many
+        rows: that each member will have
+        numerator: of the share that is left
+        denominator: of the share that is left
+    """
+    out = torch.empty_like(ptr)
+    _fewer_rows[(members,)](
+        ptr,
+        k,
+        out,
+        (len(ptr) - 1) // members,
+        rows,
+        numerator,
+        denominator,
+        BY_K=k is not None,
+        BLOCK=_BLOCK,
+        num_warps=1,
+    )
+    return out
+
+
+@triton.jit
+def _fewer_rows(
+    ptr,
+    k,
+    out,
+    graphs,
+    rows,
+    numerator,
+    denominator,
+    BY_K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    member = tl.program_id(0).to(tl.int64)
+    place = member * rows
+    for first in range(0, graphs - 1, BLOCK):
+        number = first + tl.arange(0, BLOCK)
+        inside = number < graphs - 1
+        at = member * graphs + number
+        size = tl.load(ptr + at + 1, mask=inside, other=0) - tl.load(ptr + at, mask=inside, other=0)
+        if BY_K:
+            count = tl.minimum(size, tl.load(k + member))
+        else:
+            count = (size * numerator + denominator - 1) // denominator
+        tl.store(out + at, place + tl.cumsum(count, 0) - count, mask=inside)
+        place += tl.sum(count, 0)
+    tl.store(out + member * graphs + graphs - 1, place)
+    if member == tl.num_programs(0) - 1:
+        tl.store(out + (member + 1) * graphs, (member + 1) * rows)
+
+
+def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int) -> Tensor:
+    """Mark the rows with the highest scores; see `sagpool.ops.top_of_each`.
+
+    No sort: the score of the last row that is kept is found bit by bit.
+    """
+    mask = torch.zeros(len(score), dtype=torch.bool, device=score.device)
+    graphs = len(ptr) - 1
+    _top_of_each[(graphs,)](
+        score.contiguous(),
+        ptr,
+        kept_ptr,
+        mask.view(torch.uint8),
+        filler_every,
+        BLOCK=64 if len(score) <= 96 * graphs else 256,
+        num_warps=1,
+    )
+    return mask
+
+
+@triton.jit
+def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
+    graph = tl.program_id(0)
+    start, end = tl.load(ptr + graph), tl.load(ptr + graph + 1)
+    if filler_every > 0 and graph % filler_every == filler_every - 1:
+        tl.store(mask + start, 1)
+    else:
+        wanted = (tl.load(kept_ptr + graph + 1) - tl.load(kept_ptr + graph)).to(tl.int32)
+        offset = tl.arange(0, BLOCK)
+        level = tl.full((), 0, tl.uint32)
+        above = tl.full((), 0, tl.int32)
+        bit = tl.full((), 0x80000000, tl.uint32)
+        for _ in range(32):
+            candidate = level | bit
+            bit = bit >> 1
+            below = tl.full((), 0, tl.int32)
+            for first in range(start, end, BLOCK):
+                key = _falling(score, first + offset, end)
+                inside = first + offset < end
+                below += tl.sum(((key < candidate) & inside).to(tl.int32), 0)
+            if below < wanted:
+                level = candidate
+                above = below
+        # The level is the score of the last that is kept; of its equals the first are kept.
+        ties_left = wanted - above
+        for first in range(start, end, BLOCK):
+            row = first + offset
+            key = _falling(score, row, end)
+            inside = row < end
+            tied = ((key == level) & inside).to(tl.int32)
+            order = tl.cumsum(tied, 0)
+            chosen = (key < level) | ((tied == 1) & (order <= ties_left))
+            ties_left -= tl.sum(tied, 0)
+            tl.store(mask + row, chosen.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def _falling(score, row, end):
+    """Whole numbers that are smaller for higher scores, and equal for equal ones.
+
+    Wider types are ranked as float32; see `sagpool.ops.topk`.
+    """
+    value = tl.load(score + row, mask=row < end, other=0.0).to(tl.float32) + 0.0
+    bits = value.to(tl.int32, bitcast=True)
+    # The bits of a negative number fall as it rises.
+    rising = tl.where(bits < 0, ~bits, bits | -2147483648)
+    return ~rising.to(tl.uint32, bitcast=True)
+
+
+def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """The old row of each new row, and the first new row of each old one, -1 if it is dropped.
+
+    A graph that has more new rows than marked ones is filled up with its last marked row.
+
+    Args:
+        mask: ``[old rows]`` bool
+        ptr: ``[graphs + 1]`` the first old row of each graph
+        kept_ptr: ``[graphs + 1]`` the first new row of each graph
+        total: new rows
+
+    Returns:
+        ``[new rows]`` int32 and ``[old rows]`` int32
+    """
+    perm = torch.empty(total, dtype=torch.int32, device=mask.device)
+    new_row = torch.empty(len(mask), dtype=torch.int32, device=mask.device)
+    _keep_rows[(len(ptr) - 1,)](
+        mask.view(torch.uint8), ptr, kept_ptr, perm, new_row, BLOCK=_BLOCK, STRIDE=_STRIDE,
+        num_warps=1,
+    )  # fmt: skip
+    return perm, new_row
+
+
+@triton.jit
+def _keep_rows(mask, ptr, kept_ptr, perm, new_row, BLOCK: tl.constexpr, STRIDE: tl.constexpr):
+    graph = tl.program_id(0)
+    start = tl.load(ptr + graph).to(tl.int32)
+    end = tl.load(ptr + graph + 1).to(tl.int32)
+    place = tl.load(kept_ptr + graph).to(tl.int32)
+    stop = tl.load(kept_ptr + graph + 1).to(tl.int32)
+    offset = tl.arange(0, BLOCK)
+    last = start
+    for first in range(start, end, BLOCK):
+        row = first + offset
+        inside = row < end
+        marked = tl.load(mask + row, mask=inside, other=0).to(tl.int32)
+        at = place + tl.cumsum(marked, 0) - 1
+        tl.store(new_row + row, tl.where(marked == 1, at, -1), mask=inside)
+        tl.store(perm + at, row, mask=marked == 1)
+        place += tl.sum(marked, 0)
+        last = tl.maximum(last, tl.max(tl.where(marked == 1, row, start), 0))
+    for first in range(place, stop, STRIDE):
+        at = first + tl.arange(0, STRIDE)
+        tl.store(perm + at, tl.zeros((STRIDE,), tl.int32) + last, mask=at < stop)
+
+
+def graph_of_rows(ptr: Tensor, total: int) -> Tensor:
+    """``[rows]`` int64, the graph of each row."""
+    graph = torch.empty(total, dtype=torch.int64, device=ptr.device)
+    _graph_of_rows[(len(ptr) - 1,)](ptr, graph, STRIDE=_STRIDE, num_warps=1)
+    return graph
+
+
+@triton.jit
+def _graph_of_rows(ptr, graph, STRIDE: tl.constexpr):
+    number = tl.program_id(0)
+    start, end = tl.load(ptr + number), tl.load(ptr + number + 1)
+    for first in range(start, end, STRIDE):
+        row = first + tl.arange(0, STRIDE)
+        tl.store(graph + row, tl.zeros((STRIDE,), tl.int64) + number, mask=row < end)
+
+
+def induced_csr(
+    row_ptr: Tensor, col: Tensor, perm: Tensor, new_row: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The adjacency among the kept rows; see `sagpool.ops.induced_csr`."""
+    rows = len(perm)
+    length = torch.empty(rows + 1, dtype=torch.int32, device=col.device)
+    # What belongs to no row names the last one.
+    kept_col = torch.full_like(col, rows - 1)
+    grid = (triton.cdiv(rows + 1, _BLOCK),)
+    _count_entries[grid](row_ptr, col, perm, new_row, length, rows, BLOCK=_BLOCK, num_warps=4)
+    kept_ptr = torch.cumsum(length, 0, dtype=torch.int32)
+    _write_entries[grid](
+        row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK=_BLOCK, num_warps=4
+    )
+    return kept_ptr, kept_col
+
+
+@triton.jit
+def _count_entries(row_ptr, col, perm, new_row, length, rows, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # one more than the new row
+    start, end = _entries_of(row_ptr, perm, new_row, place - 1, rows)
+    count = tl.zeros((BLOCK,), tl.int32)
+    for step in range(tl.max(end - start, 0)):
+        entry = start + step
+        name = tl.load(col + entry, mask=entry < end, other=0)
+        target = tl.load(new_row + name, mask=entry < end, other=-1)
+        count += (target >= 0).to(tl.int32)
+    tl.store(length + place, count, mask=place <= rows)
+
+
+@triton.jit
+def _write_entries(row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    start, end = _entries_of(row_ptr, perm, new_row, row, rows)
+    place = tl.load(kept_ptr + row, mask=row < rows, other=0)
+    for step in range(tl.max(end - start, 0)):
+        entry = start + step
+        name = tl.load(col + entry, mask=entry < end, other=0)
+        target = tl.load(new_row + name, mask=entry < end, other=-1)
+        tl.store(kept_col + place, target, mask=target >= 0)
+        place += (target >= 0).to(tl.int32)
+
+
+@triton.jit
+def _entries_of(row_ptr, perm, new_row, row, rows):
+    """Where the entries of these new rows begin and end; a row that comes again has none."""
+    inside = (row >= 0) & (row < rows)
+    old = tl.load(perm + row, mask=inside, other=0)
+    own = inside & (tl.load(new_row + old, mask=inside, other=-1) == row)
+    start = tl.load(row_ptr + old, mask=own, other=0)
+    end = tl.load(row_ptr + old + 1, mask=own, other=0)
+    return start, end

@@ -1,0 +1,283 @@
+"""A real Ray cluster of several nodes on this machine: the rows of the local engine, come what may.
+
+Nodes are slow to start, so all tests share one cluster.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sagpool.bench.engines import Job, Local
+from sagpool.bench.engines.cluster import connected
+from sagpool.bench.engines.engine import Failed
+from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.run import Bench, load_data, versions
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.fleet import Training, train
+
+ray = pytest.importorskip("ray")
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes of one CPU each, and one for the driver."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("OMP_NUM_THREADS", "1")
+        # That a machine is gone would otherwise be noticed after half a minute.
+        health = {
+            "health_check_initial_delay_ms": 0,
+            "health_check_period_ms": 500,
+            "health_check_timeout_ms": 5000,
+            "health_check_failure_threshold": 3,
+        }
+        head = {**NODE, "num_cpus": 0, "include_dashboard": False, "_system_config": health}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            for _ in range(2):
+                made.add_node(**NODE)
+            with connected(made.address):
+                yield made
+        finally:
+            made.shutdown()
+
+
+@pytest.fixture
+def engine(cluster):
+    from sagpool.bench.engines.on_ray import Ray
+
+    made = []
+
+    def leave():
+        for one in made:
+            for worker in list(one.pool.workers):
+                one.pool.drop(worker)
+
+    def make(**options):
+        leave()  # there is room for one at a time
+        made.append(Ray(**{"split_seconds": 0, **options}))
+        return made[-1]
+
+    yield make
+    leave()
+
+
+def rows(results):
+    """By training, without the time that they took."""
+    return {result.training: result.row() | {"seconds": 0} for result in results}
+
+
+def assert_equal(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for training, row in ours.items():
+        for name, value in row.items():
+            if isinstance(value, float):
+                assert value == pytest.approx(theirs[training][name], rel=1e-9), name
+            else:
+                assert value == theirs[training][name], name
+
+
+def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
+    """Of a long and a short fleet: whoever has the short one gets a part of the other."""
+    from sagpool.bench.engines.chunks import Chunks
+
+    pieces, end = [], Chunks.end
+
+    def spy(self, worker, given=()):
+        pieces.extend(given)
+        end(self, worker, given)
+
+    monkeypatch.setattr(Chunks, "end", spy)
+    one = Training("sagpool-h", hidden=4, lr=0.01, folds=4)
+    trainings = [replace(one, hidden=6, max_epochs=1)]
+    trainings += [replace(one, fold=fold, max_epochs=250, patience=250) for fold in range(4)]
+    job = Job(mutag, tuple(trainings), frozenset(trainings[4:]), "float64", lambda t: t.hidden == 6)
+    told, progress = [], []
+    used = engine()
+    used.run(job, told.append, progress.append)
+    assert len(told) == 4
+    assert any(piece.state for piece in pieces), "the long one was split"
+    expected = []
+    Local(tmp_path).run(job, expected.append, lambda told: None)
+    assert_equal(rows(told), rows(expected))
+    ours, theirs = (
+        next(r for r in results if r.training.hidden == 6).weights for results in (told, expected)
+    )
+    for name, weights in theirs.items():
+        np.testing.assert_allclose(ours[name], weights, rtol=1e-9)
+    assert sum(result.weights is not None for result in told) == 1
+    assert (progress[-1].done, progress[-1].total, progress[-1].running) == (4, 4, 0)
+    assert progress[-1].epochs == 1 + 3 * 250, "none of them was trained twice"
+    assert used.device == "Ray: 2 CPUs of 2 machines"
+
+
+def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, tmp_path):
+    died = tmp_path / "died"
+
+    def stumble(graphs, trainings, **options):
+        if any(one.seed == 1 and one.fold == 0 for one in trainings):
+            raise RuntimeError("planted")
+        if any(one.seed == 0 and one.fold == 1 for one in trainings) and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train(graphs, trainings, **options)
+
+    cells = plan(small, Wishes(methods=("gpool-h",)), search=False)
+    path = tmp_path / "runs.sqlite"
+
+    def bench(engine):
+        with Store.writing(path) as store:
+            number = store.begin("sagpool bench", small.name, engine.device, versions())
+            told = (store, engine, load_data(cells, {}), 2, Search.NONE, "float32", number)
+            (state,) = Bench(*told).run(cells)
+            return state, store.runs(), store.failures()
+
+    state, runs, failures = bench(engine(train=stumble))
+    assert died.exists()
+    assert [(run.seed, run.fold) for run in runs] == [(0, 0), (0, 1), (1, 1)]
+    assert [(one.seed, one.fold) for one in failures] == [(1, 0)]
+    assert failures[0].reason.startswith("RuntimeError in test_ray.py, line ")
+    assert failures[0].reason.endswith(": planted")
+    assert [type(one) for one in state.lost] == [Failed]
+    assert (state.stage, state.done, state.total) == ("done", 3, 4)
+    # It is missing, and so the same command tries it again.
+    state, runs, failures = bench(engine())
+    assert (len(runs), failures, state.lost) == (4, [], [])
+
+
+RUN = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
+OPTIONS = (
+    "--dataset MUTAG --method gpool-h --seeds 8 --folds 4 --members 2 --precision float64 "
+    "--set hidden=4 --set patience=100 --set max_epochs="
+)
+TRAININGS = 32
+EPOCHS = 60
+
+
+class Command:
+    """``sagpool bench`` in a process of its own."""
+
+    def __init__(self, cluster, store: Path, *options: str) -> None:
+        self.store = store
+        self.process = subprocess.Popen(
+            [
+                *(*RUN, *f"{OPTIONS}{EPOCHS}".split(), "--store", str(store)),
+                *("--engine", "ray", "--address", cluster.address, *options),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, condition) -> None:
+        """Until it is so; the command must not end before."""
+        while not condition():
+            if self.process.poll() is not None:
+                pytest.fail(self.process.stderr.read())
+            time.sleep(0.02)
+
+    def end(self) -> str:
+        out, self.err = self.process.communicate(timeout=300)
+        return out
+
+
+def count(store: Path) -> int:
+    if not store.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+            return connection.execute("SELECT count(*) FROM runs").fetchone()[0]
+    except sqlite3.OperationalError:  # it is just being made
+        return 0
+
+
+def workers_of(node) -> list[int]:
+    """Processes that train on a node."""
+    (raylet,) = node.all_processes["raylet"]
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            title = (folder / "cmdline").read_text()
+            parent = int((folder / "stat").read_text().rsplit(") ", 1)[1].split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+        if title.startswith("ray::Worker") and parent == raylet.process.pid:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_worker_is_killed_and_a_machine_goes_away(cluster, tmp_path):
+    stores = [tmp_path / "local.sqlite", tmp_path / "ray.sqlite"]
+    lost = cluster.add_node(**NODE)
+    command = Command(cluster, stores[1])
+    command.wait_for(lambda: count(stores[1]) and workers_of(lost))
+    stays = next(node for node in cluster.worker_nodes if node is not lost and workers_of(node))
+    os.kill(workers_of(stays)[0], signal.SIGKILL)
+    before = count(stores[1])
+    command.wait_for(lambda: count(stores[1]) > before)
+    cluster.remove_node(lost, allow_graceful=False)
+    command.end()
+    assert command.process.returncode == 0, command.err
+    local = [*RUN, *f"{OPTIONS}{EPOCHS}".split(), "--store", str(stores[0])]
+    subprocess.run(local, check=True, capture_output=True)
+    found = []
+    for path in stores:
+        with Store.reading(path) as store:
+            found.append({run.key: vars(run) for run in store.runs()})
+            assert store.failures() == []
+    circumstances = ("seconds", "finished", "invocation", "curve")
+    ours, theirs = (
+        {
+            key: {name: value for name, value in row.items() if name not in circumstances}
+            for key, row in rows.items()
+        }
+        for rows in found
+    )
+    assert len(theirs) == TRAININGS
+    assert_equal(ours, theirs)
+
+
+def test_ctrl_c_and_a_killed_driver_leave_only_what_is_missing(cluster, tmp_path):
+    store = tmp_path / "runs.sqlite"
+    stopped = Command(cluster, store)
+    stopped.wait_for(lambda: count(store))
+    os.killpg(stopped.process.pid, signal.SIGINT)
+    assert stopped.end() == ""
+    assert stopped.process.returncode == 130, stopped.err
+    assert stopped.err.splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert "Traceback" not in stopped.err
+    first = count(store)
+    assert 0 < first < TRAININGS
+
+    killed = Command(cluster, store)
+    killed.wait_for(lambda: count(store) > first)
+    killed.process.kill()
+    killed.end()
+    second = count(store)
+    assert first < second < TRAININGS
+
+    last = Command(cluster, store, "--json")
+    (cell,) = json.loads(last.end())
+    assert (cell["runs"], cell["failed"]) == (TRAININGS, 0)
+    with Store.reading(store) as rows:
+        by_command = [run.invocation for run in rows.runs()]
+    assert [by_command.count(number) for number in (1, 2, 3)] == [
+        first,
+        second - first,
+        TRAININGS - second,
+    ]

@@ -1,0 +1,107 @@
+"""Training by kernels, and what of it is recorded where there is a GPU."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from sagpool.fleet import Training, train
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.recording import Recorder, can_record
+from sagpool.fleet.schedule import Slots
+from sagpool.graphs import Graphs, load
+from sagpool.models import Shape, build, methods
+from sagpool.nn import SAGPool
+from sagpool.ops.device import triton_kernels
+
+if triton_kernels() is None:
+    pytest.skip("there is no Triton here", allow_module_level=True)
+DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
+
+
+@pytest.fixture
+def by_kernels(monkeypatch):
+    def switch():
+        for name, module in list(sys.modules.items()):
+            if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
+                monkeypatch.setattr(module, "kernels_for", lambda tensor: triton_kernels())
+
+    return switch
+
+
+@pytest.fixture(scope="module")
+def few() -> Graphs:
+    """The six smallest graphs of each class."""
+    graphs = load("MUTAG")
+    by_size = np.argsort(graphs.node_counts, kind="stable")
+    return graphs[np.sort(np.concatenate([by_size[graphs.y[by_size] == c][:6] for c in (0, 1)]))]
+
+
+@pytest.mark.parametrize("method", ["sagpool-h", "set2set-g"])
+def test_by_kernels_a_training_takes_the_same_course(method, few, by_kernels):
+    """Two trainings in one slot, which is refilled."""
+    trainings = [
+        Training(
+            method, hidden=8, batch_size=6, lr=0.01, max_epochs=1, folds=2, seed=s, validation=0.4
+        )
+        for s in range(2)
+    ]
+    expected = train(few, trainings, members=1)
+    by_kernels()
+    results = train(few, trainings, members=1, device=DEVICE)
+    for one, other in zip(results, expected, strict=True):
+        np.testing.assert_allclose(one.curve.train_loss, other.curve.train_loss, atol=1e-4)
+        np.testing.assert_allclose(
+            one.curve.validation_loss, other.curve.validation_loss, atol=1e-4
+        )
+
+
+def test_what_waits_for_the_device_is_not_recorded():
+    shape = Shape(3, 2, hidden=4, k=3, max_nodes=9)
+    cannot = {method for method in methods() if not can_record(build(method, shape))}
+    assert "sagpool-h" not in cannot
+    assert all("gat-augmentation" in name for name in cannot)
+    assert not can_record(build("diffpool-h", shape).double())
+    assert not can_record(SAGPool(3, min_score=0.1))
+
+
+class Noted:
+    """In place of a step: what room it was given."""
+
+    def __init__(self) -> None:
+        self.rooms: list[tuple[int, int]] = []
+
+    def __call__(self, ids, rows, entries) -> None:
+        self.rooms.append((rows, entries))
+
+
+def test_a_step_gets_a_little_more_room_than_it_needs(few):
+    step = Noted()
+    recorder = Recorder(step, SAGPool(3), few)
+    ids = np.array([[0, 1, 2], [3, 4, -1]])
+    recorder(ids)
+    ((rows, entries),) = step.rooms
+    needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
+    assert needed <= rows <= 1.02 * needed + 64
+    assert rows % 64 == 0
+    assert few.stock.counts[:5].sum() <= entries
+
+
+def test_members_with_a_k_of_their_own(few, by_kernels):
+    """A slot that is refilled brings its k along."""
+    trainings = [
+        Training(
+            "sortpool-g", hidden=8, batch_size=6, max_epochs=1, folds=2, seed=s, validation=0.4
+        )
+        for s in range(2)
+    ]
+    expected = train(few, trainings)
+    by_kernels()
+    fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 1))
+    for training, result in zip(trainings, expected, strict=True):
+        fleet.k[0] += 1  # something else, which _enter and refresh have to put right
+        fleet._enter(0, trainings.index(training))
+        done = fleet.epoch()
+        (found,) = done.values()
+        np.testing.assert_allclose(found.curve.train_loss, result.curve.train_loss, atol=1e-4)
