@@ -1,0 +1,128 @@
+"""From a run store to what is kept in results/: compact rows, the tables, the main figures.
+
+python scripts/publish_results.py STORE results/lee2019
+
+Cells that are not finished are left out: their rows are those of the trainings that stopped first,
+and no fair sample.
+"""
+
+import argparse
+import csv
+import json
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sagpool import SagpoolError
+from sagpool.bench.store import Store
+from sagpool.bench.summary import Summary
+from sagpool.report.content import Content, read_content
+from sagpool.report.write import write_content
+
+FIGURES = ("accuracy-", "costs-", "parameters")
+COLUMNS = (
+    *("name", "method", "seed", "fold", "precision", "numerics", "finished", "diverged"),
+    *("best_epoch", "epochs", "train_loss", "train_accuracy", "validation_loss"),
+    *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds", "settings"),
+)
+
+
+def finished_part(store: Path, copy: Path) -> list[str]:
+    """Copy a store without its unfinished cells, of which a sentence each is returned."""
+    with Store.reading(store):  # it is one
+        shutil.copy(store, copy)
+    left_out = []
+    unfinished = [
+        summary
+        for summary in read_content(copy).summaries
+        if len(summary.runs) < summary.cell.seeds * int(summary.cell.settings["folds"])
+    ]
+    with sqlite3.connect(copy) as connection:
+        for summary in unfinished:
+            cell = summary.cell
+            keys = [(run.key,) for run in summary.runs]
+            connection.executemany("DELETE FROM runs WHERE key = ?", keys)
+            connection.execute(
+                "DELETE FROM cells WHERE dataset = ? AND method = ? AND invocation = ?",
+                (cell.dataset, cell.method, cell.invocation),
+            )
+            left_out.append(f"{cell.dataset} {cell.method}: {len(keys)} trainings so far")
+    return left_out
+
+
+def write_rows(store: Path, file: Path) -> None:
+    """One line for each training; curves and confusion matrices stay in the store."""
+    with Store.reading(store) as opened:
+        runs = sorted(opened.runs(), key=lambda run: (run.name, run.method, run.seed, run.fold))
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for run in runs:
+            values = {**vars(run), "settings": json.dumps(run.settings, sort_keys=True)}
+            writer.writerow([_short(values[column]) for column in COLUMNS])
+
+
+def _short(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def comparison(content: Content) -> str:
+    """Paper and ours side by side, in Markdown."""
+    lines = [
+        "| data set | method | paper | ours | runs | over folds | epochs | time |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for summary in content.summaries:
+        lines.append(f"| {' | '.join(_cells(summary))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(summary: Summary) -> list[str]:
+    cell, spread = summary.cell, summary.spread
+    paper = "" if cell.paper_mean is None else f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}"
+    of_seeds = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
+    return [
+        cell.dataset + (f" ({cell.note})" if cell.note else ""),
+        cell.method,
+        paper,
+        f"{spread.mean:.2f}{of_seeds}",
+        str(len(summary.runs)),
+        f"± {spread.std_folds:.2f}",
+        f"{summary.epochs:.0f}",
+        f"{sum(run.seconds for run in summary.runs):.0f} s",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    with TemporaryDirectory() as made:
+        store = Path(made, "finished.sqlite")
+        try:
+            left_out = finished_part(arguments.store, store)
+            content = read_content(store)
+        except SagpoolError as error:
+            sys.exit(f"{error}")
+        for part in ("tables", "figures"):
+            shutil.rmtree(folder / part, ignore_errors=True)
+            (folder / part).mkdir(parents=True)
+        write_rows(store, folder / "rows.csv")
+        (folder / "comparison.md").write_text(comparison(content), "utf-8")
+        write_content(content, Path(made))
+        for file in Path(made, "tables").glob("*"):
+            if file.suffix in (".csv", ".md"):
+                shutil.copy(file, folder / "tables")
+        for file in Path(made, "figures").glob("*.png"):
+            if file.name.startswith(FIGURES):
+                shutil.copy(file, folder / "figures")
+    for sentence in left_out:
+        print(f"left out: {sentence}")
+
+
+if __name__ == "__main__":
+    main()
