@@ -88,7 +88,8 @@ def test_a_step_gets_a_little_more_room_than_it_needs(few):
     assert few.stock.counts[:5].sum() <= entries
 
 
-def test_members_with_a_k_of_their_own(few, by_kernels):
+@pytest.mark.parametrize("parts", [1, 2])
+def test_members_with_a_k_of_their_own(parts, few, by_kernels):
     """A slot that is refilled brings its k along."""
     trainings = [
         Training(
@@ -98,7 +99,7 @@ def test_members_with_a_k_of_their_own(few, by_kernels):
     ]
     expected = train(few, trainings)
     by_kernels()
-    fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 1))
+    fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 1), parts=parts)
     for training, result in zip(trainings, expected, strict=True):
         fleet.k[0] += 1  # something else, which _enter and refresh have to put right
         fleet._enter(0, trainings.index(training))

@@ -39,6 +39,12 @@ def can_record(model: nn.Module) -> bool:
     )
 
 
+def selections_of(model: nn.Module) -> list[Selection]:
+    """How many nodes the layers of the model keep."""
+    found = (getattr(layer, "selection", None) for layer in model.modules())
+    return [selection for selection in found if isinstance(selection, Selection)]
+
+
 class _Recording(NamedTuple):
     graph: torch.cuda.CUDAGraph
     ids: Tensor
@@ -68,8 +74,7 @@ class Recorder:
 
     def __init__(self, step: Step, model: nn.Module, graphs: Graphs) -> None:
         self.step, self.graphs = step, graphs
-        layers = (getattr(layer, "selection", None) for layer in model.modules())
-        self.selections = [found for found in layers if isinstance(found, Selection)]
+        self.selections = selections_of(model)
         self.recordings: list[_Recording] = []
         self.pool: Any = None
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
@@ -77,11 +82,6 @@ class Recorder:
     @staticmethod
     def works_for(model: nn.Module, graphs: Graphs) -> bool:
         return kernels_for(graphs.col) is not None and can_record(model)
-
-    def refresh(self) -> None:
-        """To be called when a member may have changed."""
-        for selection in self.selections:
-            selection.refresh()
 
     def __call__(self, ids: np.ndarray) -> None:
         """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none."""

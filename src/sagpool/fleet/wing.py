@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.evaluate import loss_sums, validate
-from sagpool.fleet.recording import Recorder
+from sagpool.fleet.recording import Recorder, selections_of
 from sagpool.fleet.stack import Stack
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, pack_on_device
@@ -87,6 +87,8 @@ class Wing:
             ``[3, members]`` training loss, validation loss and validation accuracy
         """
         model = self.stack.model.train()
+        for selection in selections_of(model):
+            selection.refresh()  # a member may have changed
         self.loss_sum.zero_()
         self.graph_sum.zero_()
         step = self._step(graphs)
@@ -110,7 +112,6 @@ class Wing:
             self.recorder = Recorder(
                 partial(self._step_on_device, graphs.stock), self.stack.model, graphs
             )
-        self.recorder.refresh()
         return self.recorder
 
     def _step_on_device(self, stock: Stock, ids: Tensor, rows: int, entries: int) -> None:

@@ -68,7 +68,8 @@ class Selection:
         """
         if self.k is None:
             return None
-        if "_k" not in vars(self):
+        known = vars(self).get("_k")
+        if known is None or known.device != device or len(known) != members:
             vars(self)["_k"] = torch.empty(members, dtype=torch.int64, device=device)
             self.refresh()
         return vars(self)["_k"]
