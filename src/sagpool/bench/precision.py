@@ -24,12 +24,18 @@ PRECISIONS = {
 }
 
 
-@contextmanager
-def computing_in(name: str, device: torch.device) -> Iterator[Precision]:
-    """Let torch multiply in this precision for a while."""
+def precision_on(name: str, device: torch.device) -> Precision:
+    """The precision of that name, if the device has it."""
     precision = PRECISIONS[name]
     if precision.products != "highest" and device.type != "cuda":
         raise SagpoolError(f"{name} is for GPUs; on {device} take float32 or float64.")
+    return precision
+
+
+@contextmanager
+def computing_in(name: str, device: torch.device) -> Iterator[Precision]:
+    """Let torch multiply in this precision for a while."""
+    precision = precision_on(name, device)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision.products)
     try:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
+import torch
 
 from sagpool.bench.engines.chunks import Chunk, Chunks
 from sagpool.bench.engines.cluster import alive, choose_needs, describe, slots
 from sagpool.bench.engines.engine import Failed, Job, Outcome
 from sagpool.bench.engines.pool import Answer, Pool, Remote
 from sagpool.bench.engines.worker import Report, Task
+from sagpool.bench.precision import precision_on
 from sagpool.fleet import Progress, train
 from sagpool.fleet.interrupt import interrupt_held_back
 from sagpool.fleet.schedule import group_by_shape
@@ -61,6 +63,8 @@ class Ray:
         on_result: Callable[[Outcome], None],
         on_progress: Callable[[Progress], None],
     ) -> None:
+        # Told now: the workers would say so too, of one training after the other.
+        precision_on(job.precision, torch.device(self.needs.device))
         if job.graphs not in self.data:
             self.data[job.graphs] = ray.put(job.graphs)
         drive = _Drive(self, job, on_result, on_progress)
