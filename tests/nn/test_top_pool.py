@@ -173,3 +173,20 @@ def test_wrong_inputs(fleet):
 def test_a_subclass_without_scores_is_told_so(fleet):
     with pytest.raises(TypeError, match="TopPool must define scores"):
         TopPool(3)(fleet.features(3), fleet.adjacency)
+
+
+@pytest.mark.parametrize("length", [1e-3, 1e-30, 0.0])
+def test_a_projection_that_has_decayed_is_no_end_of_training(length):
+    """Where all rows are zero, weight decay takes gPool's vector down until its square is 0."""
+    pool = TopKPool(3)
+    with torch.no_grad():
+        pool.projection.fill_(length)
+    x = torch.rand(5, 3, requires_grad=True)
+    edge_index = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
+    kept = pool(x, edge_index)[0]
+    kept.sum().backward()
+    assert kept.isfinite().all()
+    assert x.grad.isfinite().all()
+    assert pool.projection.grad.isfinite().all()
+    if length == 1e-3:
+        assert (kept > 0).all(), "only the direction counts"

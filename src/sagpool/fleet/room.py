@@ -90,13 +90,14 @@ def step_bytes(graphs: Graphs, training: Training, dtype: torch.dtype) -> int:
 
 
 class _Step(NamedTuple):
-    weights: int  # bytes of all that is as large as the weights
+    weights: int  # bytes of all that does not depend on the batch, most of it of the weights' size
     batch: int  # bytes that are kept for the backward pass of a batch
 
 
 def _step(graphs: Graphs, training: Training, dtype: torch.dtype) -> _Step:
     """Most methods keep something for each node; DiffPool, whose graphs are all of one size after
-    the first pooling, for each graph, fillers too. A batch of none and one of some tell how much.
+    the first pooling, for each graph, fillers too; Set2Set also a sum of weights. Batches of
+    few fillers and one of some graphs tell how much.
     """
     try:
         parts = split_of(graphs, training)
@@ -104,7 +105,9 @@ def _step(graphs: Graphs, training: Training, dtype: torch.dtype) -> _Step:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)  # how many edges are kept depends on the weights
             stack = Stack(build(training.method, shape).to(graphs.device, dtype))
-        small = _kept(graphs, stack, np.array([NO_GRAPH])) / 2  # two fillers of one node
+        fillers = [_kept(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
+        small = max(1, fillers[1] - fillers[0])  # for a filler, which is one node
+        fixed = max(0, fillers[0] - 2 * small)  # there is a filler in every batch
         count = int(np.clip(TRIED_BYTES // small, 1, TRIED_GRAPHS))
         # Evenly from the small ones to the large ones.
         by_size = train[np.argsort(graphs.node_counts[train], kind="stable")]
@@ -115,10 +118,11 @@ def _step(graphs: Graphs, training: Training, dtype: torch.dtype) -> _Step:
             raise
     else:
         further = graphs.node_counts[tried].sum() - count  # nodes, besides one for each graph
-        for_node = max(0.0, kept - small * (count + 1)) / max(1, further)
+        for_node = max(0.0, kept - fixed - small * (count + 1)) / max(1, further)
         nodes = (graphs.node_counts[train].mean() - 1) * min(training.batch_size, len(train))
         batch = small * (training.batch_size + 1) + for_node * nodes
-        return _Step(WEIGHT_COPIES * stack.numbers * stack.weights.element_size(), int(batch))
+        weights = WEIGHT_COPIES * stack.numbers * stack.weights.element_size()
+        return _Step(int(weights + fixed), int(batch))
     # Outside of the handler, which holds on to what was tried.
     raise MemoryShortageError(graphs.device)
 

@@ -93,7 +93,9 @@ class Wing:
         self.graph_sum.zero_()
         step = self._step(graphs)
         for ids in batches:
-            step(ids)
+            # Who has fewer graphs than others has them in front; in the last batch all have few.
+            most = int((ids != NO_GRAPH).sum(1).max())
+            step(ids[:, : max(1, most)])
             between_steps()
         model.eval()
         if self.validation is None:
@@ -142,10 +144,8 @@ class Wing:
         whole batch, losses and gradients add up to those of the whole.
         """
         keys = self._step_keys()
-        # Who has fewer graphs than others has them in front; at the end nobody may have any.
-        most = int((ids != NO_GRAPH).sum(1).max())
         loss = grad = None
-        for first in range(0, max(most, 1), self.sizes.train):
+        for first in range(0, ids.shape[1], self.sizes.train):
             batch = pack(graphs, ids[:, first : first + self.sizes.train])
             part = loss_sums(self.stack.model(batch, Streams(keys, first)), batch) / count
             part_grad = self.stack.gradients(part.sum())

@@ -13,6 +13,7 @@ from sagpool.ops import (
     Blocks,
     SoftAssignment,
     congruence,
+    product_beside,
     segment_matmul,
     segment_mean,
     segment_sum,
@@ -60,8 +61,12 @@ class DiffPool(nn.Module):
         self.assign.reset_parameters()
 
     def forward(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> DiffPooled:
-        share, uncertainty = self._assignment(x, adjacency)  # [rows, clusters], [rows]
-        level = _by_kernels if _has_kernels(x) else _by_torch
+        if _has_kernels(x):
+            (share, uncertainty), x = self._assignment(x, adjacency)
+            level = _by_kernels
+        else:
+            share, uncertainty = soft_assignment(self.assign(x, adjacency))
+            level = _by_torch
         pooled, coarse, entropy, link = level(share, uncertainty, x, adjacency)
         return DiffPooled(
             x=pooled.flatten(0, 1),
@@ -70,14 +75,15 @@ class DiffPool(nn.Module):
             auxiliary=link + entropy,
         )
 
-    def _assignment(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> SoftAssignment:
-        if not _has_kernels(x):
-            return soft_assignment(self.assign(x, adjacency))
-        # The kernel adds the bias on its way.
+    def _assignment(
+        self, x: Tensor, adjacency: Adjacency | PooledAdjacency
+    ) -> tuple[SoftAssignment, Tensor]:
+        """By kernels, which add the bias on their way; and x for the pooling."""
         linear = self.assign.linear
         if self.assign.narrows:
-            return soft_assignment(adjacency.gcn(linear.product(x)), linear.bias)
-        return soft_assignment(linear.product(adjacency.gcn(x)), linear.bias)
+            y, x = product_beside(x, linear.weight)
+            return soft_assignment(adjacency.gcn(y), linear.bias), x
+        return soft_assignment(linear.product(adjacency.gcn(x)), linear.bias), x
 
 
 def _has_kernels(x: Tensor) -> bool:

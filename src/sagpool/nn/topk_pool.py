@@ -5,6 +5,7 @@ import math
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from sagpool.graphs import Adjacency
 from sagpool.nn.score import Scores
@@ -49,7 +50,8 @@ class TopKPool(TopPool):
         nn.init.uniform_(self.projection, -bound, bound)
 
     def score_weight(self) -> Tensor:
-        return self.projection / self.projection.norm(dim=1, keepdim=True)
+        # Where all rows are zero, weight decay alone moves the vector, until it has no length left.
+        return normalize(self.projection, dim=1)
 
     def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
         if projected is None:

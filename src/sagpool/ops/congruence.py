@@ -96,16 +96,15 @@ class _SpansCongruence(Function):
         t = t.contiguous()
         spread = t if multiply is None else multiply(t)
         p = spans.kernels.gram(spread, t, spans.ptr, spans.tiles, spans.period)
-        ctx.save_for_backward(t, p)
+        ctx.save_for_backward(spread, p)
         ctx.set_materialize_grads(False)
-        ctx.spans, ctx.multiply = spans, multiply
+        ctx.spans = spans
         return spans.kernels.trace_and_norm(p, spans.ptr, spans.period)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        (t, p), spans = ctx.saved_tensors, ctx.spans
-        spread = t if ctx.multiply is None else ctx.multiply(t)
+        (spread, p), spans = ctx.saved_tensors, ctx.spans
         of_trace, of_norm = (None if grad is None else grad.contiguous() for grad in grads)
         grad = spans.kernels.gram_backward(
             p, spread, of_trace, of_norm, spans.ptr, spans.tiles, spans.period

@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 
 def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """``x W``, and x itself for `gather_gated`.
+    """``x W``, and x itself for pooling.
 
     The gradients of both are added up in place. By itself a score of one channel would send back
     a second matrix as large as x, and to fill new memory takes longer than to compute it.
@@ -20,7 +20,7 @@ def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         ``[members * rows, out]``, and x, which must go to a single place that sends back a
-        gradient of its own making, as `gather_gated` and this function do
+        gradient of its own making, as `gather_gated`, `coarsen` and this function do
     """
     return _ProductBeside.apply(x, weight)
 

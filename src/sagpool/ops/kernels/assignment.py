@@ -9,6 +9,7 @@ TILE = 4096
 PROGRAMS = 4096  # enough for every processor of a large GPU to be busy all the time
 # In place of minus infinity, whose difference to itself is not a number.
 LOW = tl.constexpr(-1e38)
+LOWEST = tl.constexpr(-200.0)
 TINY = tl.constexpr(1.1754943508222875e-38)
 
 
@@ -60,21 +61,28 @@ def _soft_assignment(
     WIDTH: tl.constexpr,
 ):
     member = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
-    column = tl.arange(0, WIDTH)
-    in_rows, in_columns = row < rows, column < columns
-    at = member * rows + row
-    place = at[:, None] * columns + column[None, :]
+    first = tl.program_id(0) * HEIGHT
+    row, column = tl.arange(0, HEIGHT), tl.arange(0, WIDTH)
+    in_rows, in_columns = first + row < rows, column < columns
+    # Whole tensors may pass 32 bits, which are enough within a tile.
+    at = member * rows + first
+    logits += at * columns
+    share += at * columns
+    place = row[:, None] * columns + column[None, :]
     mask = in_rows[:, None] & in_columns[None, :]
     z = tl.load(logits + place, mask=mask, other=0.0)
     if BIAS:
         z += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
     z = tl.where(in_columns[None, :], z, LOW)
     highest = tl.max(tl.where(z > LOW, z, LOW), 1)  # of those that are numbers
-    s = tl.where(in_columns[None, :], tl.exp(z - highest[:, None]), 0.0)
-    s = s / tl.sum(s, 1)[:, None]
+    z -= highest[:, None]
+    s = tl.where(in_columns[None, :], tl.exp(z), 0.0)
+    total = tl.sum(s, 1)
+    s *= (1 / total)[:, None]
     tl.store(share + place, s, mask=mask)
-    tl.store(entropy + at, -tl.sum(s * tl.log(tl.maximum(s, TINY)), 1), mask=in_rows)
+    # log s is z - log total; where z is lower than that, s is nothing.
+    uncertainty = tl.log(total) - tl.sum(s * tl.where(z < LOWEST, LOWEST, z), 1)
+    tl.store(entropy + at + row, uncertainty, mask=in_rows)
 
 
 def soft_assignment_backward(
@@ -131,19 +139,19 @@ def _soft_assignment_backward(
     total = tl.zeros((WIDTH,), share.dtype.element_ty)
     start = number * each
     end = tl.minimum(start + each, rows)
+    row = tl.arange(0, HEIGHT)
+    place = row[:, None] * columns + column[None, :]
     for first in range(start, end, HEIGHT):
-        row = first + tl.arange(0, HEIGHT)
-        in_rows = row < end
-        at = member * rows + row
-        place = at[:, None] * columns + column[None, :]
+        in_rows = first + row < end
+        at = member * rows + first
         mask = in_rows[:, None] & in_columns[None, :]
-        s = tl.load(share + place, mask=mask, other=0.0)
-        g = tl.load(of_share + place, mask=mask, other=0.0)
-        of_h = tl.load(of_entropy + at, mask=in_rows, other=0.0)
+        s = tl.load(share + at * columns + place, mask=mask, other=0.0)
+        g = tl.load(of_share + at * columns + place, mask=mask, other=0.0)
+        of_h = tl.load(of_entropy + at + row, mask=in_rows, other=0.0)
         # All in one: what s gets back from itself and from its entropy, less the mean of that.
         g -= of_h[:, None] * tl.log(tl.maximum(s, TINY))
         back = s * (g - tl.sum(s * g, 1)[:, None])
-        tl.store(grad + place, back, mask=mask)
+        tl.store(grad + at * columns + place, back, mask=mask)
         total += tl.sum(back, 0)
     tl.store(
         of_bias + (member * tl.num_programs(0) + number) * columns + column, total, mask=in_columns

@@ -52,7 +52,7 @@ def coarse_scale(share: Tensor, row_ptr: Tensor, ptr: Tensor, period: int) -> Te
     """
     graphs, clusters = len(ptr) - 1, share.shape[1]
     out = share.new_empty(graphs * clusters)
-    width = tile_of(clusters)
+    width = tile_of(clusters, 64)
     _coarse_scale[(graphs, triton.cdiv(clusters, width))](
         share, row_ptr, ptr, out, clusters, period, HEIGHT=16, WIDTH=width, num_warps=1
     )

@@ -37,7 +37,7 @@ def gram(spread: Tensor, t: Tensor, ptr: Tensor, tiles: Tensor, period: int) -> 
         period: of the fillers among the graphs
     """
     columns, out = t.shape[1], torch.empty_like(t)
-    width = min(32, tile_of(columns))
+    width = tile_of(columns, 32)
     _gram[(len(tiles), min(MOST_PARTS, triton.cdiv(columns, width)))](
         spread,
         t,
@@ -46,11 +46,12 @@ def gram(spread: Tensor, t: Tensor, ptr: Tensor, tiles: Tensor, period: int) -> 
         out,
         columns,
         period,
-        PRECISION=precision(),
+        PRECISION=precision("tf32x3"),
         HEIGHT=HEIGHT,
         WIDTH=width,
         DEPTH=DEPTH,
         num_warps=2,
+        num_stages=2,
     )
     return out
 
@@ -155,7 +156,7 @@ def gram_backward(
         period: of the fillers among the graphs
     """
     columns, out = spread.shape[1], torch.empty_like(spread)
-    width = tile_of(columns)
+    width = tile_of(columns, 64)
     across = triton.cdiv(columns, width)
     _gram_backward[(len(tiles) * across,)](
         p,
@@ -170,11 +171,11 @@ def gram_backward(
         period,
         TRACE=of_trace is not None,
         NORM=of_norm is not None,
-        PRECISION=precision(),
+        PRECISION=precision("ieee"),
         HEIGHT=HEIGHT,
         WIDTH=width,
         DEPTH=DEPTH,
-        num_warps=warps_of(HEIGHT, width),
+        num_warps=warps_of(HEIGHT, width, 16),
     )
     return out
 

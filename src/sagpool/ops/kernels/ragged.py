@@ -13,19 +13,25 @@ HEIGHT = 32  # rows of a graph that one program makes
 DEPTH = 16  # of a step of a product: graphs of few rows have few steps to fill
 
 
-def precision() -> str:
-    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision."""
-    return {"highest": "ieee", "high": "tf32"}.get(torch.get_float32_matmul_precision(), "bf16")
+def precision(full: str) -> str:
+    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision.
+
+    Args:
+        full: how float32 is: "ieee", or "tf32x3" for three products on tensor cores, which are
+            as exact and faster in some kernels
+    """
+    return {"highest": full, "high": "tf32"}.get(torch.get_float32_matmul_precision(), "bf16")
 
 
-def tile_of(width: int) -> int:
+def tile_of(width: int, most: int) -> int:
     """A tile as large as possible that wastes little at the edge."""
-    return min((64, 32, 16), key=lambda tile: triton.cdiv(width, tile) * (tile + 8))
+    tiles = [tile for tile in (128, 64, 32, 16) if tile <= most]
+    return min(tiles, key=lambda tile: triton.cdiv(width, tile) * (tile + 16))
 
 
-def warps_of(height: int, width: int) -> int:
-    """So many that each thread has at least 16 numbers, and 32 of the largest tiles."""
-    return max(1, height * width // 1024)
+def warps_of(height: int, width: int, numbers: int = 32) -> int:
+    """So many that each thread has that many numbers of a tile."""
+    return max(1, height * width // (32 * numbers))
 
 
 @triton.jit

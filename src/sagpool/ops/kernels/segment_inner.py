@@ -7,6 +7,8 @@ from torch import Tensor
 
 from sagpool.ops.kernels.ragged import DEPTH, dot, precision, span, tile_of, warps_of
 
+MOST_HEIGHT, MOST_WIDTH = 32, 128
+
 
 def segment_inner(
     a: Tensor, b: Tensor, ptr: Tensor, period: int, into: Tensor | None = None
@@ -61,7 +63,7 @@ def segment_inner_gcn_backward(
     Arguments as of `segment_inner_gcn`, and y, its result, with the gradient of that.
     """
     out = torch.empty_like(x)
-    parts = triton.cdiv(x.shape[1], tile_of(x.shape[1]))
+    parts = triton.cdiv(x.shape[1], tile_of(x.shape[1], MOST_WIDTH))
     of_degrees = x.new_empty(parts, len(x))
     _launch_inner(share, back, ptr, period, out, scale, x, (y, grad), of_degrees, "gcn backward")
     return out, of_degrees[0] if parts == 1 else of_degrees.sum(0)
@@ -70,7 +72,7 @@ def segment_inner_gcn_backward(
 def _launch_inner(a, b, ptr, period, out, scale, x, pair, of_degrees, end):
     m, n = a.shape[1], b.shape[1]
     y, grad = pair or (None, None)
-    height, width = tile_of(m), tile_of(n)
+    height, width = tile_of(m, MOST_HEIGHT), tile_of(n, MOST_WIDTH)
     down, across = triton.cdiv(m, height), triton.cdiv(n, width)
     _inner[((len(ptr) - 1) * down * across,)](
         a,
@@ -89,7 +91,7 @@ def _launch_inner(a, b, ptr, period, out, scale, x, pair, of_degrees, end):
         (len(ptr) - 1) * m,
         period,
         END=end,
-        PRECISION=precision(),
+        PRECISION=precision("ieee"),
         HEIGHT=height,
         WIDTH=width,
         DEPTH=DEPTH,

@@ -6,6 +6,8 @@ from torch import Tensor
 
 from sagpool.ops.kernels.ragged import DEPTH, HEIGHT, dot, precision, tile_of, tile_rows, warps_of
 
+MOST_WIDTH = 128
+
 
 def segment_outer(
     a: Tensor,
@@ -40,7 +42,7 @@ def segment_outer(
     out = a.new_empty(rows, n) if into is None else into
     b, y = more or (None, None)
     row_ptr, side = sides or (None, None)
-    width = tile_of(n)
+    width = tile_of(n, MOST_WIDTH)
     across = triton.cdiv(n, width)
     scale = scale_out if scale_in is None else scale_in
     _outer[(len(tiles) * across,)](
@@ -64,7 +66,7 @@ def segment_outer(
         SCALE_OUT=scale_out is not None,
         SIDES=sides is not None,
         ADD=into is not None,
-        PRECISION=precision(),
+        PRECISION=precision("tf32x3"),
         HEIGHT=HEIGHT,
         WIDTH=width,
         DEPTH=DEPTH,
