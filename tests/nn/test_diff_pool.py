@@ -3,7 +3,10 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
-from sagpool.nn import DiffPool, PooledAdjacency
+from sagpool.nn import DiffPool, PooledAdjacency, diff_pool
+from sagpool.nn.factored_adjacency import FactoredAdjacency
+from sagpool.nn.formed_adjacency import FormedAdjacency
+from sagpool.nn.pooled_adjacency import blocks_of
 from sagpool.ops import blocks
 
 pytestmark = pytest.mark.usefixtures("path")
@@ -15,8 +18,14 @@ def batches(request, monkeypatch):
         monkeypatch.setattr(blocks, "OWN_BATCH", 0)
 
 
+@pytest.fixture(params=[0, 2, 64], ids="most formed {}".format, autouse=True)
+def most_formed(request, monkeypatch):
+    """All in factors; matrices after the second pooling; matrices after the first."""
+    monkeypatch.setattr(diff_pool, "MOST_FORMED", request.param)
+
+
 def formed(adjacency: PooledAdjacency) -> torch.Tensor:
-    """The matrix of each graph, of which a `PooledAdjacency` has only the factors."""
+    """The matrix of each graph, of which there may be only the factors."""
     clusters = adjacency.clusters
     columns = torch.eye(clusters, dtype=torch.float64).repeat(adjacency.sizes.size, 1)
     return adjacency.neighbour_sum(columns).view(-1, clusters, clusters)
@@ -69,15 +78,24 @@ def test_equation_on_the_graphs_that_it_makes(fleet, dense, agree):
     agree(second.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
+def in_factors(base, share):
+    return FactoredAdjacency(base, blocks_of(base, share), share)
+
+
+def as_matrices(base, share):
+    return FormedAdjacency.of(base, share, blocks_of(base, share))
+
+
+@pytest.mark.parametrize("made", [in_factors, as_matrices])
 @pytest.mark.parametrize("clusters", [1, 4, 9])
-def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters):
+def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters, made):
     """Whether there are more clusters or more nodes."""
     rows, graphs = len(fleet.adjacency.graph), fleet.adjacency.sizes.size
     random = torch.Generator().manual_seed(clusters)
     z = torch.randn(rows, clusters, generator=random, dtype=torch.float64, requires_grad=True)
     y = torch.randn(graphs * clusters, 2, generator=random, dtype=torch.float64, requires_grad=True)
     T = z.softmax(1)
-    pooled = PooledAdjacency.of(fleet.adjacency, T)
+    pooled = made(fleet.adjacency, T)
     expected = []
     for (_, A, share), part in zip(fleet.each(T), fleet.split(y, pooled), strict=True):
         coarse = share.T @ A @ share

@@ -186,6 +186,13 @@ def batch():
         return pack(load("MUTAG").to(DEVICE), [[0, 5, 9], [3, 7]], rows=90)
 
 
+@pytest.fixture(params=[0, 8, 64])
+def most_formed(request, monkeypatch):
+    """Whether pooled graphs are matrices: never, if they are small, from the first pooling on."""
+    monkeypatch.setattr("sagpool.nn.diff_pool.MOST_FORMED", request.param)
+
+
+@pytest.mark.usefixtures("most_formed")
 @pytest.mark.parametrize("clusters", [(30, 7), (5, 1)])
 def test_two_poolings(clusters, batch):
     """Kernels in single precision against torch in double; which takes no kernels."""
@@ -229,6 +236,7 @@ class _Call(torch.nn.Module):
         return self.function(self.layers, x)
 
 
+@pytest.mark.usefixtures("most_formed")
 def test_a_member_that_diverged_stays_alone(batch):
     model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
     with torch.no_grad():
@@ -239,6 +247,7 @@ def test_a_member_that_diverged_stays_alone(batch):
         assert grad[0].isfinite().all()
 
 
+@pytest.mark.usefixtures("most_formed")
 def test_the_host_need_not_know_how_large_graphs_are(batch, monkeypatch):
     """So that a step can be recorded."""
     ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int32, device=DEVICE)

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
+from sagpool.nn.factored_adjacency import FactoredAdjacency
+from sagpool.nn.formed_adjacency import FormedAdjacency
 from sagpool.nn.gcn_conv import GCNConv
-from sagpool.nn.pooled_adjacency import PooledAdjacency
+from sagpool.nn.pooled_adjacency import PooledAdjacency, blocks_of
 from sagpool.ops import (
     Blocks,
     SoftAssignment,
@@ -24,6 +26,9 @@ from sagpool.ops.blocks import Spans
 from sagpool.ops.coarsen import LEAST_SQUARE, coarsen, coarsen_again, link_loss
 from sagpool.ops.device import kernels_for
 
+# A' is formed if it has no more rows than this; products with larger ones are made by factors.
+MOST_FORMED = 64
+
 
 class DiffPooled(NamedTuple):
     x: Tensor  # [members * graphs * clusters, channels]
@@ -37,9 +42,9 @@ class DiffPool(nn.Module):
 
     ``S = softmax(GCN(X, A))``, ``X' = Sᵀ X``, ``A' = Sᵀ A S`` (the paper's Equation 1).
 
-    A' stays in factors (see `PooledAdjacency`), and the link loss ‖A - S Sᵀ‖² is
-    ‖A‖² - 2 tr(Sᵀ A S) + ‖Sᵀ S‖²: no matrix is formed that has more numbers than S. Both losses
-    are those of each graph by itself, so they do not depend on what else is in the batch:
+    A' stays in factors where it is large (see `FactoredAdjacency`), and the link loss ‖A - S Sᵀ‖²
+    is ‖A‖² - 2 tr(Sᵀ A S) + ‖Sᵀ S‖²: no large matrix is formed that has more numbers than S. Both
+    losses are those of each graph by itself, so they do not depend on what else is in the batch:
     ‖A - S Sᵀ‖ / N², and the mean entropy of the rows of S.
 
     Args:
@@ -63,16 +68,19 @@ class DiffPool(nn.Module):
     def forward(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> DiffPooled:
         if _has_kernels(x):
             (share, uncertainty), x = self._assignment(x, adjacency)
-            level = _by_kernels
         else:
             share, uncertainty = soft_assignment(self.assign(x, adjacency))
-            level = _by_torch
-        pooled, coarse, entropy, link = level(share, uncertainty, x, adjacency)
+        if isinstance(adjacency, FormedAdjacency):
+            level = _formed_level(share, uncertainty, x, adjacency)
+        elif _has_kernels(x):
+            level = _level_by_kernels(share, uncertainty, x, adjacency)
+        else:
+            level = _level_by_torch(share, uncertainty, x, adjacency)
         return DiffPooled(
-            x=pooled.flatten(0, 1),
-            adjacency=coarse,
+            x=level.pooled.flatten(0, 1),
+            adjacency=level.coarse,
             assignment=share,
-            auxiliary=link + entropy,
+            auxiliary=level.link + level.entropy,
         )
 
     def _assignment(
@@ -97,16 +105,33 @@ class _Level(NamedTuple):
     link: Tensor  # [graphs]
 
 
-def _by_torch(
+def _formed_level(
+    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: FormedAdjacency
+) -> _Level:
+    graphs, nodes = len(adjacency.matrix), adjacency.clusters
+    s, h = share.view(graphs, nodes, -1), x.view(graphs, nodes, -1)
+    back = s.transpose(1, 2)  # [graphs, clusters, nodes]
+    coarse = adjacency.pool(share)
+    gram_norm = torch.bmm(back, s).square().sum((1, 2))
+    squared = adjacency.squared_norm - 2 * coarse.trace + gram_norm
+    link = squared.clamp(min=LEAST_SQUARE).sqrt() / nodes**2
+    return _Level(torch.bmm(back, h), coarse, uncertainty.view(graphs, nodes).mean(1), link)
+
+
+def _level_by_torch(
     share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
 ) -> _Level:
     blocks: Blocks | Spans
-    if isinstance(adjacency, PooledAdjacency):
-        coarse, blocks = adjacency.pool(share), adjacency.own_blocks
-        norm = adjacency.squared_norm
+    if isinstance(adjacency, FactoredAdjacency):
+        known: Blocks | Spans | None = adjacency.blocks
+        if isinstance(known, Blocks) and known.padding is None:
+            known = None  # padding may be of use now that rows are narrower
+        coarse = _coarse(adjacency.base, adjacency.shares(share), known)
+        blocks, norm = adjacency.own_blocks, adjacency.squared_norm
     else:
-        coarse = PooledAdjacency.of(adjacency, share)
-        blocks, norm = coarse.blocks, _squared_norm(adjacency, x.dtype)
+        assert isinstance(adjacency, Adjacency)
+        blocks = blocks_of(adjacency, share)
+        coarse, norm = _coarse(adjacency, share, blocks), _squared_norm(adjacency, x.dtype)
     pooled = segment_matmul(share, x, blocks)
     ptr, graph = adjacency.node_ptr, adjacency.graph
     entropy = segment_mean(uncertainty[:, None], ptr, graph)
@@ -115,25 +140,35 @@ def _by_torch(
     return _Level(pooled, coarse, entropy.view(-1), link)
 
 
+def _coarse(
+    base: Adjacency, share: Tensor, blocks: Blocks | Spans | None = None
+) -> FactoredAdjacency | FormedAdjacency:
+    """``Tᵀ A T``, of the first graphs and the shares T of their nodes."""
+    blocks = blocks or blocks_of(base, share)
+    if share.shape[1] <= MOST_FORMED:
+        return FormedAdjacency.of(base, share, blocks)
+    return FactoredAdjacency(base, blocks, share)
+
+
 def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
     """‖A‖² of each graph, ``[graphs]``."""
     degree = adjacency.degree.to(dtype)[:, None]
     return segment_sum(degree, adjacency.node_ptr, adjacency.graph).view(-1)
 
 
-def _by_kernels(
+def _level_by_kernels(
     share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
 ) -> _Level:
     norm = None
-    if isinstance(adjacency, PooledAdjacency):
-        spans, norm = adjacency.spans, adjacency.squared_norm
+    if isinstance(adjacency, FactoredAdjacency):
+        base, spans, norm = adjacency.base, adjacency.spans, adjacency.squared_norm
         entropy = uncertainty.view(spans.graphs, -1).mean(1)
         made = coarsen_again(share, x, adjacency.share, spans)
-        coarse = PooledAdjacency(adjacency.base, spans, made.share)
     else:
-        coarse = PooledAdjacency.of(adjacency, share)
-        entropy = mean_of_graphs(uncertainty, coarse.spans)
-        made = coarsen(share, x, coarse.spans)
-    row_ptr = coarse.base.row_ptr
-    link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, row_ptr)
+        assert isinstance(adjacency, Adjacency)
+        base, spans = adjacency, Spans.of(adjacency)
+        entropy = mean_of_graphs(uncertainty, spans)
+        made = coarsen(share, x, spans)
+    coarse = _coarse(base, made.share, spans)
+    link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr)
     return _Level(made.x, coarse, entropy, link)

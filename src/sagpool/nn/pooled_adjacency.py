@@ -1,64 +1,48 @@
-"""Graphs of equal size with a dense weighted adjacency, as DiffPool makes them, in factors."""
+"""Graphs of equal size with a weighted adjacency, as DiffPool makes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.ops import Blocks, Congruence, Rows, congruence, segment_apply, segment_matmul
+from sagpool.ops import Blocks, Rows
 from sagpool.ops.blocks import Spans
 from sagpool.ops.device import kernels_for
-from sagpool.ops.matmul import inner, outer
 
 
-@dataclass(frozen=True, eq=False)
 class PooledAdjacency(Rows):
-    """Acts as the `Adjacency` ``A' = Tᵀ A T``, which is not formed.
-
-    The clusters of a graph of N nodes are often far more than N, since their number depends on the
-    largest graph of all. A' has as many rows, but a rank of N at most: its factors are smaller, and
-    so is the work of multiplying by one after the other.
-
-    Args:
-        base: A, the graphs before the first pooling
-        blocks: of the rows of ``base``
-        share: T, ``[rows of base, clusters]``, how much of each node is in each cluster; a row
-            sums to 1
-    """
-
-    base: Adjacency
-    blocks: Blocks | Spans
-    share: Tensor
-
-    @staticmethod
-    def of(base: Adjacency, share: Tensor) -> PooledAdjacency:
-        if share.dtype == torch.float32 and kernels_for(share) is not None:
-            return PooledAdjacency(base, Spans.of(base), share)
-        sizes = base.sizes.copy()
-        starts = sizes.cumsum() - sizes.ravel()
-        if base.filler:
-            sizes[:, -1] = 1  # what becomes of a filler does not matter: the less, the better
-        return PooledAdjacency(base, Blocks.of(share, starts, sizes.ravel()), share)
+    """Acts as the `Adjacency` of graphs that all have the same number of nodes, the clusters."""
 
     @property
     def clusters(self) -> int:
-        return self.share.shape[1]
+        raise TypeError(f"{type(self).__name__} must say how many clusters there are.")
 
     @property
-    def members(self) -> int:
-        return self.base.members
+    def trace(self) -> Tensor:
+        """The trace of the matrix of each graph, ``[graphs]``."""
+        raise TypeError(f"{type(self).__name__} must have a trace.")
 
     @property
-    def graphs(self) -> int:
-        return self.base.graphs
+    def squared_norm(self) -> Tensor:
+        """Frobenius, of the matrix of each graph, ``[graphs]``."""
+        raise TypeError(f"{type(self).__name__} must have a norm.")
+
+    @property
+    def degree(self) -> Tensor:
+        """``[rows]`` row sums."""
+        raise TypeError(f"{type(self).__name__} must know degrees.")
+
+    def gcn(self, x: Tensor) -> Tensor:
+        """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
+        raise TypeError(f"{type(self).__name__} must define gcn(x).")
+
+    def neighbour_sum(self, x: Tensor) -> Tensor:
+        """``A' x``"""
+        raise TypeError(f"{type(self).__name__} must define neighbour_sum(x).")
 
     @property
     def sizes(self) -> np.ndarray:  # type: ignore[override]
@@ -73,164 +57,21 @@ class PooledAdjacency(Rows):
         end = self.members * self.rows + 1
         return torch.arange(0, end, self.clusters, device=self.device)
 
-    @property
-    def device(self) -> torch.device:
-        return self.base.device
-
-    @property
-    def spans(self) -> Spans:
-        """The blocks, where there are kernels."""
-        assert isinstance(self.blocks, Spans)
-        return self.blocks
-
     @cached_property
     def own_blocks(self) -> Blocks:
         """Of the rows of this level."""
         return Blocks.equal(self.members * self.graphs, self.clusters)
 
-    @cached_property
-    def degree(self) -> Tensor:
-        """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
-        degree = self.base.degree.to(self.share.dtype)[:, None]
-        return segment_matmul(self.share, degree, self.blocks).view(-1)
-
-    def gcn(self, x: Tensor) -> Tensor:
-        """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
-        if self.base.symmetric and isinstance(self.blocks, Spans):
-            return _SpansGCN.apply(x, self.share, self._found_scale, self.base, self.blocks)
-        if self.base.symmetric:
-            return _GCN.apply(x, self.share, self._scale, self.base, self.blocks)
-        scaled = self._scale * x
-        return self._scale * (self.neighbour_sum(scaled) + scaled)
-
-    def neighbour_sum(self, x: Tensor) -> Tensor:
-        """``A' x``"""
-        spread = segment_apply(self.share, self._by_graph(x), self.blocks)
-        return segment_matmul(self.share, self.base.neighbour_sum(spread), self.blocks).view_as(x)
-
-    @property
-    def trace(self) -> Tensor:
-        """The trace of A' of each graph, ``[graphs]``."""
-        return self._congruence.trace
-
-    @property
-    def squared_norm(self) -> Tensor:
-        """‖A'‖² of each graph, ``[graphs]``."""
-        return self._congruence.squared_norm
-
-    def pool(self, share: Tensor) -> PooledAdjacency:
-        """``Sᵀ A' S``, for S of ``[rows, clusters]``."""
-        share = segment_apply(self.share, self._by_graph(share), self.blocks)  # T S
-        if (
-            isinstance(self.blocks, Blocks) and self.blocks.padding is None
-        ):  # which may be of use now that rows are narrower
-            return PooledAdjacency.of(self.base, share)
-        return PooledAdjacency(self.base, self.blocks, share)
-
-    @cached_property
-    def _scale(self) -> Tensor:
-        """``[rows, 1]``, the diagonal of D̃^-1/2."""
-        return (self.degree + 1).rsqrt()[:, None]
-
-    @cached_property
-    def _found_scale(self) -> Tensor:
-        """`_scale` as ``[rows]`` from a kernel; its gradient is the business of who uses it."""
-        spans = self.spans
-        with torch.no_grad():
-            return spans.kernels.coarse_scale(
-                self.share, self.base.row_ptr, spans.ptr, spans.period
-            )
-
-    @cached_property
-    def _congruence(self) -> Congruence:
-        if self.base.symmetric and isinstance(self.blocks, Spans):
-            walk = partial(
-                self.blocks.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
-            )
-            return congruence(self.share, self.blocks, walk)
-        if self.base.symmetric:
-            return congruence(self.share, self.blocks, self.base.neighbour_sum)
-        spread = self.base.neighbour_sum(self.share)
-        matrix = segment_matmul(self.share, spread, self.blocks)
-        trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
-        return Congruence(trace, matrix.square().sum((1, 2)))
-
     def _by_graph(self, x: Tensor) -> Tensor:
         return x.view(-1, self.clusters, x.shape[1])  # [graphs, clusters, channels]
 
 
-class _GCN(Function):
-    """Keeps nothing of the size of x but its input and its output, which others keep as well."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, blocks: Blocks
-    ) -> Tensor:
-        graphs = (blocks.graphs, share.shape[1], x.shape[1])
-        scaled = scale * x
-        spread = base.neighbour_sum(outer(blocks, (share, scaled.view(graphs))))
-        out = scaled.add_(inner(share, spread, blocks).view_as(x)).mul_(scale)
-        ctx.save_for_backward(x, share, scale, spread, out)
-        ctx.base, ctx.blocks = base, blocks
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, share, scale, spread, out = ctx.saved_tensors
-        graphs = (ctx.blocks.graphs, share.shape[1], x.shape[1])
-        of_scale = (grads[0] * out).sum(1, keepdim=True) / scale
-        grad = scale * grads[0]  # of (A' + I) D̃^-1/2 x
-        back = ctx.base.neighbour_sum(outer(ctx.blocks, (share, grad.view(graphs))))
-        left = (spread, grad.view(graphs).transpose(1, 2))
-        right = (back, (scale * x).view(graphs).transpose(1, 2))
-        of_share = outer(ctx.blocks, left, right)
-        grad += inner(share, back, ctx.blocks).view_as(x)  # of D̃^-1/2 x
-        of_scale += (grad * x).sum(1, keepdim=True)
-        return grad.mul_(scale), of_share, of_scale, None, None
-
-
-class _SpansGCN(Function):
-    """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans
-    ) -> Tensor:
-        kernels, x = spans.kernels, x.contiguous()
-        ctx.base, ctx.spans = base, spans
-        spread = _spread(x, share, scale, base, spans)
-        out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period)
-        ctx.save_for_backward(x, share, scale, spread, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, share, scale, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
-        base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
-        graphs = (spans.graphs, share.shape[1], x.shape[1])
-        back = _spread(grad, share, scale, base, spans)
-        of_x, of_degree = kernels.segment_inner_gcn_backward(
-            share, back, scale, x, out, grad, spans.ptr, spans.period
-        )
-        of_share = kernels.segment_outer(
-            spread,
-            grad.view(graphs).transpose(1, 2),
-            spans.ptr,
-            spans.tiles,
-            spans.period,
-            more=(back, x.view(graphs).transpose(1, 2)),
-            scale_out=scale,
-            sides=(base.row_ptr, of_degree),
-        )
-        return of_x, of_share, None, None, None
-
-
-def _spread(x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans) -> Tensor:
-    """``A T D̃^-1/2 x``, ``[rows of base, channels]``."""
-    by_graph = x.view(spans.graphs, share.shape[1], x.shape[1])
-    applied = spans.kernels.segment_outer(
-        share, by_graph, spans.ptr, spans.tiles, spans.period, scale_in=scale
-    )
-    return spans.kernels.neighbour_sum(applied, base.row_ptr, base.col)
+def blocks_of(base: Adjacency, share: Tensor) -> Blocks | Spans:
+    """The rows of each graph before the first pooling, for products with ``share``."""
+    if share.dtype == torch.float32 and kernels_for(share) is not None:
+        return Spans.of(base)
+    sizes = base.sizes.copy()
+    starts = sizes.cumsum() - sizes.ravel()
+    if base.filler:
+        sizes[:, -1] = 1  # what becomes of a filler does not matter: the less, the better
+    return Blocks.of(share, starts, sizes.ravel())
