@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-TILE = 4096
-PROGRAMS = 4096  # enough for every processor of a large GPU to be busy all the time
+TILE = 256  # numbers of one warp, unless a row has more
+PROGRAMS = 8192  # enough for every processor of a large GPU to be busy all the time
 # In place of minus infinity, whose difference to itself is not a number.
 LOW = tl.constexpr(-1e38)
 LOWEST = tl.constexpr(-200.0)
@@ -14,9 +14,9 @@ TINY = tl.constexpr(1.1754943508222875e-38)
 
 
 def _tile(columns: int) -> dict[str, int]:
-    """Whole rows."""
+    """Whole rows, of a single warp where possible: it need not wait for others to add them up."""
     width = triton.next_power_of_2(columns)
-    return {"HEIGHT": max(1, min(64, TILE // width)), "WIDTH": width, "num_warps": 4}
+    return {"HEIGHT": max(1, TILE // width), "WIDTH": width, "num_warps": max(1, width // 512)}
 
 
 def soft_assignment(logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
