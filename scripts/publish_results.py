@@ -16,16 +16,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sagpool import SagpoolError
+from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 from sagpool.report.content import Content, read_content
 from sagpool.report.write import write_content
 
 FIGURES = ("accuracy-", "costs-", "parameters")
+COSTS = "costs"  # what times are compared in
 COLUMNS = (
-    *("name", "method", "seed", "fold", "precision", "numerics", "finished", "diverged"),
+    *("name", "method", "settings", "seed", "fold", "precision", "numerics", "diverged"),
+    *("first_train_loss", "first_validation_loss"),  # of the first epoch, see check_rows.py
     *("best_epoch", "epochs", "train_loss", "train_accuracy", "validation_loss"),
-    *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds", "settings"),
+    *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds"),
 )
 
 
@@ -52,16 +55,29 @@ def finished_part(store: Path, copy: Path) -> list[str]:
     return left_out
 
 
-def write_rows(store: Path, file: Path) -> None:
-    """One line for each training; curves and confusion matrices stay in the store."""
+def write_rows(store: Path, folder: Path) -> None:
+    """A line for each training in rows.csv, and what it gives by number in settings.json.
+
+    Curves and confusion matrices stay in the store.
+    """
     with Store.reading(store) as opened:
         runs = sorted(opened.runs(), key=lambda run: (run.name, run.method, run.seed, run.fold))
-    with file.open("w", newline="") as out:
+    numbers: dict[str, int] = {}
+    with (folder / "rows.csv").open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
         for run in runs:
-            values = {**vars(run), "settings": json.dumps(run.settings, sort_keys=True)}
+            settings = json.dumps(run.settings, sort_keys=True)
+            first_train_loss, first_validation_loss, _ = run.curve[:, 0].tolist()
+            values = {
+                **vars(run),
+                "settings": numbers.setdefault(settings, len(numbers)),
+                "first_train_loss": first_train_loss,
+                "first_validation_loss": first_validation_loss,
+            }
             writer.writerow([_short(values[column]) for column in COLUMNS])
+    lines = ",\n".join(f'"{number}": {settings}' for settings, number in numbers.items())
+    (folder / "settings.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
 
 
 def _short(value: object) -> object:
@@ -74,7 +90,13 @@ def comparison(content: Content) -> str:
         "| data set | method | paper | ours | runs | over folds | epochs | time |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for summary in content.summaries:
+    published = list(load_experiment("lee2019").accuracy)  # in the paper's order
+
+    def place(summary: Summary) -> int:
+        cell = summary.cell.dataset, summary.cell.method
+        return published.index(cell) if cell in published else len(published)
+
+    for summary in sorted(content.summaries, key=place):
         lines.append(f"| {' | '.join(_cells(summary))} |")
     return "\n".join(lines) + "\n"
 
@@ -99,6 +121,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="cells took turns on one device: their times tell nothing about the methods",
+    )
     arguments = parser.parse_args()
     folder = arguments.folder
     with TemporaryDirectory() as made:
@@ -111,15 +138,16 @@ def main() -> None:
         for part in ("tables", "figures"):
             shutil.rmtree(folder / part, ignore_errors=True)
             (folder / part).mkdir(parents=True)
-        write_rows(store, folder / "rows.csv")
+        write_rows(store, folder)
         (folder / "comparison.md").write_text(comparison(content), "utf-8")
         write_content(content, Path(made))
-        for file in Path(made, "tables").glob("*"):
-            if file.suffix in (".csv", ".md"):
-                shutil.copy(file, folder / "tables")
-        for file in Path(made, "figures").glob("*.png"):
-            if file.name.startswith(FIGURES):
-                shutil.copy(file, folder / "figures")
+        tables = [file for file in Path(made, "tables").glob("*") if file.suffix in (".csv", ".md")]
+        figures = [
+            file for file in Path(made, "figures").glob("*.png") if file.name.startswith(FIGURES)
+        ]
+        for file in (*tables, *figures):
+            if not (arguments.shared and file.name.startswith(COSTS)):
+                shutil.copy(file, folder / file.parent.name)
     for sentence in left_out:
         print(f"left out: {sentence}")
 
