@@ -29,7 +29,7 @@ from sagpool.models import Shape, count_parameters
 from sagpool.nn import GATConv
 from sagpool.nn.pooled import choose_top, keep_chosen
 from sagpool.nn.select import Selection
-from sagpool.ops import dense_relu
+from sagpool.ops import LabelSums, dense_relu
 
 F32, INT = 4, 4
 
@@ -90,8 +90,7 @@ def both_ways(forward: Callable[[], tuple[torch.Tensor, ...]], leaves: list) -> 
 
 def dense_ops(level: int, rows: int, members: int, fan_in: int, hidden: int) -> list[Op]:
     x = torch.randn(members * rows, fan_in, device="cuda", requires_grad=level > 1)
-    shapes = ((members, fan_in, hidden), (members, 1, hidden), (members, hidden, 1))
-    weights = [torch.randn(*shape, device="cuda").requires_grad_() for shape in shapes]
+    weights = layer(members, fan_in, hidden)
     there, back = both_ways(
         lambda: dense_relu(x, *weights), [*([x] if level > 1 else []), *weights]
     )
@@ -107,6 +106,24 @@ def dense_ops(level: int, rows: int, members: int, fan_in: int, hidden: int) -> 
             back,
         ),
     ]
+
+
+def label_ops(x: LabelSums, entries: int, members: int, fan_in: int, hidden: int) -> list[Op]:
+    """The first layer where nodes have many labels; what must be known are the labels alone."""
+    weights = layer(members, fan_in, hidden)
+    there, back = both_ways(lambda: dense_relu(x, *weights), weights)
+    n, done = len(x.label), 2 * entries * hidden
+    wide, known = n * hidden * F32, (2 * n + entries) * INT
+    return [
+        Op("dense 1", known + wide + n * F32, done, there),
+        Op("dense 1 backward", known + 2 * wide + n * F32, done, back),
+    ]
+
+
+def layer(members: int, fan_in: int, hidden: int) -> list[torch.Tensor]:
+    """Weight, bias, and what makes a score."""
+    shapes = ((members, fan_in, hidden), (members, 1, hidden), (members, hidden, 1))
+    return [torch.randn(*shape, device="cuda").requires_grad_() for shape in shapes]
 
 
 def propagate_ops(level: int, adjacency: Adjacency, hidden: int) -> list[Op]:
@@ -163,12 +180,14 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
     n, entries = members * adjacency.rows, int(adjacency.row_ptr[-1])
     fan_in = graphs.num_features
     batch = pack(graphs, ids)
+    looked_up = batch.propagated(torch.float32)
+    by_label = isinstance(looked_up, LabelSums)
     ops = [
         # Row pointers and neighbours, there and here; the node of each row.
         Op("batch", (3 * n + 2 * entries) * INT, 0, seconds_of(lambda: pack(graphs, ids))),
         Op(
             "features",
-            2 * n * fan_in * F32 + n * INT,
+            n * INT + 2 * n * (INT if by_label else fan_in * F32),
             0,
             seconds_of(lambda: batch.propagated(torch.float32)),
         ),
@@ -177,7 +196,12 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
     for level in (1, 2, 3):
         if level > 1:
             ops += propagate_ops(level, level_of, hidden)
-        ops += dense_ops(level, level_of.rows, members, fan_in if level == 1 else hidden, hidden)
+        if level == 1 and by_label:
+            ops += label_ops(looked_up, entries, members, fan_in, hidden)
+        else:
+            ops += dense_ops(
+                level, level_of.rows, members, fan_in if level == 1 else hidden, hidden
+            )
         ops += propagate_ops(level, level_of, 1)
         more, level_of = pool_ops(level, level_of, hidden)
         ops += more

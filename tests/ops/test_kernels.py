@@ -14,6 +14,7 @@ from sagpool.graphs import load, pack
 from sagpool.models import Shape, build, methods
 from sagpool.nn import Streams
 from sagpool.ops import (
+    LabelSums,
     Layout,
     choose_rows,
     dense_relu,
@@ -256,6 +257,38 @@ def test_adam(dtype, by_kernels):
     expected = step()
     by_kernels()
     torch.testing.assert_close(step(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Many labels, by which no two atoms of a molecule are alike; some have none."""
+    graphs = load("MUTAG")
+    label = torch.arange(graphs.num_nodes, dtype=torch.int32) % 40
+    label[:: 7 * 40] = -1
+    names = tuple(map(str, range(40)))
+    return replace(graphs, node_label=label, node_label_names=names).to(DEVICE)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("columns", [3, 16, 130])
+def test_one_hot_rows_are_never_made_on_the_way(columns, scored, by_kernels, labelled):
+    shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, 1)] if scored else [])]
+    kinds = []
+
+    def layer(*weights):
+        propagated = pack(labelled, IDS).propagated(torch.float32)
+        kinds.append(type(propagated))
+        h, y = dense_relu(propagated, *weights)
+        return (h, y) if scored else h
+
+    inputs = [randn(*shape) for shape in shapes]
+    compare(layer, inputs, by_kernels, rtol=1e-4, atol=2e-4)
+    assert kinds == [torch.Tensor, LabelSums]
+
+
+@pytest.mark.parametrize("method", ["sagpool-h", "sortpool-g", "diffpool-h"])
+def test_a_training_step_with_many_labels(method, by_kernels, labelled):
+    test_a_training_step(method, by_kernels, labelled)
 
 
 @pytest.mark.parametrize("method", methods())

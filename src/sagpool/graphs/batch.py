@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,10 +15,19 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.stock import Stock
-from sagpool.ops import DeviceLayout, Layout, ragged_arange, repeat_each, to_device
+from sagpool.ops import (
+    DeviceLayout,
+    LabelSums,
+    Layout,
+    ragged_arange,
+    repeat_each,
+    to_device,
+)
 from sagpool.ops.device import kernels_for
 
 NO_GRAPH = -1
+# Products with fewer one-hot columns than this take no time worth saving.
+LEAST_LABELS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +53,23 @@ class Batch:
         """``[rows of all members, features]`` float32, made on each call; zero for fillers."""
         return self.stock.features(self.node)
 
-    def propagated(self, dtype: torch.dtype) -> Tensor:
-        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows of all members, features]``.
+    def propagated(self, dtype: torch.dtype) -> Tensor | LabelSums:
+        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows of all members, features]``, for `dense_relu`."""
+        stock = self.stock
+        if (
+            kernels_for(self.node) is None
+            or stock.node_label is None
+            or stock.node_attr is not None
+            or stock.num_labels < LEAST_LABELS
+        ):
+            return self._propagated(dtype)
+        label = stock.node_label.index_select(0, self.node)
+        return LabelSums(
+            self.adjacency.row_ptr, self.adjacency.col, label, partial(self._propagated, dtype)
+        )
 
-        Of a graph that is always the same, whoever's batch it is in: so it is computed once for
+    def _propagated(self, dtype: torch.dtype) -> Tensor:
+        """Of a graph that is always the same, whoever's batch it is in: so it is computed once for
         the whole collection, if that is not too large, and looked up here.
         """
         known = self.stock.propagated(dtype)

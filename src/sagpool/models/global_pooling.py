@@ -49,11 +49,11 @@ class GlobalPooling(nn.Module):
         if streams is None:
             streams = Streams.fresh(members, batch.real.device)
         adjacency = batch.adjacency
-        propagated = batch.propagated(self.classifier.last.weight.dtype)
-        layers: list[Tensor] = []
-        for conv in self.convs:
-            if layers:
-                propagated = adjacency.gcn(layers[-1])
+        first, *others = self.convs
+        looked_up = batch.propagated(self.classifier.last.weight.dtype)
+        layers: list[Tensor] = [first.activated(looked_up)[0]]  # type: ignore[operator]
+        for conv in others:
+            propagated = adjacency.gcn(layers[-1])
             layers.append(conv.activated(propagated)[0])  # type: ignore[operator]
         pooled = self._pool(torch.cat(layers, dim=1), adjacency, propagated, streams)
         levels: tuple[Pooled, ...] = ()

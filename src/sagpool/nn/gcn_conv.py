@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from sagpool.nn.linear import Linear
 from sagpool.nn.neighbourhood import Neighbourhood
+from sagpool.ops import LabelSums
 
 
 class GCNConv(nn.Module):
@@ -30,7 +31,7 @@ class GCNConv(nn.Module):
         self.linear.reset_parameters()
 
     def activated(
-        self, propagated: Tensor, beside: Tensor | None = None
+        self, propagated: Tensor | LabelSums, beside: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """ReLU of the convolution, from the rows that ``adjacency.gcn`` made of x.
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sagpool.ops import dense_relu
+from sagpool.ops import LabelSums, dense_relu
 
 
 class Linear(nn.Module):
@@ -58,7 +58,9 @@ class Linear(nn.Module):
             return torch.bmm(stacked, self.weight).view(-1, fan_out)
         return torch.baddbmm(self.bias, stacked, self.weight).view(-1, fan_out)
 
-    def relu(self, x: Tensor, beside: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def relu(
+        self, x: Tensor | LabelSums, beside: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """``relu(x W + b)``, and its product with ``beside``; see `sagpool.ops.dense_relu`."""
         if self.bias is None:
             raise TypeError("A layer without a bias has no fused ReLU.")

@@ -4,7 +4,7 @@ from sagpool.ops.assignment import SoftAssignment, soft_assignment
 from sagpool.ops.attend import Segments, attend, attend_backward, attend_backward_rows
 from sagpool.ops.blocks import Blocks
 from sagpool.ops.congruence import Congruence, congruence
-from sagpool.ops.dense import dense_relu
+from sagpool.ops.dense import LabelSums, dense_relu
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.keep import InducedCSR, Kept, gather_gated, induced_csr, keep_rows
 from sagpool.ops.lstm import lstm_cell, lstm_cell_backward
@@ -31,6 +31,7 @@ __all__ = [
     "DeviceLayout",
     "InducedCSR",
     "Kept",
+    "LabelSums",
     "Layout",
     "PooledRows",
     "Rows",

@@ -1,5 +1,7 @@
 """A linear layer with ReLU, and a score beside it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,8 +12,27 @@ from torch.autograd.function import once_differentiable
 from sagpool.ops.device import kernels_for
 
 
+@dataclass(frozen=True, eq=False)
+class LabelSums:
+    """``D̃^-1/2 Ã D̃^-1/2 x`` for one-hot rows x, of which there are only the labels.
+
+    Where there are kernels, its product with a weight is a walk along the rows of the weight.
+
+    Args:
+        row_ptr: ``[rows + 1]`` int32, of Ã
+        col: ``[entries]`` int32, of Ã
+        label: ``[rows]`` int32, the column of the one in each row of x; -1 for none
+        dense: makes the whole of it, ``[rows, labels]``
+    """
+
+    row_ptr: Tensor
+    col: Tensor
+    label: Tensor
+    dense: Callable[[], Tensor]
+
+
 def dense_relu(
-    x: Tensor, weight: Tensor, bias: Tensor, beside: Tensor | None = None
+    x: Tensor | LabelSums, weight: Tensor, bias: Tensor, beside: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """``h = relu(x W + b)``, and ``h v`` for a narrow weight v.
 
@@ -34,26 +55,33 @@ def dense_relu(
 class _DenseRelu(Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, beside: Tensor | None
+        ctx: Any, x: Tensor | LabelSums, weight: Tensor, bias: Tensor, beside: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
         members, fan_in, fan_out = weight.shape
-        x = x.view(members, -1, fan_in)
-        y = None
-        if (kernels := kernels_for(x)) is not None:
-            h = product(x, weight)
-            y = kernels.bias_relu(h, bias, beside)
+        kernels, y, rows = kernels_for(weight), None, None
+        if isinstance(x, LabelSums):
+            assert kernels is not None
+            h, y = kernels.label_relu(x.row_ptr, x.col, x.label, weight, bias, beside)
+            ctx.sums = x
         else:
-            h = torch.baddbmm(bias, x, weight).relu_()
-            if beside is not None:
-                y = torch.bmm(h, beside).view(-1, 1)
-        ctx.save_for_backward(x, weight, beside, h)
+            rows = x.view(members, -1, fan_in)
+            if kernels is not None:
+                h = product(rows, weight)
+                y = kernels.bias_relu(h, bias, beside)
+            else:
+                h = torch.baddbmm(bias, rows, weight).relu_()
+                if beside is not None:
+                    y = torch.bmm(h, beside).view(-1, 1)
+        ctx.save_for_backward(rows, weight, beside, h)
         return h.view(-1, fan_out), y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, weight, beside, h = ctx.saved_tensors
+        if x is None:
+            x = ctx.sums.dense().view(*h.shape[:2], -1)
         grad_h = None if grads[0] is None else grads[0].contiguous().view_as(h)
         grad_y = None if grads[1] is None else grads[1].contiguous().view(*h.shape[:2], 1)
         if grad_h is None and grad_y is None:

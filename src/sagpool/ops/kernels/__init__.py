@@ -13,7 +13,7 @@ from sagpool.ops.kernels.coarse import (
     link_loss_backward,
     neighbour_sum,
 )
-from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu, bias_relu_backward
+from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu, bias_relu_backward, label_relu
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
 from sagpool.ops.kernels.elementwise import adam_step, uniform
 from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
@@ -60,6 +60,7 @@ __all__ = [
     "graph_of_rows",
     "induced_csr",
     "keep_rows",
+    "label_relu",
     "lay_out",
     "link_loss",
     "link_loss_backward",

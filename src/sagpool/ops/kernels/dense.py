@@ -79,6 +79,119 @@ def _bias_relu(
         tl.store(y + at, score, mask=in_rows)
 
 
+def label_relu(
+    row_ptr: Tensor,
+    col: Tensor,
+    label: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    beside: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """``h = relu(Â x W + b)`` for one-hot rows x, and ``h v``, in one pass.
+
+    Row by row, x W is a row of W. What is walked along are neighbours, as in `gcn_of_rows`; what is
+    added up are the few rows of W, which the nearest caches hold.
+
+    Args:
+        row_ptr: ``[members * rows + 1]`` int32, of Ã
+        col: ``[entries]`` int32, of Ã
+        label: ``[members * rows]`` int32, -1 for none
+        weight: W, ``[members, labels, columns]``
+        bias: ``[members, 1, columns]``
+        beside: v, ``[members, columns, 1]``, if wanted
+
+    Returns:
+        ``[members, rows, columns]``, and ``[members * rows, 1]`` if v is given
+    """
+    members, _, columns = weight.shape
+    rows = len(label) // members
+    h = weight.new_empty(members, rows, columns)
+    y = None if beside is None else weight.new_empty(members * rows, 1)
+    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    height = 4 if width == _MOST_COLUMNS else min(128, _TILE // width)
+    weight = weight if weight[0].is_contiguous() else weight.contiguous()
+    _label_relu[(triton.cdiv(rows, height), members)](
+        row_ptr,
+        col,
+        label,
+        weight,
+        bias,
+        beside,
+        h,
+        y,
+        rows,
+        columns,
+        weight.stride(0),
+        bias.stride(0),
+        0 if beside is None else beside.stride(0),
+        SCORE=beside is not None,
+        HEIGHT=height,
+        WIDTH=width,
+        num_warps=1,
+    )
+    return h, y
+
+
+@triton.jit
+def _label_relu(
+    row_ptr,
+    col,
+    label,
+    weight,
+    bias,
+    beside,
+    h,
+    y,
+    rows,
+    columns,
+    weight_stride,
+    bias_stride,
+    beside_stride,
+    SCORE: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    member = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    in_rows = row < rows
+    at = member * rows + row
+    weight += member * weight_stride
+    start = tl.load(row_ptr + at, mask=in_rows, other=0)
+    end = tl.load(row_ptr + at + 1, mask=in_rows, other=0)
+    own = 1 / tl.sqrt(tl.maximum(end - start, 1).to(h.dtype.element_ty))
+    score = tl.zeros((HEIGHT,), h.dtype.element_ty)
+    for first in range(0, columns, WIDTH):
+        column = first + tl.arange(0, WIDTH)
+        in_columns = column < columns
+        total = tl.zeros((HEIGHT, WIDTH), h.dtype.element_ty)
+        for step in range(tl.max(end - start, 0)):
+            entry = start + step
+            present = entry < end
+            source = tl.load(col + entry, mask=present, other=0)
+            which = tl.load(label + source, mask=present, other=-1)
+            present &= which >= 0
+            length = tl.load(row_ptr + source + 1, mask=present, other=1) - tl.load(
+                row_ptr + source, mask=present, other=0
+            )
+            share = 1 / tl.sqrt(length.to(h.dtype.element_ty))
+            values = tl.load(
+                weight + which[:, None] * columns + column[None, :],
+                mask=present[:, None] & in_columns[None, :],
+                other=0.0,
+            )
+            total += share[:, None] * values
+        total *= own[:, None]
+        total += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
+        total = tl.where(total < 0, 0.0, total)
+        mask = in_rows[:, None] & in_columns[None, :]
+        tl.store(h + at[:, None] * columns + column[None, :], total, mask=mask)
+        if SCORE:
+            v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
+            score += tl.sum(total * v[None, :], 1)
+    if SCORE:
+        tl.store(y + at, score, mask=in_rows)
+
+
 def bias_relu_backward(
     grad_h: Tensor | None,
     grad_y: Tensor | None,
