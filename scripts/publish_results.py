@@ -24,9 +24,10 @@ from sagpool.report.write import write_content
 
 FIGURES = ("accuracy-", "costs-", "parameters")
 COSTS = "costs"  # what times are compared in
+FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of the first epoch: check_rows.py
 COLUMNS = (
-    *("name", "method", "settings", "seed", "fold", "precision", "numerics", "diverged"),
-    *("first_train_loss", "first_validation_loss"),  # of the first epoch, see check_rows.py
+    *("name", "data", "method", "settings", "seed", "fold", "precision", "numerics", "diverged"),
+    *FIRST_LOSSES,
     *("best_epoch", "epochs", "train_loss", "train_accuracy", "validation_loss"),
     *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds"),
 )
@@ -52,6 +53,10 @@ def finished_part(store: Path, copy: Path) -> list[str]:
                 (cell.dataset, cell.method, cell.invocation),
             )
             left_out.append(f"{cell.dataset} {cell.method}: {len(keys)} trainings so far")
+        connection.execute(
+            "DELETE FROM invocations WHERE id NOT IN"
+            " (SELECT invocation FROM runs UNION SELECT invocation FROM cells)"
+        )
     return left_out
 
 
@@ -68,12 +73,12 @@ def write_rows(store: Path, folder: Path) -> None:
         writer.writerow(COLUMNS)
         for run in runs:
             settings = json.dumps(run.settings, sort_keys=True)
-            first_train_loss, first_validation_loss, _ = run.curve[:, 0].tolist()
+            exact = (f"{loss:.9g}" for loss in run.curve[:2, 0].tolist())
             values = {
                 **vars(run),
+                "data": run.fingerprint[:12],
                 "settings": numbers.setdefault(settings, len(numbers)),
-                "first_train_loss": first_train_loss,
-                "first_validation_loss": first_validation_loss,
+                **dict(zip(FIRST_LOSSES, exact, strict=True)),
             }
             writer.writerow([_short(values[column]) for column in COLUMNS])
     lines = ",\n".join(f'"{number}": {settings}' for settings, number in numbers.items())
@@ -107,7 +112,7 @@ def _cells(summary: Summary) -> list[str]:
     of_seeds = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
     return [
         cell.dataset + (f" ({cell.note})" if cell.note else ""),
-        cell.method,
+        cell.method + ("" if cell.precision == "float32" else f" ({cell.precision})"),
         paper,
         f"{spread.mean:.2f}{of_seeds}",
         str(len(summary.runs)),

@@ -1,6 +1,7 @@
 """What a published result is made of, and that anybody can check it."""
 
 import csv
+import math
 import shutil
 import subprocess
 import sys
@@ -45,18 +46,57 @@ def test_what_is_published(published):
     assert (published / "tables" / "cells.csv").exists()
 
 
-def test_published_rows_can_be_checked(published, tmp_path):
-    checked = run(sys.executable, SCRIPTS / "check_rows.py", published, "--each", 2)
+def check(folder: Path) -> subprocess.CompletedProcess:
+    return run(sys.executable, SCRIPTS / "check_rows.py", folder, "--each", 2)
+
+
+@pytest.fixture
+def changed(published, tmp_path):
+    """The published rows with other values in a column."""
+
+    def make(column: str, value: str) -> Path:
+        shutil.copy(published / "settings.json", tmp_path)
+        rows = [{**row, column: value} for row in rows_of(published / "rows.csv")]
+        with (tmp_path / "rows.csv").open("w", newline="") as out:
+            writer = csv.DictWriter(out, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        return tmp_path
+
+    return make
+
+
+def test_published_rows_can_be_checked(published):
+    checked = check(published)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert checked.stdout.count("seed 0 fold") == 4
 
-    shutil.copy(published / "settings.json", tmp_path)
-    changed = rows_of(published / "rows.csv")
-    changed[0]["first_train_loss"] = str(float(changed[0]["first_train_loss"]) + 0.01)
-    with (tmp_path / "rows.csv").open("w", newline="") as out:
-        writer = csv.DictWriter(out, changed[0])
-        writer.writeheader()
-        writer.writerows(changed)
-    checked = run(sys.executable, SCRIPTS / "check_rows.py", tmp_path, "--each", 2)
+
+def test_rows_of_other_trainings_are_told_from_these(changed):
+    checked = check(changed("seed", "1"))
+    assert checked.returncode == 1, checked.stdout
+    checked = check(changed("first_validation_loss", "nan"))
+    assert checked.returncode == 1, checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [("numerics", "0", "another version"), ("data", "0123456789ab", "the data here are others")],
+)
+def test_what_cannot_be_checked_is_no_success(column, value, reason, changed):
+    checked = check(changed(column, value))
     assert checked.returncode == 1
-    assert "largest difference: 1.0e-02" in checked.stdout
+    assert checked.stdout.count(reason) == 4
+    assert "No training could be checked" in checked.stderr
+
+
+def test_few_may_differ_a_little():
+    sys.path.insert(0, str(SCRIPTS))
+    from check_rows import agree, distance
+
+    assert agree([1e-7, 1e-7, 1e-7, 1e-4])
+    assert not agree([1e-7, 1e-7, 1e-4, 1e-4])
+    assert not agree([1e-7, 1e-7, 1e-7, 1e-2])
+    assert not agree([])
+    assert distance(math.nan, math.nan) == 0
+    assert distance(1.0, math.nan) == math.inf

@@ -1,6 +1,7 @@
 """On a CPU the slots are shared out among threads, which changes nothing but the time."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import sagpool.fleet.wing
 from sagpool.fleet import train
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
-from sagpool.fleet.wing import side_by_side, wings_of
+from sagpool.fleet.wing import Wing, side_by_side, wings_of
 
 CPU = torch.device("cpu")
 
@@ -47,6 +48,28 @@ def test_the_same_results_with_any_number_of_threads(mutag, kit, threads):
         threads(count)
         kit.close(train(mutag, trainings, members=3, dtype=torch.float64), expected)
         assert torch.get_num_threads() == count
+
+
+def test_the_last_batch_is_no_wider_than_it_must_be(mutag, kit, monkeypatch):
+    """DiffPool would make as much of an empty place as of a graph."""
+    widths, original = [], Wing._step
+
+    def noted(wing, graphs):
+        step = original(wing, graphs)
+
+        def take(ids):
+            widths.append(ids.shape[1])
+            step(ids)
+
+        return take
+
+    monkeypatch.setattr(Wing, "_step", noted)
+    trainings = [replace(one, batch_size=32) for one in kit.trainings(2, max_epochs=9)]
+    fleet = Fleet(mutag, trainings, Slots.fill(range(2), 2))
+    fleet.epoch()
+    most = max(len(split.train) for split in fleet.splits)
+    assert most % 32, "or there is nothing to see"
+    assert widths == [32] * (most // 32) + [most % 32]
 
 
 def test_wings_work_in_the_fleets_own_rows(mutag, kit, threads):

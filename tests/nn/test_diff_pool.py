@@ -18,7 +18,7 @@ def batches(request, monkeypatch):
         monkeypatch.setattr(blocks, "OWN_BATCH", 0)
 
 
-@pytest.fixture(params=[0, 2, 64], ids="most formed {}".format, autouse=True)
+@pytest.fixture(params=[0, 2, 64], ids="most formed {}".format)
 def most_formed(request, monkeypatch):
     """All in factors; matrices after the second pooling; matrices after the first."""
     monkeypatch.setattr(diff_pool, "MOST_FORMED", request.param)
@@ -47,6 +47,7 @@ def layer(channels, clusters):
     return pool
 
 
+@pytest.mark.usefixtures("most_formed")
 @pytest.mark.parametrize("clusters", [1, 2, 5])
 def test_equation(fleet, dense, agree, clusters):
     pool = layer(3, clusters)
@@ -60,6 +61,7 @@ def test_equation(fleet, dense, agree, clusters):
     agree(pooled.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
+@pytest.mark.usefixtures("most_formed")
 def test_equation_on_the_graphs_that_it_makes(fleet, dense, agree):
     pools = [layer(3, 4), layer(3, 2)]
     x = fleet.features(3)
@@ -111,6 +113,7 @@ def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters, made):
     agree(pooled.squared_norm[fleet.places], norm, [z])
 
 
+@pytest.mark.usefixtures("most_formed")
 def test_directed_graphs(directed, dense, agree):
     edge_index, x = directed
     edge_index = edge_index[:, edge_index[0] != edge_index[1]].unique(dim=1)
@@ -129,6 +132,7 @@ def test_directed_graphs(directed, dense, agree):
     agree(first.auxiliary + second.auxiliary, (loss1 + loss2)[None], inputs)
 
 
+@pytest.mark.usefixtures("most_formed")
 @pytest.mark.parametrize("clusters", [1, 3])
 @pytest.mark.parametrize("name", ["one node", "no edge", "pair"])
 def test_small_graphs_have_finite_gradients(packed, name, clusters):
@@ -144,6 +148,7 @@ def test_small_graphs_have_finite_gradients(packed, name, clusters):
         assert grad.isfinite().all()
 
 
+@pytest.mark.usefixtures("most_formed")
 def test_the_loss_of_a_node_that_is_alone_has_a_gradient(packed):
     """‖A - SSᵀ‖ is 1, since A has no loop, and nothing is uncertain about a single cluster."""
     single = packed(["one node"])

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from sagpool.fleet import Training
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.evaluate import loss_sums
+from sagpool.fleet.room import step_bytes
 from sagpool.graphs import load, pack
 from sagpool.models import Shape, build, methods
 from sagpool.nn import Streams
@@ -271,7 +273,7 @@ def labelled():
 
 @pytest.mark.parametrize("scored", [True, False])
 @pytest.mark.parametrize("columns", [3, 16, 130])
-def test_one_hot_rows_are_never_made_on_the_way(columns, scored, by_kernels, labelled):
+def test_one_hot_rows_are_not_made_on_the_way_there(columns, scored, by_kernels, labelled):
     shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, 1)] if scored else [])]
     kinds = []
 
@@ -284,6 +286,13 @@ def test_one_hot_rows_are_never_made_on_the_way(columns, scored, by_kernels, lab
     inputs = [randn(*shape) for shape in shapes]
     compare(layer, inputs, by_kernels, rtol=1e-4, atol=2e-4)
     assert kinds == [torch.Tensor, LabelSums]
+
+
+def test_room_for_one_hot_rows_on_the_way_back(by_kernels, labelled):
+    training = Training("nopool-g", hidden=4, batch_size=64)
+    expected = step_bytes(labelled, training, torch.float32)
+    by_kernels()
+    assert step_bytes(labelled, training, torch.float32) > 0.7 * expected
 
 
 @pytest.mark.parametrize("method", ["sagpool-h", "sortpool-g", "diffpool-h"])

@@ -18,6 +18,7 @@ from sagpool.graphs import Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH
 from sagpool.models import build
 from sagpool.nn import Streams
+from sagpool.ops import LabelSums
 
 # What is kept for the backward pass is most of a step's memory; the rest (gradients that are
 # under way, temporaries, the allocator's slack) stays below this factor.
@@ -142,6 +143,10 @@ def _kept(graphs: Graphs, stack: Stack, ids: np.ndarray) -> int:
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         loss_sums(stack.model(batch, streams), batch)
     seen.pop(stack.weights.untyped_storage().data_ptr(), None)  # they are there anyway
+    looked_up = batch.propagated(stack.weights.dtype)
+    if isinstance(looked_up, LabelSums):  # to be made on the way back
+        made = len(looked_up.label) * graphs.num_features * stack.weights.element_size()
+        return sum(seen.values()) + made
     return sum(seen.values())
 
 
