@@ -21,7 +21,7 @@ log = logging.getLogger("sagpool")
 
 # What is recorded has some room to spare, so that it serves many batches; not so much that its
 # empty rows would take longer than a recording.
-SPARE, MOST_SPARE = 1.02, 1.06
+SPARE, MOST_SPARE = 1.015, 1.04
 MOST_RECORDINGS = 24
 
 # Trains on graphs by number, given the room for rows and entries.
@@ -90,11 +90,12 @@ class Recorder:
         entries = int(self.graphs.stock.counts[ids].sum())  # of -1, the last, there are none
         limits = tuple(selection.largest_k for selection in self.selections)
         numbers = to_device(ids.astype(np.int32), self.graphs.device)
-        for recording in self.recordings:
-            if recording.serves(ids, rows, entries, limits):
-                recording.ids.copy_(numbers)
-                recording.graph.replay()
-                return
+        fitting = [r for r in self.recordings if r.serves(ids, rows, entries, limits)]
+        if fitting:
+            tightest = min(fitting, key=lambda recording: recording.rows)
+            tightest.ids.copy_(numbers)
+            tightest.graph.replay()
+            return
         rows, entries = (-(-int(SPARE * room) // 64) * 64 for room in (rows, entries))
         self.step(numbers, rows, entries)
         if self.records and len(self.recordings) < MOST_RECORDINGS:
