@@ -104,10 +104,13 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
     monkeypatch.setattr(Chunks, "end", spy)
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=4)
     trainings = [replace(one, hidden=6, max_epochs=1)]
-    trainings += [replace(one, fold=fold, max_epochs=500, patience=500) for fold in range(4)]
+    trainings += [replace(one, fold=fold, max_epochs=250, patience=250) for fold in range(4)]
     job = Job(mutag, tuple(trainings), frozenset(trainings[4:]), "float64", lambda t: t.hidden == 6)
     told, progress = [], []
     used = engine()
+    used.pool.fill(2, 2)
+    while len(used.pool.idle) < 2:  # so that none has ended before the other is there
+        list(used.pool.answers(1))
     used.run(job, told.append, progress.append)
     assert len(told) == 4
     assert any(piece.state for piece in pieces), "the long one was split"
@@ -121,7 +124,7 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
         np.testing.assert_allclose(ours[name], weights, rtol=1e-9)
     assert sum(result.weights is not None for result in told) == 1
     assert (progress[-1].done, progress[-1].total, progress[-1].running) == (4, 4, 0)
-    assert progress[-1].epochs == 1 + 3 * 500, "none of them was trained twice"
+    assert progress[-1].epochs == 1 + 3 * 250, "none of them was trained twice"
     assert used.device == "Ray: 2 CPUs of 2 machines"
 
 
