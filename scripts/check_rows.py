@@ -74,16 +74,18 @@ def main() -> None:
         settings = json.loads((arguments.folder / "settings.json").read_text("utf-8"))
         for row in chosen_rows(arguments.folder, arguments.each):
             what = f"{row['name']} {row['method']} seed {row['seed']} fold {row['fold']}"
-            if row["name"] not in loaded:
-                loaded[row["name"]] = load(row["name"]).to(device)
-            graphs = loaded[row["name"]]
-            if int(row["numerics"]) != NUMERICS:
-                print(f"{what}: not checked, it was made by another version of the numerics")
-            elif not graphs.fingerprint().startswith(row["data"]):
-                print(f"{what}: not checked, the data here are others")
-            else:
+            try:
+                if row["name"] not in loaded:
+                    loaded[row["name"]] = load(row["name"]).to(device)
+                graphs = loaded[row["name"]]
+                if int(row["numerics"]) != NUMERICS:
+                    raise SagpoolError("It was made by another version of the numerics.")
+                if not graphs.fingerprint().startswith(row["data"]):
+                    raise SagpoolError("The data here are others.")
                 differences.append(difference(row, graphs, settings[row["settings"]]))
                 print(f"{what}: {differences[-1]:.1e}", flush=True)
+            except SagpoolError as error:
+                print(f"{what}: not checked. {error}", flush=True)
     except (OSError, SagpoolError) as error:
         sys.exit(f"{error}")
     if not differences:

@@ -69,8 +69,10 @@ class Batch:
         )
 
     def _propagated(self, dtype: torch.dtype) -> Tensor:
-        """Of a graph that is always the same, whoever's batch it is in: so it is computed once for
-        the whole collection, if that is not too large, and looked up here.
+        """As a matrix.
+
+        Of a graph it is always the same, whoever's batch it is in: so it is computed once for the
+        whole collection, if that is not too large, and looked up here.
         """
         known = self.stock.propagated(dtype)
         if known is None:

@@ -60,6 +60,11 @@ class FactoredAdjacency(PooledAdjacency):
         return self.blocks
 
     @cached_property
+    def own_blocks(self) -> Blocks:
+        """Of the rows of this level."""
+        return Blocks.equal(self.members * self.graphs, self.clusters)
+
+    @cached_property
     def degree(self) -> Tensor:
         """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
         degree = self.base.degree.to(self.share.dtype)[:, None]

@@ -68,10 +68,12 @@ class FormedAdjacency(PooledAdjacency):
 
     @property
     def trace(self) -> Tensor:
+        """The trace of A' of each graph, ``[graphs]``."""
         return self.matrix.diagonal(dim1=1, dim2=2).sum(1)
 
     @property
     def squared_norm(self) -> Tensor:
+        """‖A'‖² of each graph, ``[graphs]``."""
         return self.matrix.square().sum((1, 2))
 
     def gcn(self, x: Tensor) -> Tensor:

@@ -22,16 +22,6 @@ class PooledAdjacency(Rows):
         raise TypeError(f"{type(self).__name__} must say how many clusters there are.")
 
     @property
-    def trace(self) -> Tensor:
-        """The trace of the matrix of each graph, ``[graphs]``."""
-        raise TypeError(f"{type(self).__name__} must have a trace.")
-
-    @property
-    def squared_norm(self) -> Tensor:
-        """Frobenius, of the matrix of each graph, ``[graphs]``."""
-        raise TypeError(f"{type(self).__name__} must have a norm.")
-
-    @property
     def degree(self) -> Tensor:
         """``[rows]`` row sums."""
         raise TypeError(f"{type(self).__name__} must know degrees.")
@@ -56,11 +46,6 @@ class PooledAdjacency(Rows):
     def node_ptr(self) -> Tensor:
         end = self.members * self.rows + 1
         return torch.arange(0, end, self.clusters, device=self.device)
-
-    @cached_property
-    def own_blocks(self) -> Blocks:
-        """Of the rows of this level."""
-        return Blocks.equal(self.members * self.graphs, self.clusters)
 
     def _by_graph(self, x: Tensor) -> Tensor:
         return x.view(-1, self.clusters, x.shape[1])  # [graphs, clusters, channels]

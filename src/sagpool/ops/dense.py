@@ -37,7 +37,7 @@ def dense_relu(
     """``h = relu(x W + b)``, and ``h v`` for a narrow weight v.
 
     Args:
-        x: ``[members * rows, in]``
+        x: ``[members * rows, in]``, or what stands for it where there are kernels
         weight: ``[members, in, out]``
         bias: ``[members, 1, out]``
         beside: v, ``[members, out, 1]``, if wanted
