@@ -113,6 +113,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
     torch itself takes tf32 for "high"; "medium" it takes for the same, so bf16 is made here.
     """
-    if not a.is_cuda or torch.get_float32_matmul_precision() != "medium":
-        return torch.bmm(a, b)
-    return torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
+    medium = torch.get_float32_matmul_precision() == "medium"
+    if medium and a.is_cuda and a.dtype == torch.float32:
+        return torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
+    return torch.bmm(a, b)
