@@ -111,6 +111,39 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
     assert not recorder.step.rooms
 
 
+OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
+
+
+@pytest.mark.parametrize(
+    ("failures", "left", "records"),
+    [
+        ([], ["small", "large"], True),
+        ([OUT_OF_MEMORY], ["large"], True),
+        ([OUT_OF_MEMORY, OUT_OF_MEMORY], [], False),
+        ([RuntimeError("operation not permitted when stream is capturing")], ["small"], False),
+    ],
+)
+def test_a_recording_that_finds_no_room_takes_that_of_the_others(
+    failures, left, records, few, monkeypatch
+):
+    recorder = Recorder(Noted(), SAGPool(3), few)
+    monkeypatch.setattr(recorder, "records", True)
+    monkeypatch.setattr(recorder, "_captured", lambda ids, rows, entries: "small")
+    recorder(np.array([[0]]))
+
+    def captured(ids, rows, entries):
+        if failures:
+            raise failures.pop(0)
+        return "large"
+
+    monkeypatch.setattr(recorder, "_captured", captured)
+    recorder(np.arange(9)[None])
+    assert [recording.graph for recording in recorder.recordings] == left
+    assert recorder.records is records
+    assert not failures
+    assert len(recorder.step.rooms) == 2
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_members_with_a_k_of_their_own(parts, few, by_kernels):
     """A slot that is refilled brings its k along."""

@@ -104,15 +104,36 @@ class Recorder:
     def _record(
         self, numbers: Tensor, rows: int, entries: int, limits: tuple[int | None, ...]
     ) -> None:
+        ids = numbers.clone()
+        for again in (True, False):
+            try:
+                graph = self._captured(ids, rows, entries)
+            except RuntimeError as error:
+                # There is no memory for it; or a layer of somebody's own waits for the device.
+                short = any(
+                    isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
+                )
+                problem = str(error)
+            else:
+                self.recordings.append(_Recording(graph, ids, rows, entries, limits))
+                return
+            # Outside of the handler, which holds on to what it has to let go of. All recordings
+            # share their memory, but a larger one finds no place in what smaller ones left.
+            if short:
+                self._forget()
+            if not (short and again):
+                break
+        log.info("Steps are not recorded: %s", problem)
+        self.records = False
+
+    def _captured(self, ids: Tensor, rows: int, entries: int) -> torch.cuda.CUDAGraph:
         if self.pool is None:
             self.pool = torch.cuda.graph_pool_handle()
-        graph, ids = torch.cuda.CUDAGraph(), numbers.clone()
-        try:
-            with torch.cuda.graph(graph, pool=self.pool):
-                self.step(ids, rows, entries)
-        except RuntimeError as error:
-            # A layer of somebody's own that waits for the device; or there is no memory for it.
-            log.info("Steps are not recorded: %s", error)
-            self.records = False
-            return
-        self.recordings.append(_Recording(graph, ids, rows, entries, limits))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            self.step(ids, rows, entries)
+        return graph
+
+    def _forget(self) -> None:
+        self.recordings, self.pool = [], None
+        torch.cuda.empty_cache()
