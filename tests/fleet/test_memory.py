@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import sagpool.fleet.fleet
 import sagpool.fleet.wing
 from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.recording import Recorder
 from sagpool.fleet.schedule import Slots
 
 
@@ -203,21 +201,6 @@ def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
         for name, value in vars(member).items():
             old = getattr(before[number], name)
             assert torch.equal(value, old) if isinstance(value, torch.Tensor) else value == old
-
-
-def test_who_shrinks_lets_go_at_once(mutag, kit):
-    """Not when Python looks for circles again; until then there would be no memory for less."""
-    fleet = Fleet(mutag, kit.trainings(4, max_epochs=3), Slots.fill(range(4), 4))
-    wing = fleet.wings[0][1]
-    wing.recorder = Recorder(wing._step_in_parts, wing.stack.model, mutag)
-    gone = weakref.ref(wing)
-    del wing
-    gc.disable()
-    try:
-        fleet.shrink()
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 def test_empty_slots_are_the_first_to_go(mutag, kit):

@@ -1,7 +1,10 @@
 """Training by kernels, and what of it is recorded where there is a GPU."""
 
+import gc
 import os
 import sys
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,9 +82,9 @@ class Noted:
 
 def test_a_step_gets_a_little_more_room_than_it_needs(few):
     step = Noted()
-    recorder = Recorder(step, SAGPool(3), few)
+    recorder = Recorder(SAGPool(3), few)
     ids = np.array([[0, 1, 2], [3, 4, -1]])
-    recorder(ids)
+    recorder(step, ids)
     ((rows, entries),) = step.rooms
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
     assert needed <= rows <= 1.015 * needed + 64
@@ -90,7 +93,7 @@ def test_a_step_gets_a_little_more_room_than_it_needs(few):
 
 
 def test_the_tightest_recording_that_fits_is_replayed(few):
-    recorder = Recorder(Noted(), SAGPool(3), few)
+    step, recorder = Noted(), Recorder(SAGPool(3), few)
     ids, replayed = np.array([[0, 1, 2], [3, 4, -1]]), []
 
     class Graph:
@@ -105,10 +108,10 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
     for name, rows in (("loose", needed + 40), ("tight", needed + 3), ("too small", needed - 1)):
         place = torch.zeros(2, 3, dtype=torch.int32, device=few.device)
         recorder.recordings.append(_Recording(Graph(name), place, rows, entries, (None,)))
-    recorder(ids)
+    recorder(step, ids)
     assert replayed == ["tight"]
     assert recorder.recordings[1].ids.tolist() == ids.tolist()
-    assert not recorder.step.rooms
+    assert not step.rooms
 
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
@@ -126,22 +129,40 @@ OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 def test_a_recording_that_finds_no_room_takes_that_of_the_others(
     failures, left, records, few, monkeypatch
 ):
-    recorder = Recorder(Noted(), SAGPool(3), few)
+    step, recorder = Noted(), Recorder(SAGPool(3), few)
     monkeypatch.setattr(recorder, "records", True)
-    monkeypatch.setattr(recorder, "_captured", lambda ids, rows, entries: "small")
-    recorder(np.array([[0]]))
+    monkeypatch.setattr(recorder, "_captured", lambda step: "small")
+    recorder(step, np.array([[0]]))
 
-    def captured(ids, rows, entries):
+    def captured(step):
         if failures:
             raise failures.pop(0)
         return "large"
 
     monkeypatch.setattr(recorder, "_captured", captured)
-    recorder(np.arange(9)[None])
+    recorder(step, np.arange(9)[None])
     assert [recording.graph for recording in recorder.recordings] == left
     assert recorder.records is records
     assert not failures
-    assert len(recorder.step.rooms) == 2
+    assert len(step.rooms) == 2
+
+
+@pytest.mark.parametrize("end", ["shrink", "clear"])
+def test_what_was_recorded_is_let_go_of_at_once(end, few, by_kernels):
+    """Not when Python looks for circles again; until then there would be no memory for others."""
+    by_kernels()
+    training = Training("sagpool-h", hidden=4, batch_size=6, max_epochs=9, folds=2, validation=0.4)
+    trainings = [replace(training, seed=seed) for seed in range(2)]
+    fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
+    fleets[0].epoch()
+    recorder = weakref.ref(fleets[0].wings[0][1].recorder)
+    assert recorder() is not None
+    gc.disable()
+    try:
+        fleets[0].shrink() if end == "shrink" else fleets.clear()
+        assert recorder() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -88,8 +88,6 @@ class Fleet:
         if len(self.slots.running) == 1 and self.parts >= self.first.batch_size:
             raise MemoryShortageError(self.graphs.device)
         self.suspended = self.members()
-        for _, wing in self.wings:
-            wing.recorder = None  # it holds the wing, with all that was recorded
         if len(self.slots.running) > 1:
             self.slots.halve()
         else:

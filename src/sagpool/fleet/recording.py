@@ -5,6 +5,7 @@ A step is some hundred small operations, which the host would otherwise have to 
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,14 +67,16 @@ class _Recording(NamedTuple):
 class Recorder:
     """Does a step for batches of any graphs, by replay where one was recorded that fits.
 
+    It does not hold the step, which is its owner's: in a circle, what was recorded would keep its
+    memory until Python looks for circles.
+
     Args:
-        step: what to do
         model: whose layers may keep numbers of nodes that change
         graphs: on a device that has kernels
     """
 
-    def __init__(self, step: Step, model: nn.Module, graphs: Graphs) -> None:
-        self.step, self.graphs = step, graphs
+    def __init__(self, model: nn.Module, graphs: Graphs) -> None:
+        self.graphs = graphs
         self.selections = selections_of(model)
         self.recordings: list[_Recording] = []
         self.pool: Any = None
@@ -83,8 +86,8 @@ class Recorder:
     def works_for(model: nn.Module, graphs: Graphs) -> bool:
         return kernels_for(graphs.col) is not None and can_record(model)
 
-    def __call__(self, ids: np.ndarray) -> None:
-        """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none."""
+    def __call__(self, step: Step, ids: np.ndarray) -> None:
+        """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none; always the same."""
         real = ids != NO_GRAPH
         rows = int(np.where(real, self.graphs.node_counts[ids], 1).sum(axis=1).max()) + 1
         entries = int(self.graphs.stock.counts[ids].sum())  # of -1, the last, there are none
@@ -97,17 +100,22 @@ class Recorder:
             tightest.graph.replay()
             return
         rows, entries = (-(-int(SPARE * room) // 64) * 64 for room in (rows, entries))
-        self.step(numbers, rows, entries)
+        step(numbers, rows, entries)
         if self.records and len(self.recordings) < MOST_RECORDINGS:
-            self._record(numbers, rows, entries, limits)
+            self._record(step, numbers, rows, entries, limits)
 
     def _record(
-        self, numbers: Tensor, rows: int, entries: int, limits: tuple[int | None, ...]
+        self,
+        step: Step,
+        numbers: Tensor,
+        rows: int,
+        entries: int,
+        limits: tuple[int | None, ...],
     ) -> None:
         ids = numbers.clone()
         for again in (True, False):
             try:
-                graph = self._captured(ids, rows, entries)
+                graph = self._captured(partial(step, ids, rows, entries))
             except RuntimeError as error:
                 # There is no memory for it; or a layer of somebody's own waits for the device.
                 short = any(
@@ -126,12 +134,12 @@ class Recorder:
         log.info("Steps are not recorded: %s", problem)
         self.records = False
 
-    def _captured(self, ids: Tensor, rows: int, entries: int) -> torch.cuda.CUDAGraph:
+    def _captured(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
         if self.pool is None:
             self.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
-            self.step(ids, rows, entries)
+            step()
         return graph
 
     def _forget(self) -> None:

@@ -111,10 +111,8 @@ class Wing:
         if self.in_parts or not Recorder.works_for(self.stack.model, graphs):
             return partial(self._step_in_parts, graphs)
         if self.recorder is None:
-            self.recorder = Recorder(
-                partial(self._step_on_device, graphs.stock), self.stack.model, graphs
-            )
-        return self.recorder
+            self.recorder = Recorder(self.stack.model, graphs)
+        return partial(self.recorder, partial(self._step_on_device, graphs.stock))
 
     def _step_on_device(self, stock: Stock, ids: Tensor, rows: int, entries: int) -> None:
         batch = pack_on_device(stock, ids, rows, entries)
