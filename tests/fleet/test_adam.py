@@ -133,7 +133,8 @@ def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
     fleet = hundred_steps(torch.float64)
     training, graphs = fleet.first, fleet.splits[0].train
     model = build(training.method, shape_of(mutag, training)).double()
-    torch.nn.utils.vector_to_parameters(fleet.state.weights[0].clone(), model.parameters())
+    (begun,) = fleet.wings[0][1].stack.state_dicts([True])
+    model.load_state_dict(begun)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
     for epoch in range(50):
         orders = epoch_orders([graphs], fleet.order_keys, np.array([epoch]))
@@ -144,5 +145,5 @@ def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
             loss.backward()
             adam.step()
         fleet.epoch()
-    learnt = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    torch.testing.assert_close(fleet.state.weights[0], learnt, rtol=0, atol=1e-9)
+    (ended,) = fleet.wings[0][1].stack.state_dicts([True])
+    torch.testing.assert_close(ended, dict(model.state_dict()), rtol=0, atol=1e-9)

@@ -29,6 +29,7 @@ def test_rows_are_members(method):
     assert stack.weights.shape == (3, stack.numbers)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, before[name]), name
+        assert parameter.storage_offset() % 16 == parameter.stride(0) % 16 == 0, name
     stack.weights[1] = 0
     for name, parameter in model.named_parameters():
         assert not parameter[1].any(), name

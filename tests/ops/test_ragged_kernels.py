@@ -22,6 +22,7 @@ from sagpool.ops import (
 )
 from sagpool.ops.assignment import mean_of_graphs
 from sagpool.ops.blocks import Spans
+from sagpool.ops.coarsen import coarsen
 from sagpool.ops.device import triton_kernels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -98,6 +99,26 @@ def test_products(m, n, filler):
         lambda a, x: segment_apply(a, x, blocks),
         [a, x],
     )
+
+
+@WIDTHS
+@FILLERS
+def test_readout_of_what_is_not_in_memory(m, n, filler):
+    spans, blocks = spans_and_blocks(filler)
+    logits, x, product = randn(spans.rows, m), randn(spans.rows, n), randn(spans.rows, n + 2)
+
+    def by_kernels(logits, x, product):
+        made = coarsen(logits.softmax(1), x, spans, product)
+        return made.readout, made.x, made.gram_norm
+
+    def by_torch(logits, x, product):
+        share = logits.softmax(1)
+        pooled = segment_matmul(share, x, blocks)
+        readout = torch.cat([pooled.mean(1), pooled.amax(1)], 1)
+        gram_norm = congruence(share, blocks).squared_norm
+        return readout, segment_matmul(share, product, blocks), gram_norm
+
+    compare(by_kernels, by_torch, [logits, x, product])
 
 
 @pytest.mark.parametrize("columns", [1, 10, 39, 70])
@@ -237,8 +258,32 @@ class _Call(torch.nn.Module):
 
 
 @pytest.mark.usefixtures("most_formed")
-def test_a_member_that_diverged_stays_alone(batch):
-    model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
+@pytest.mark.parametrize("max_nodes", [28, 110])
+def test_a_whole_model(max_nodes, batch):
+    """Fewer clusters than nodes, and more."""
+    shape = Shape(7, 2, hidden=12, members=2, max_nodes=max_nodes, ratio=0.25)
+    torch.manual_seed(0)
+    model = build("diffpool-h", shape).to(DEVICE).eval()
+    for conv in model.convs:
+        torch.nn.init.normal_(conv.linear.bias)  # they begin with zeros
+
+    def step(model):
+        model.zero_grad()
+        loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+        loss.sum().backward()
+        return loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())
+
+    for one, other in zip(step(model), step(model.double()), strict=True):
+        scale = float(other.abs().max()) + 1e-30
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=2e-5 * scale)
+
+
+@pytest.mark.usefixtures("most_formed")
+@pytest.mark.parametrize("max_nodes", [28, 140])
+def test_a_member_that_diverged_stays_alone(max_nodes, batch):
+    """Even if a whole tile of clusters is lost."""
+    shape = Shape(7, 2, hidden=8, members=2, max_nodes=max_nodes, ratio=0.25)
+    model = build("diffpool-h", shape).to(DEVICE)
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
     loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)

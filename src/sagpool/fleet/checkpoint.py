@@ -22,7 +22,7 @@ from sagpool.fleet.training import Curve, Result, Score, Training
 from sagpool.graphs import Graphs
 from sagpool.graphs.cache import replacing
 
-FORMAT = 2
+FORMAT = 3
 _TENSORS = ("weights", "mean", "square", "best")
 _NUMBERS = ("steps", "best_loss", "best_epoch", "epoch", "seconds")
 

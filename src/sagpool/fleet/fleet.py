@@ -16,7 +16,7 @@ from sagpool.fleet.evaluate import predict, score
 from sagpool.fleet.order import Order, epoch_batches, epoch_orders
 from sagpool.fleet.room import MemoryShortageError
 from sagpool.fleet.schedule import Slots, shape_of, split_of
-from sagpool.fleet.stack import Stack, initial_weights
+from sagpool.fleet.stack import Stack, initial_weights, row_length
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
 from sagpool.fleet.training import Curve, Result, Score, Training
@@ -120,7 +120,9 @@ class Fleet:
         # The pooling layers look at this array, so a new member brings its own k.
         self.k = np.full((members, 1), shape.k)
         self.parameters = count_parameters(self.first.method, shape)
-        weights = torch.zeros(members, self.parameters, dtype=self.dtype, device=self.graphs.device)
+        with torch.device("meta"):
+            numbers = row_length(build(self.first.method, shape))
+        weights = torch.zeros(members, numbers, dtype=self.dtype, device=self.graphs.device)
         self.state = FleetState.empty(members, weights)
         self.lr = torch.zeros(members, dtype=torch.float64, device=self.graphs.device)
         self.weight_decay = torch.zeros_like(self.lr)

@@ -7,12 +7,16 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 
+# Numbers. Kernels that read several at a time need to know that they may, wherever a member begins.
+ALIGNED = 16
+
 
 class Stack:
     """A model whose parameters are views of one ``[members, numbers]`` tensor.
 
     So copying, resetting or saving a member is one row, and the optimiser a handful of operations
-    whatever the number of layers.
+    whatever the number of layers. Each parameter begins where memory is aligned; the numbers in
+    between are zero.
 
     Args:
         model: its parameters have the members as their first dimension
@@ -30,18 +34,18 @@ class Stack:
                     f"The parameter {name} has shape {tuple(parameter.shape)}; its first dimension "
                     f"must be the {self.members} members."
                 )
-        widths = [parameter[0].numel() for _, parameter in named]
-        self.numbers = sum(widths)
+        self.numbers = row_length(model)
         if weights is None:
-            weights = first.new_empty(self.members, self.numbers)
+            weights = first.new_zeros(self.members, self.numbers)
         self.weights = weights.detach()
-        start = 0
-        for (_, parameter), width in zip(named, widths, strict=True):
-            columns = slice(start, start + width)
-            view = self.weights[:, columns].view(parameter.shape)
+        self.gaps, start = [], 0
+        for _, parameter in named:
+            end = start + parameter[0].numel()
+            view = self.weights[:, start:end].view(parameter.shape)
             view.copy_(parameter.data)
             parameter.data = view
-            start += width
+            start = _aligned(end)
+            self.gaps.append(self.weights.new_zeros(self.members, start - end))
 
     def load(self, weights: Tensor) -> None:
         """Set the weights of all members, ``[members, numbers]``."""
@@ -51,7 +55,8 @@ class Stack:
         """The gradients of a loss, ``[members, numbers]``."""
         parameters = list(self.model.parameters())
         grads = torch.autograd.grad(loss, parameters, materialize_grads=True)
-        return torch.cat([grad.flatten(1) for grad in grads], dim=1)
+        pairs = zip((grad.flatten(1) for grad in grads), self.gaps, strict=True)
+        return torch.cat([part for pair in pairs for part in pair], dim=1)
 
     def state_dicts(self, wanted: Sequence[bool]) -> list[dict[str, Tensor] | None]:
         """A state dict for each member that is wanted, as a fleet of one would have it."""
@@ -64,6 +69,15 @@ class Stack:
         ]
 
 
+def row_length(model: nn.Module) -> int:
+    """How many numbers a row has that holds a member of the model."""
+    return sum(_aligned(parameter[0].numel()) for parameter in model.parameters())
+
+
+def _aligned(numbers: int) -> int:
+    return -(-numbers // ALIGNED) * ALIGNED
+
+
 def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:
     """The weights that a new model of one member starts with, ``[numbers]`` on the CPU.
 
@@ -71,4 +85,4 @@ def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return torch.cat([parameter.detach().flatten() for parameter in build().parameters()])
+        return Stack(build()).weights[0]

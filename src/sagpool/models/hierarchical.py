@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 from torch import Tensor, nn
 
 from sagpool.graphs import Adjacency, Batch
 from sagpool.models.output import Classifier, Output
 from sagpool.nn import (
+    DiffPool,
     DiffPooled,
     GCNConv,
     Pooled,
@@ -55,15 +57,22 @@ class HierarchicalPooling(nn.Module):
         summary = auxiliary = None
         levels: list[Pooled] = []
         pooled: Pooled | DiffPooled | None = None
-        for conv, pool in zip(self.convs, self.pools, strict=True):
-            if pooled is not None:
-                propagated = pooled.adjacency.gcn(pooled.x)
+        convs = cast(list[GCNConv], list(self.convs))
+        following = [*(conv.linear.weight for conv in convs[1:]), None]
+        for conv, pool, next_weight in zip(convs, self.pools, following, strict=True):
             weight = pool.score_weight() if isinstance(pool, TopPool) else None
-            x, projected = conv.activated(propagated, weight)  # type: ignore[operator]
+            if isinstance(pooled, DiffPooled) and pooled.readout is not None:
+                x, projected = conv.activated_after(pooled.x, pooled.adjacency), None
+            else:
+                if pooled is not None:
+                    propagated = pooled.adjacency.gcn(pooled.x)
+                x, projected = conv.activated(propagated, weight)
             before = batch.adjacency if pooled is None else pooled.adjacency
-            pooled = self._pool(pool, x, before, projected, streams)
+            pooled = self._pool(pool, x, before, projected, streams, next_weight)
             if isinstance(pooled, DiffPooled):
-                read = readout(pooled.x, pooled.adjacency)
+                read = pooled.readout
+                if read is None:
+                    read = readout(pooled.x, pooled.adjacency)
                 added = pooled.auxiliary.view(members, graphs)
                 auxiliary = added if auxiliary is None else auxiliary + added
             else:
@@ -80,10 +89,13 @@ class HierarchicalPooling(nn.Module):
         adjacency: Adjacency | PooledAdjacency,
         projected: Tensor | None,
         streams: Streams,
+        next_weight: Tensor | None,
     ) -> Pooled | DiffPooled:
-        """Some layers want more than rows: the product with their weight, or random numbers."""
+        """Some layers want more than rows: the product with a weight, or random numbers."""
         if projected is not None:
             return pool(x, adjacency, projected=projected)
         if isinstance(pool, RandomPool):
             return pool(x, adjacency, streams)
+        if isinstance(pool, DiffPool):
+            return pool(x, adjacency, next_weight)
         return pool(x, adjacency)

@@ -31,10 +31,11 @@ MOST_FORMED = 64
 
 
 class DiffPooled(NamedTuple):
-    x: Tensor  # [members * graphs * clusters, channels]
+    x: Tensor  # [members * graphs * clusters, channels], X'
     adjacency: PooledAdjacency
     assignment: Tensor  # [rows, clusters]
     auxiliary: Tensor  # [members * graphs], link and entropy loss of each graph
+    readout: Tensor | None = None  # [members * graphs, 2 * channels], if x is X' W instead of X'
 
 
 class DiffPool(nn.Module):
@@ -54,6 +55,8 @@ class DiffPool(nn.Module):
 
     Shapes:
         x: ``[rows, in_channels]``
+        following: W, ``[members, in_channels, channels]``, by which X' will be multiplied: where
+            that is faster, the result has X' W in place of X', and a readout of X'
     """
 
     def __init__(self, in_channels: int, clusters: int, *, members: int = 1) -> None:
@@ -65,7 +68,12 @@ class DiffPool(nn.Module):
     def reset_parameters(self) -> None:
         self.assign.reset_parameters()
 
-    def forward(self, x: Tensor, adjacency: Adjacency | PooledAdjacency) -> DiffPooled:
+    def forward(
+        self,
+        x: Tensor,
+        adjacency: Adjacency | PooledAdjacency,
+        following: Tensor | None = None,
+    ) -> DiffPooled:
         if _has_kernels(x):
             (share, uncertainty), x = self._assignment(x, adjacency)
         else:
@@ -73,7 +81,7 @@ class DiffPool(nn.Module):
         if isinstance(adjacency, FormedAdjacency):
             level = _formed_level(share, uncertainty, x, adjacency)
         elif _has_kernels(x):
-            level = _level_by_kernels(share, uncertainty, x, adjacency)
+            level = _level_by_kernels(share, uncertainty, x, adjacency, following)
         else:
             level = _level_by_torch(share, uncertainty, x, adjacency)
         return DiffPooled(
@@ -81,6 +89,7 @@ class DiffPool(nn.Module):
             adjacency=level.coarse,
             assignment=share,
             auxiliary=level.link + level.entropy,
+            readout=level.readout,
         )
 
     def _assignment(
@@ -103,6 +112,7 @@ class _Level(NamedTuple):
     coarse: PooledAdjacency
     entropy: Tensor  # [graphs]
     link: Tensor  # [graphs]
+    readout: Tensor | None = None  # [graphs, 2 * channels]
 
 
 def _formed_level(
@@ -157,18 +167,26 @@ def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
 
 
 def _level_by_kernels(
-    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
+    share: Tensor,
+    uncertainty: Tensor,
+    x: Tensor,
+    adjacency: Adjacency | PooledAdjacency,
+    following: Tensor | None,
 ) -> _Level:
     norm = None
     if isinstance(adjacency, FactoredAdjacency):
         base, spans, norm = adjacency.base, adjacency.spans, adjacency.squared_norm
         entropy = uncertainty.view(spans.graphs, -1).mean(1)
-        made = coarsen_again(share, x, adjacency.share, spans)
+        made = coarsen_again(share, x, adjacency.share, spans, adjacency.own_spans)
     else:
         assert isinstance(adjacency, Adjacency)
         base, spans = adjacency, Spans.of(adjacency)
         entropy = mean_of_graphs(uncertainty, spans)
-        made = coarsen(share, x, spans)
+        product = None
+        if following is not None and share.shape[1] > MOST_FORMED:
+            # Most graphs have fewer nodes than clusters: they are multiplied before there are more.
+            product, x = product_beside(x, following)
+        made = coarsen(share, x, spans, product)
     coarse = _coarse(base, made.share, spans)
     link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr)
-    return _Level(made.x, coarse, entropy, link)
+    return _Level(made.x, coarse, entropy, link, made.readout)

@@ -65,6 +65,12 @@ class FactoredAdjacency(PooledAdjacency):
         return Blocks.equal(self.members * self.graphs, self.clusters)
 
     @cached_property
+    def own_spans(self) -> Spans:
+        """Of the rows of this level, for kernels."""
+        graphs = self.members * self.graphs
+        return Spans(graphs, graphs * self.clusters, self.node_ptr, self.spans.period)
+
+    @cached_property
     def degree(self) -> Tensor:
         """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
         degree = self.base.degree.to(self.share.dtype)[:, None]
@@ -73,11 +79,16 @@ class FactoredAdjacency(PooledAdjacency):
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
         if self.base.symmetric and isinstance(self.blocks, Spans):
-            return _SpansGCN.apply(x, self.share, self._found_scale, self.base, self.blocks)
+            return _SpansGCN.apply(x, self.share, self._found_scale, None, self.base, self.blocks)
         if self.base.symmetric:
             return _GCN.apply(x, self.share, self._scale, self.base, self.blocks)
         scaled = self._scale * x
         return self._scale * (self.neighbour_sum(scaled) + scaled)
+
+    def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
+        if self.base.symmetric and isinstance(self.blocks, Spans):
+            return _SpansGCN.apply(x, self.share, self._found_scale, bias, self.base, self.blocks)
+        return super().gcn_relu(x, bias)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A' x``"""
@@ -159,28 +170,43 @@ class _GCN(Function):
 
 
 class _SpansGCN(Function):
-    """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both."""
+    """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both.
+
+    With a bias, which is one of each member, it ends in a ReLU.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans
+        ctx: Any,
+        x: Tensor,
+        share: Tensor,
+        scale: Tensor,
+        bias: Tensor | None,
+        base: Adjacency,
+        spans: Spans,
     ) -> Tensor:
         kernels, x = spans.kernels, x.contiguous()
         ctx.base, ctx.spans = base, spans
         spread = _spread(x, share, scale, base, spans)
-        out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period)
-        ctx.save_for_backward(x, share, scale, spread, out)
+        out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period, bias)
+        ctx.save_for_backward(x, share, scale, bias, spread, out)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, share, scale, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
+        (x, share, scale, bias, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
         base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
-        graphs = (spans.graphs, share.shape[1], x.shape[1])
+        graphs, of_bias = (spans.graphs, share.shape[1], x.shape[1]), None
+        if bias is not None:
+            by_member = (len(bias), -1, x.shape[1])
+            before, of_bias, *_ = kernels.bias_relu_backward(
+                grad.view(by_member), None, out.view(by_member), None
+            )
+            grad = before.view_as(grad)
         back = _spread(grad, share, scale, base, spans)
         of_x, of_degree = kernels.segment_inner_gcn_backward(
-            share, back, scale, x, out, grad, spans.ptr, spans.period
+            share, back, scale, x, out, grad, spans.ptr, spans.period, bias
         )
         of_share = kernels.segment_outer(
             spread,
@@ -192,7 +218,7 @@ class _SpansGCN(Function):
             scale_out=scale,
             sides=(base.row_ptr, of_degree),
         )
-        return of_x, of_share, None, None, None
+        return of_x, of_share, None, of_bias, None, None
 
 
 def _spread(x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans) -> Tensor:

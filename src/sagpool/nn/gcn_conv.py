@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from sagpool.nn.linear import Linear
 from sagpool.nn.neighbourhood import Neighbourhood
+from sagpool.nn.pooled_adjacency import PooledAdjacency
 from sagpool.ops import LabelSums
 
 
@@ -43,6 +44,17 @@ class GCNConv(nn.Module):
             ``[rows, out_channels]``, and ``[rows, 1]`` or None
         """
         return self.linear.relu(propagated, beside)
+
+    def activated_after(self, product: Tensor, adjacency: PooledAdjacency) -> Tensor:
+        """ReLU of the convolution, from the product of x with the weight.
+
+        Args:
+            product: ``[rows, out_channels]``
+            adjacency: of the rows
+        """
+        if self.linear.bias is None:
+            raise TypeError("A layer without a bias has no fused ReLU.")
+        return adjacency.gcn_relu(product, self.linear.bias)
 
     def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
         # The two products commute: neighbours are summed where the rows are narrower.

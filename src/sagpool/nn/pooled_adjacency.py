@@ -30,6 +30,10 @@ class PooledAdjacency(Rows):
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
         raise TypeError(f"{type(self).__name__} must define gcn(x).")
 
+    def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
+        """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
+        return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
+
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A' x``"""
         raise TypeError(f"{type(self).__name__} must define neighbour_sum(x).")

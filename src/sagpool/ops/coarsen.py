@@ -18,21 +18,28 @@ class Coarsened(NamedTuple):
     x: Tensor  # [graphs, clusters, channels], Sᵀ X
     gram_norm: Tensor  # [graphs], ‖Sᵀ S‖²
     share: Tensor  # [rows of the first level, clusters], T S, or S itself at the first level
+    readout: Tensor | None = None  # [graphs, 2 * channels], of Sᵀ X
 
 
-def coarsen(share: Tensor, x: Tensor, spans: Spans) -> Coarsened:
+def coarsen(share: Tensor, x: Tensor, spans: Spans, product: Tensor | None = None) -> Coarsened:
     """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level.
 
     Args:
-        share: S, ``[rows, clusters]``
+        share: S, ``[rows, clusters]``, from a softmax: as its rows sum to 1, the mean does not
+            depend on it, and sends nothing back
         x: ``[rows, channels]``
         spans: of the rows
+        product: ``X W``, if what is wanted is ``Sᵀ X W`` and mean ‖ maximum of ``Sᵀ X``, which
+            need not be in memory for that
     """
-    pooled, gram_norm = _CoarsenFirst.apply(share, x, spans)
-    return Coarsened(pooled, gram_norm, share)
+    if product is None:
+        pooled, gram_norm = _CoarsenFirst.apply(share, x, spans)
+        return Coarsened(pooled, gram_norm, share)
+    pooled, gram_norm, readout = _CoarsenProduct.apply(share, x, product, spans)
+    return Coarsened(pooled, gram_norm, share, readout)
 
 
-def coarsen_again(share: Tensor, x: Tensor, before: Tensor, spans: Spans) -> Coarsened:
+def coarsen_again(share: Tensor, x: Tensor, before: Tensor, spans: Spans, own: Spans) -> Coarsened:
     """``Sᵀ X``, ``‖Sᵀ S‖²`` and ``T S`` for graphs that were made by pooling.
 
     Args:
@@ -40,8 +47,9 @@ def coarsen_again(share: Tensor, x: Tensor, before: Tensor, spans: Spans) -> Coa
         x: ``[graphs * nodes, channels]``
         before: T, ``[rows of the first level, nodes]``
         spans: of the rows of the first level
+        own: of the rows of this level
     """
-    return Coarsened(*_CoarsenAgain.apply(share, x, before, spans))
+    return Coarsened(*_CoarsenAgain.apply(share, x, before, spans, own))
 
 
 def link_loss(
@@ -105,33 +113,61 @@ class _CoarsenFirst(Function):
         return of_share, of_x, None
 
 
-class _CoarsenAgain(Function):
+class _CoarsenProduct(Function):
     @staticmethod
     def forward(
-        ctx: Any, share: Tensor, x: Tensor, before: Tensor, spans: Spans
+        ctx: Any, share: Tensor, x: Tensor, product: Tensor, spans: Spans
     ) -> tuple[Tensor, Tensor, Tensor]:
-        s = share.view(spans.graphs, -1, share.shape[1])  # [graphs, nodes, clusters]
-        h = x.view(spans.graphs, -1, x.shape[1])  # [graphs, nodes, channels]
-        back = s.transpose(1, 2)
-        before = before.contiguous()
-        gram = torch.bmm(back, s)
-        ctx.save_for_backward(s, h, before, gram)
+        kernels, where = spans.kernels, (spans.ptr, spans.period)
+        share, x, product = share.contiguous(), x.contiguous(), product.contiguous()
+        gram = kernels.gram(share, share, spans.ptr, spans.tiles, spans.period)
+        readout, arg = kernels.pooled_mean_max(share, x, *where)
+        ctx.save_for_backward(share, product, gram, x, arg)
         ctx.spans = spans
-        product = spans.kernels.segment_outer(before, s, spans.ptr, spans.tiles, spans.period)
-        norm = torch.linalg.vector_norm(gram, dim=(1, 2)).square_()
-        return torch.bmm(back, h), norm, product
+        pooled = kernels.segment_inner(share, product, *where)
+        gram_norm = kernels.trace_and_norm(gram, *where)[1]
+        return pooled, gram_norm, readout
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (s, h, before, gram), spans, kernels = ctx.saved_tensors, ctx.spans, ctx.spans.kernels
-        of_x, of_norm, of_product = grads
-        of_product = of_product.contiguous()
+        (share, product, gram, x, arg), spans = ctx.saved_tensors, ctx.spans
+        kernels, where = spans.kernels, (spans.ptr, spans.tiles, spans.period)
+        of_pooled, of_norm, of_readout = (grad.contiguous() for grad in grads)
+        of_share = kernels.gram_backward(gram, share, None, of_norm, *where)
+        kernels.segment_outer(product, of_pooled.transpose(1, 2), *where, into=of_share)
+        of_x = kernels.pooled_mean_max_backward(of_readout, arg, share, x, *where, into=of_share)
+        return of_share, of_x, kernels.segment_outer(share, of_pooled, *where), None
+
+
+class _CoarsenAgain(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, share: Tensor, x: Tensor, before: Tensor, spans: Spans, own: Spans
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        kernels, here = spans.kernels, (own.ptr, own.period)
+        share, x, before = share.contiguous(), x.contiguous(), before.contiguous()
+        gram = kernels.segment_inner(share, share, *here)
+        ctx.save_for_backward(share, x, before, gram)
+        ctx.spans, ctx.own = spans, own
+        s = share.view(own.graphs, -1, share.shape[1])  # [graphs, nodes, clusters]
+        product = kernels.segment_outer(before, s, spans.ptr, spans.tiles, spans.period)
+        norm = torch.linalg.vector_norm(gram, dim=(1, 2)).square_()
+        return kernels.segment_inner(share, x, *here), norm, product
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (share, x, before, gram), spans, own = ctx.saved_tensors, ctx.spans, ctx.own
+        kernels, here = spans.kernels, (own.ptr, own.tiles, own.period)
+        of_x, of_norm, of_product = (grad.contiguous() for grad in grads)
         # What S gets back from three sides is added up where it is written.
-        of_share = torch.bmm(h, of_x.transpose(1, 2))
-        of_share.baddbmm_(s, gram * (4 * of_norm)[:, None, None])
-        kernels.segment_inner(before, of_product, spans.ptr, spans.period, into=of_share)
+        of_share = kernels.segment_outer(x, of_x.transpose(1, 2), *here)
+        by_norm = gram * (4 * of_norm)[:, None, None]
+        kernels.segment_outer(share, by_norm, *here, into=of_share)
+        s = (own.graphs, -1, share.shape[1])
+        kernels.segment_inner(before, of_product, spans.ptr, spans.period, into=of_share.view(s))
         of_before = kernels.segment_outer(
-            of_product, s.transpose(1, 2), spans.ptr, spans.tiles, spans.period
+            of_product, share.view(s).transpose(1, 2), spans.ptr, spans.tiles, spans.period
         )
-        return of_share.flatten(0, 1), torch.bmm(s, of_x).flatten(0, 1), of_before, None
+        return of_share, kernels.segment_outer(share, of_x, *here), of_before, None, None

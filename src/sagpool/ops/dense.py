@@ -66,9 +66,8 @@ class _DenseRelu(Function):
             ctx.sums = x
         else:
             rows = x.view(members, -1, fan_in)
-            if kernels is not None:
-                h = product(rows, weight)
-                y = kernels.bias_relu(h, bias, beside)
+            if kernels is not None and x.dtype == torch.float32:
+                h, y = kernels.linear(rows, weight, bias, beside)
             else:
                 h = torch.baddbmm(bias, rows, weight).relu_()
                 if beside is not None:
@@ -103,12 +102,16 @@ class _DenseRelu(Function):
             grad = torch.ops.aten.threshold_backward(grad, h, 0)
             grad_bias = grad.sum(1, keepdim=True)
         if ctx.needs_input_grad[0]:
-            grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)
-        grad_weight = product(x.transpose(1, 2), grad)
+            back = weight.transpose(1, 2)  # [members, out, in]
+            if kernels is not None and x.dtype == torch.float32:
+                grad_x = kernels.linear(grad, back)[0].flatten(0, 1)
+            else:
+                grad_x = torch.bmm(grad, back).flatten(0, 1)
+        grad_weight = _product(x.transpose(1, 2), grad)
         return grad_x, grad_weight, grad_bias, grad_beside
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
+def _product(a: Tensor, b: Tensor) -> Tensor:
     """``a b`` of each member, as exactly as torch.set_float32_matmul_precision asks for.
 
     torch itself takes tf32 for "high"; "medium" it takes for the same, so bf16 is made here.

@@ -13,13 +13,15 @@ from sagpool.ops.kernels.coarse import (
     link_loss_backward,
     neighbour_sum,
 )
-from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu, bias_relu_backward, label_relu
+from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu_backward, label_relu
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
 from sagpool.ops.kernels.elementwise import adam_step, uniform
 from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
 from sagpool.ops.kernels.gram import gram, gram_backward, trace_and_norm
 from sagpool.ops.kernels.lay_out import lay_out
+from sagpool.ops.kernels.linear import linear
 from sagpool.ops.kernels.lstm import lstm_cell, lstm_cell_backward
+from sagpool.ops.kernels.pooled_readout import pooled_mean_max, pooled_mean_max_backward
 from sagpool.ops.kernels.propagate import dots_of_rows, gcn_of_rows, sum_of_rows
 from sagpool.ops.kernels.ragged import row_tiles
 from sagpool.ops.kernels.readout import mean_and_max, mean_and_max_backward
@@ -43,7 +45,6 @@ __all__ = [
     "attend",
     "attend_backward",
     "attend_backward_rows",
-    "bias_relu",
     "bias_relu_backward",
     "coarse_scale",
     "dots_of_rows",
@@ -62,6 +63,7 @@ __all__ = [
     "keep_rows",
     "label_relu",
     "lay_out",
+    "linear",
     "link_loss",
     "link_loss_backward",
     "lstm_cell",
@@ -69,6 +71,8 @@ __all__ = [
     "mean_and_max",
     "mean_and_max_backward",
     "neighbour_sum",
+    "pooled_mean_max",
+    "pooled_mean_max_backward",
     "row_tiles",
     "segment_inner",
     "segment_inner_gcn",

@@ -1,4 +1,4 @@
-"""What stands around the product of a linear layer: bias, ReLU and a score beside it."""
+"""A linear layer of one-hot rows, and what a linear layer has behind it, backwards."""
 
 import torch
 import triton
@@ -9,74 +9,6 @@ _TILE = 1024
 _MOST_COLUMNS = 128
 MOST_NARROW = 8
 _PROGRAMS = 8192  # enough for every processor of a large GPU to be busy all the time
-
-
-def bias_relu(product: Tensor, bias: Tensor, beside: Tensor | None) -> Tensor | None:
-    """``h = relu(product + b)`` in place, and ``h v``, in one pass.
-
-    Args:
-        product: ``[members, rows, columns]``
-        bias: ``[members, 1, columns]``
-        beside: v, ``[members, columns, 1]``, if wanted
-
-    Returns:
-        ``[members * rows, 1]`` if v is given
-    """
-    members, rows, columns = product.shape
-    y = None if beside is None else product.new_empty(members * rows, 1)
-    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
-    height = min(128, _TILE // width)
-    _bias_relu[(triton.cdiv(rows, height), members)](
-        product,
-        bias,
-        beside,
-        y,
-        rows,
-        columns,
-        bias.stride(0),
-        0 if beside is None else beside.stride(0),
-        SCORE=beside is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=2,
-    )
-    return y
-
-
-@triton.jit
-def _bias_relu(
-    h,
-    bias,
-    beside,
-    y,
-    rows,
-    columns,
-    bias_stride,
-    beside_stride,
-    SCORE: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
-    member = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
-    in_rows = row < rows
-    at = member * rows + row
-    score = tl.zeros((HEIGHT,), h.dtype.element_ty)
-    for first in range(0, columns, WIDTH):
-        column = first + tl.arange(0, WIDTH)
-        in_columns = column < columns
-        mask = in_rows[:, None] & in_columns[None, :]
-        place = h + at[:, None] * columns + column[None, :]
-        value = tl.load(place, mask=mask, other=0.0)
-        value += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
-        # Not a maximum, which would make 0 of what is not a number.
-        value = tl.where(value < 0, 0.0, value)
-        tl.store(place, value, mask=mask)
-        if SCORE:
-            v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
-            score += tl.sum(value * v[None, :], 1)
-    if SCORE:
-        tl.store(y + at, score, mask=in_rows)
 
 
 def label_relu(
@@ -182,6 +114,7 @@ def _label_relu(
             total += share[:, None] * values
         total *= own[:, None]
         total += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
+        # Not a maximum, which would make 0 of what is not a number.
         total = tl.where(total < 0, 0.0, total)
         mask = in_rows[:, None] & in_columns[None, :]
         tl.store(h + at[:, None] * columns + column[None, :], total, mask=mask)

@@ -13,13 +13,10 @@ HEIGHT = 32  # rows of a graph that one program makes
 DEPTH = 16  # of a step of a product: graphs of few rows have few steps to fill
 
 
-def precision(full: str) -> str:
-    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision.
-
-    Args:
-        full: how float32 is: "ieee", or "tf32x3" for three products on tensor cores, see `dot`
-    """
-    return {"highest": full, "high": "tf32"}.get(torch.get_float32_matmul_precision(), "bf16")
+def precision() -> str:
+    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision; see `dot`."""
+    known = {"highest": "tf32x3", "high": "tf32"}
+    return known.get(torch.get_float32_matmul_precision(), "bf16")
 
 
 def tile_of(width: int, most: int) -> int:

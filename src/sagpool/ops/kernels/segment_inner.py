@@ -24,14 +24,20 @@ def segment_inner(
     """
     shape = (len(ptr) - 1, a.shape[1], b.shape[1])
     out = a.new_empty(shape) if into is None else into
-    _launch_inner(a, b, ptr, period, out, None, None, None, None, "sum" if into is None else "add")
+    _launch_inner(a, b, ptr, period, out, "sum" if into is None else "add")
     return out
 
 
 def segment_inner_gcn(
-    share: Tensor, spread: Tensor, scale: Tensor, x: Tensor, ptr: Tensor, period: int
+    share: Tensor,
+    spread: Tensor,
+    scale: Tensor,
+    x: Tensor,
+    ptr: Tensor,
+    period: int,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """``y = s (Tᵀ spread + s x)``, the end of a graph convolution.
+    """``y = s (Tᵀ spread + s x)``, the end of a graph convolution; with a bias ``relu(y + b)``.
 
     Args:
         share: T, ``[rows, clusters]``
@@ -40,9 +46,10 @@ def segment_inner_gcn(
         x: ``[graphs * clusters, channels]``
         ptr: ``[graphs + 1]``
         period: of the fillers among the graphs
+        bias: b, ``[members, 1, channels]``
     """
     out = torch.empty_like(x)
-    _launch_inner(share, spread, ptr, period, out, scale, x, None, None, "gcn")
+    _launch_inner(share, spread, ptr, period, out, "gcn", scale, x, bias)
     return out
 
 
@@ -55,26 +62,41 @@ def segment_inner_gcn_backward(
     grad: Tensor,
     ptr: Tensor,
     period: int,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """``s h`` for ``h = Tᵀ back + s grad``, the gradient of x, and that of the degrees.
 
     The scale gets back ``Σ grad y / s + Σ h x``, and makes ``- s³ / 2`` of it for the degrees.
 
-    Arguments as of `segment_inner_gcn`, and y, its result, with the gradient of that.
+    Arguments as of `segment_inner_gcn`, and y, its result, with the gradient of that; with a bias
+    the gradient is that before the ReLU.
     """
     out = torch.empty_like(x)
     parts = triton.cdiv(x.shape[1], tile_of(x.shape[1], MOST_WIDTH))
     of_degrees = x.new_empty(parts, len(x))
-    _launch_inner(share, back, ptr, period, out, scale, x, (y, grad), of_degrees, "gcn backward")
+    end = "gcn backward"
+    _launch_inner(share, back, ptr, period, out, end, scale, x, bias, y, grad, of_degrees)
     return out, of_degrees[0] if parts == 1 else of_degrees.sum(0)
 
 
-def _launch_inner(a, b, ptr, period, out, scale, x, pair, of_degrees, end):
-    m, n = a.shape[1], b.shape[1]
-    y, grad = pair or (None, None)
+def _launch_inner(
+    a: Tensor,
+    b: Tensor,
+    ptr: Tensor,
+    period: int,
+    out: Tensor,
+    end: str,
+    scale: Tensor | None = None,
+    x: Tensor | None = None,
+    bias: Tensor | None = None,
+    y: Tensor | None = None,
+    grad: Tensor | None = None,
+    of_degrees: Tensor | None = None,
+) -> None:
+    m, n, graphs = a.shape[1], b.shape[1], len(ptr) - 1
     height, width = tile_of(m, MOST_HEIGHT), tile_of(n, MOST_WIDTH)
     down, across = triton.cdiv(m, height), triton.cdiv(n, width)
-    _inner[((len(ptr) - 1) * down * across,)](
+    _inner[(graphs * down * across,)](
         a,
         b,
         ptr,
@@ -83,15 +105,19 @@ def _launch_inner(a, b, ptr, period, out, scale, x, pair, of_degrees, end):
         x,
         y,
         grad,
+        bias,
         of_degrees,
         m,
         n,
         down,
         across,
-        (len(ptr) - 1) * m,
+        graphs * m,
         period,
+        1 if bias is None else graphs // len(bias),
+        0 if bias is None else bias.stride(0),
+        BIAS=bias is not None,
         END=end,
-        PRECISION=precision("ieee"),
+        PRECISION=precision(),
         HEIGHT=height,
         WIDTH=width,
         DEPTH=DEPTH,
@@ -109,6 +135,7 @@ def _inner(
     x,
     y,
     grad,
+    bias,
     of_degrees,
     m,
     n,
@@ -116,6 +143,9 @@ def _inner(
     across,
     all_m,
     period,
+    each,
+    bias_stride,
+    BIAS: tl.constexpr,
     END: tl.constexpr,
     PRECISION: tl.constexpr,
     HEIGHT: tl.constexpr,
@@ -144,12 +174,19 @@ def _inner(
     out += base * n
     place = i[:, None] * n + j[None, :]
     mask = in_i[:, None] & in_j[None, :]
+    if BIAS:
+        of_member = bias + (graph // each).to(tl.int64) * bias_stride
+        added = tl.load(of_member + j, mask=in_j, other=0.0)[None, :]
     if END == "add":
         total += tl.load(out + place, mask=mask, other=0.0)
     if END == "gcn":
         x += base * n
         s = tl.load(scale + base + i, mask=in_i, other=0.0)[:, None]
         total = s * (total + s * tl.load(x + place, mask=mask, other=0.0))
+        if BIAS:
+            total += added
+            # Not a maximum, which would make 0 of what is not a number.
+            total = tl.where(total < 0, 0.0, total)
     if END == "gcn backward":
         x += base * n
         y += base * n
@@ -157,7 +194,10 @@ def _inner(
         s = tl.load(scale + base + i, mask=in_i, other=1.0)[:, None]
         g = tl.load(grad + place, mask=mask, other=0.0)
         total += s * g
-        back = g * tl.load(y + place, mask=mask, other=0.0) / s
+        result = tl.load(y + place, mask=mask, other=0.0)
+        if BIAS:
+            result -= added  # where it was cut off, there is no gradient
+        back = g * result / s
         back += total * tl.load(x + place, mask=mask, other=0.0)
         of_degree = -0.5 * s * s * s * tl.sum(back, 1)[:, None]  # s = (degree + 1)^-1/2
         at = of_degrees + part.to(tl.int64) * all_m + base + i[:, None]

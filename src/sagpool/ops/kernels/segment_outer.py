@@ -66,7 +66,7 @@ def segment_outer(
         SCALE_OUT=scale_out is not None,
         SIDES=sides is not None,
         ADD=into is not None,
-        PRECISION=precision("tf32x3"),
+        PRECISION=precision(),
         HEIGHT=HEIGHT,
         WIDTH=width,
         DEPTH=DEPTH,

@@ -1,0 +1,257 @@
+"""Mean and maximum over the clusters of each graph, of Sᵀ X that is never in memory."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sagpool.ops.kernels.ragged import (
+    DEPTH,
+    HEIGHT,
+    dot,
+    precision,
+    span,
+    split,
+    tile_of,
+    tile_rows,
+    warps_of,
+)
+
+MOST_WIDTH = 128
+
+
+def pooled_mean_max(share: Tensor, x: Tensor, ptr: Tensor, period: int) -> tuple[Tensor, Tensor]:
+    """Mean ‖ maximum over the clusters of ``Sᵀ X``, and the cluster of each maximum.
+
+    Args:
+        share: S, ``[rows, clusters]``
+        x: ``[rows, channels]``
+        ptr: ``[graphs + 1]``
+        period: of the fillers among the graphs
+
+    Returns:
+        ``[graphs, 2 * channels]``, and ``[graphs, channels]`` int32: the first such cluster
+    """
+    graphs, clusters, channels = len(ptr) - 1, share.shape[1], x.shape[1]
+    out = x.new_empty(graphs, 2 * channels)
+    arg = torch.empty(graphs, channels, dtype=torch.int32, device=x.device)
+    width = tile_of(channels, MOST_WIDTH)
+    across = triton.cdiv(channels, width)
+    _pooled_mean_max[(graphs * across,)](
+        share,
+        x,
+        ptr,
+        out,
+        arg,
+        clusters,
+        channels,
+        across,
+        period,
+        PRECISION=precision(),
+        HEIGHT=HEIGHT,
+        WIDTH=width,
+        DEPTH=DEPTH,
+        num_warps=warps_of(HEIGHT, width),
+    )
+    return out, arg
+
+
+@triton.jit
+def _pooled_mean_max(
+    share,
+    x,
+    ptr,
+    out,
+    arg,
+    clusters,
+    channels,
+    across,
+    period,
+    PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    program = tl.program_id(0)
+    graph = program // across
+    j = (program % across) * WIDTH + tl.arange(0, WIDTH)
+    in_j = j < channels
+    start, end, _ = span(ptr, graph, period)
+    # Whole tensors may pass 32 bits, which are enough within a graph.
+    share += start.to(tl.int64) * clusters
+    x += start.to(tl.int64) * channels
+    summed = tl.zeros((WIDTH,), tl.float32)
+    largest = tl.full((WIDTH,), float("-inf"), tl.float32)
+    where = tl.zeros((WIDTH,), tl.int32)
+    for first_i in range(0, clusters, HEIGHT):
+        i = first_i + tl.arange(0, HEIGHT)
+        in_i = i < clusters
+        total = tl.zeros((HEIGHT, WIDTH), tl.float32)
+        for first in range(0, end - start, DEPTH):
+            row = (first + tl.arange(0, DEPTH))[:, None]
+            in_rows = row < end - start
+            left = tl.load(
+                share + (row * clusters + i[None, :]), mask=in_rows & in_i[None, :], other=0.0
+            )
+            right = tl.load(
+                x + (row * channels + j[None, :]), mask=in_rows & in_j[None, :], other=0.0
+            )
+            total = dot(tl.trans(left), right, total, PRECISION)
+        summed += tl.sum(total, 0)
+        # What is not a number is no candidate; it must not be lost, and the sum keeps it.
+        candidates = tl.where(in_i[:, None] & (total == total), total, float("-inf"))
+        best, at = tl.max(candidates, 0, return_indices=True)
+        better = best > largest
+        largest = tl.where(better, best, largest)
+        where = tl.where(better, (first_i + at).to(tl.int32), where)
+    largest = tl.where(summed != summed, summed, largest)
+    place = out + graph.to(tl.int64) * 2 * channels + j
+    tl.store(place, summed / clusters, mask=in_j)
+    tl.store(place + channels, largest, mask=in_j)
+    tl.store(arg + graph.to(tl.int64) * channels + j, where, mask=in_j)
+
+
+def pooled_mean_max_backward(
+    grad: Tensor,
+    arg: Tensor,
+    share: Tensor,
+    x: Tensor,
+    ptr: Tensor,
+    tiles: Tensor,
+    period: int,
+    into: Tensor,
+) -> Tensor:
+    """The gradient of X, ``[rows, channels]``; that of S is added to what there is of it.
+
+    The mean does not depend on S, whose rows sum to 1.
+
+    Args:
+        grad: of the mean ‖ maximum, ``[graphs, 2 * channels]``
+        arg: ``[graphs, channels]`` int32
+        share: S, ``[rows, clusters]``
+        x: ``[rows, channels]``
+        ptr: ``[graphs + 1]``
+        tiles: of the rows, from `row_tiles`
+        period: of the fillers among the graphs
+        into: the gradient of S, ``[rows, clusters]``
+    """
+    clusters, channels = share.shape[1], x.shape[1]
+    sizes = (clusters, channels)
+    of_x = torch.empty_like(x)
+    width = tile_of(channels, MOST_WIDTH)
+    across = triton.cdiv(channels, width)
+    _backward_to_x[(len(tiles) * across,)](
+        grad,
+        arg,
+        share,
+        ptr,
+        tiles,
+        of_x,
+        *sizes,
+        across,
+        period,
+        HEIGHT=HEIGHT,
+        WIDTH=width,
+        num_warps=warps_of(HEIGHT, width, 16),
+    )
+    width = tile_of(clusters, 64)
+    across = triton.cdiv(clusters, width)
+    _backward_to_share[(len(tiles) * across,)](
+        grad,
+        arg,
+        x,
+        ptr,
+        tiles,
+        into,
+        *sizes,
+        across,
+        period,
+        PRECISION=precision(),
+        HEIGHT=HEIGHT,
+        WIDTH=width,
+        DEPTH=DEPTH,
+        num_warps=warps_of(HEIGHT, width),
+    )
+    return of_x
+
+
+@triton.jit
+def _backward_to_x(
+    grad,
+    arg,
+    share,
+    ptr,
+    tiles,
+    of_x,
+    clusters,
+    channels,
+    across,
+    period,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    program = tl.program_id(0)
+    graph, first, _, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
+    if first >= end:
+        return
+    j = (program % across) * WIDTH + tl.arange(0, WIDTH)
+    in_j = j < channels
+    graph, row = graph.to(tl.int64), first + tl.arange(0, HEIGHT)
+    place = grad + graph * 2 * channels + j
+    of_mean = tl.load(place, mask=in_j, other=0.0) / clusters
+    of_max = tl.load(place + channels, mask=in_j, other=0.0)
+    where = tl.load(arg + graph * channels + j, mask=in_j, other=0)
+    at = row.to(tl.int64)[:, None]
+    counted = (row < counts)[:, None] & in_j[None, :]
+    chosen = tl.load(share + at * clusters + where[None, :], mask=counted, other=0.0)
+    values = tl.where(counted, of_mean[None, :] + chosen * of_max[None, :], 0.0)
+    tl.store(of_x + at * channels + j[None, :], values, mask=(row < end)[:, None] & in_j[None, :])
+
+
+@triton.jit
+def _backward_to_share(
+    grad,
+    arg,
+    x,
+    ptr,
+    tiles,
+    of_share,
+    clusters,
+    channels,
+    across,
+    period,
+    PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
+):
+    """X times the gradient of the maximum, in the column of the cluster that it was found in."""
+    program = tl.program_id(0)
+    graph, first, _, counts, _ = tile_rows(tiles, ptr, program // across, period, HEIGHT)
+    if first >= counts:
+        return
+    j = (program % across) * WIDTH + tl.arange(0, WIDTH)
+    graph, i = graph.to(tl.int64), tl.arange(0, HEIGHT)
+    in_rows = (first + i < counts)[:, None]
+    of_max = grad + (2 * graph + 1) * channels
+    arg += graph * channels
+    x += first.to(tl.int64) * channels
+    total = tl.zeros((HEIGHT, WIDTH), tl.float32)
+    for step in range(0, channels, DEPTH):
+        k = step + tl.arange(0, DEPTH)
+        in_k = k < channels
+        left = tl.load(
+            x + (i[:, None] * channels + k[None, :]), mask=in_rows & in_k[None, :], other=0.0
+        )
+        left *= tl.load(of_max + k, mask=in_k, other=0.0)[None, :]
+        where = tl.load(arg + k, mask=in_k, other=-1)
+        right = (where[:, None] == j[None, :]).to(tl.float32)
+        if PRECISION == "tf32x3":  # of zeros and ones nothing is left to be multiplied apart
+            large, small = split(left)
+            part = tl.dot(small, right, input_precision="tf32")
+            total += tl.dot(large, right, part, input_precision="tf32")
+        else:
+            total = dot(left, right, total, PRECISION)
+    place = of_share + (first.to(tl.int64) + i)[:, None] * clusters + j[None, :]
+    mask = in_rows & (j < clusters)[None, :]
+    tl.store(place, tl.load(place, mask=mask, other=0.0) + total, mask=mask)
