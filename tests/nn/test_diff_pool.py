@@ -81,11 +81,11 @@ def test_equation_on_the_graphs_that_it_makes(fleet, dense, agree):
 
 
 def in_factors(base, share):
-    return FactoredAdjacency(base, blocks_of(base, share), share)
+    return FactoredAdjacency(base, blocks_of(base, share), share, share.shape[1])
 
 
 def as_matrices(base, share):
-    return FormedAdjacency.of(base, share, blocks_of(base, share))
+    return FormedAdjacency.of(base, share, share.shape[1], blocks_of(base, share))
 
 
 @pytest.mark.parametrize("made", [in_factors, as_matrices])

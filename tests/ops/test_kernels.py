@@ -23,6 +23,7 @@ from sagpool.ops import (
     gather_gated,
     keep_rows,
     pool_rows,
+    product_beside,
     propagate,
     segment_mean_max,
 )
@@ -179,6 +180,18 @@ def test_dense_of_what_needs_no_gradient(fan_in, by_kernels):
     """As at the first level: with few features no gradient of the product is made."""
     x, inputs = randn(3 * 70, fan_in), [randn(3, fan_in, 20), randn(3, 1, 20), randn(3, 20, 1)]
     compare(lambda *weights: dense_relu(x, *weights), inputs, by_kernels, rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48), (128, 160)])
+def test_product_beside(fan_in, fan_out, by_kernels):
+    """Both gradients of x are added up, whichever way the product is made."""
+
+    def both(x, weight):
+        y, same = product_beside(x, weight)
+        return y, same * 2
+
+    inputs = [randn(3 * 70, fan_in), randn(3, fan_in, fan_out)]
+    compare(both, inputs, by_kernels, rtol=1e-4, atol=2e-4)
 
 
 @WIDTHS

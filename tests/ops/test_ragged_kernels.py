@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from sagpool.fleet.evaluate import loss_sums
 from sagpool.graphs import load, pack
@@ -58,6 +59,11 @@ def spans_and_blocks(filler):
     return spans, Blocks.of(rows, starts, taken.ravel())
 
 
+def widened(share):
+    """With columns of zeros, as the kernels like it."""
+    return pad(share, (0, triton_kernels().aligned(share.shape[1]) - share.shape[1]))
+
+
 def joined(size):
     """A symmetric matrix for the rows of all graphs, which joins nobody to another graph."""
     graph = np.repeat(np.arange(SIZES.size), SIZES.ravel())
@@ -108,7 +114,7 @@ def test_readout_of_what_is_not_in_memory(m, n, filler):
     logits, x, product = randn(spans.rows, m), randn(spans.rows, n), randn(spans.rows, n + 2)
 
     def by_kernels(logits, x, product):
-        made = coarsen(logits.softmax(1), x, spans, product)
+        made = coarsen(widened(logits.softmax(1)), m, x, spans, product)
         return made.readout, made.x, made.gram_norm
 
     def by_torch(logits, x, product):
@@ -149,11 +155,19 @@ def test_assignment(columns, biased):
         share, entropy = soft_assignment(logits, bias if biased else None)
         return share, entropy + 0 * bias.sum()
 
+    def found_in_more_columns(logits, bias):
+        share, entropy = soft_assignment(pad(logits, (0, 3), value=7.0), bias)
+        assert (share[:, columns:] == 0).all()
+        return share[:, :columns], entropy
+
     def expected(logits, bias):
         share = (logits.view(3, -1, columns) + (bias if biased else 0)).softmax(2).flatten(0, 1)
         return share, -(share * share.log()).sum(1) + 0 * bias.sum()
 
-    compare(found, expected, [randn(3 * 37, columns), randn(3, 1, columns)])
+    inputs = [randn(3 * 37, columns), randn(3, 1, columns)]
+    compare(found, expected, inputs)
+    if biased:
+        compare(found_in_more_columns, expected, inputs)
 
 
 @FILLERS

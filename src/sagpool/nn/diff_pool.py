@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
@@ -78,16 +79,17 @@ class DiffPool(nn.Module):
             (share, uncertainty), x = self._assignment(x, adjacency)
         else:
             share, uncertainty = soft_assignment(self.assign(x, adjacency))
+        clusters = self.assign.linear.weight.shape[2]
         if isinstance(adjacency, FormedAdjacency):
             level = _formed_level(share, uncertainty, x, adjacency)
         elif _has_kernels(x):
-            level = _level_by_kernels(share, uncertainty, x, adjacency, following)
+            level = _level_by_kernels(share, clusters, uncertainty, x, adjacency, following)
         else:
             level = _level_by_torch(share, uncertainty, x, adjacency)
         return DiffPooled(
             x=level.pooled.flatten(0, 1),
             adjacency=level.coarse,
-            assignment=share,
+            assignment=share[:, :clusters],
             auxiliary=level.link + level.entropy,
             readout=level.readout,
         )
@@ -95,12 +97,21 @@ class DiffPool(nn.Module):
     def _assignment(
         self, x: Tensor, adjacency: Adjacency | PooledAdjacency
     ) -> tuple[SoftAssignment, Tensor]:
-        """By kernels, which add the bias on their way; and x for the pooling."""
-        linear = self.assign.linear
+        """By kernels, which add the bias on their way; and x for the pooling.
+
+        The shares have more columns than there are clusters, unless the graphs are formed ones.
+        """
+        weight: Tensor = self.assign.linear.weight
+        bias, kernels = self.assign.linear.bias, kernels_for(x)
+        assert kernels is not None
+        if not isinstance(adjacency, FormedAdjacency):
+            clusters = weight.shape[2]
+            weight = pad(weight, (0, kernels.aligned(clusters) - clusters))
         if self.assign.narrows:
-            y, x = product_beside(x, linear.weight)
-            return soft_assignment(adjacency.gcn(y), linear.bias), x
-        return soft_assignment(linear.product(adjacency.gcn(x)), linear.bias), x
+            y, x = product_beside(x, weight)
+            return soft_assignment(adjacency.gcn(y), bias), x
+        y, _ = product_beside(adjacency.gcn(x), weight)
+        return soft_assignment(y, bias), x
 
 
 def _has_kernels(x: Tensor) -> bool:
@@ -136,12 +147,13 @@ def _level_by_torch(
         known: Blocks | Spans | None = adjacency.blocks
         if isinstance(known, Blocks) and known.padding is None:
             known = None  # padding may be of use now that rows are narrower
-        coarse = _coarse(adjacency.base, adjacency.shares(share), known)
+        coarse = _coarse(adjacency.base, adjacency.shares(share), share.shape[1], known)
         blocks, norm = adjacency.own_blocks, adjacency.squared_norm
     else:
         assert isinstance(adjacency, Adjacency)
         blocks = blocks_of(adjacency, share)
-        coarse, norm = _coarse(adjacency, share, blocks), _squared_norm(adjacency, x.dtype)
+        coarse = _coarse(adjacency, share, share.shape[1], blocks)
+        norm = _squared_norm(adjacency, x.dtype)
     pooled = segment_matmul(share, x, blocks)
     ptr, graph = adjacency.node_ptr, adjacency.graph
     entropy = segment_mean(uncertainty[:, None], ptr, graph)
@@ -151,13 +163,13 @@ def _level_by_torch(
 
 
 def _coarse(
-    base: Adjacency, share: Tensor, blocks: Blocks | Spans | None = None
+    base: Adjacency, share: Tensor, clusters: int, blocks: Blocks | Spans | None = None
 ) -> FactoredAdjacency | FormedAdjacency:
     """``Tᵀ A T``, of the first graphs and the shares T of their nodes."""
     blocks = blocks or blocks_of(base, share)
-    if share.shape[1] <= MOST_FORMED:
-        return FormedAdjacency.of(base, share, blocks)
-    return FactoredAdjacency(base, blocks, share)
+    if clusters <= MOST_FORMED:
+        return FormedAdjacency.of(base, share, clusters, blocks)
+    return FactoredAdjacency(base, blocks, share, clusters)
 
 
 def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
@@ -168,6 +180,7 @@ def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
 
 def _level_by_kernels(
     share: Tensor,
+    clusters: int,
     uncertainty: Tensor,
     x: Tensor,
     adjacency: Adjacency | PooledAdjacency,
@@ -177,16 +190,16 @@ def _level_by_kernels(
     if isinstance(adjacency, FactoredAdjacency):
         base, spans, norm = adjacency.base, adjacency.spans, adjacency.squared_norm
         entropy = uncertainty.view(spans.graphs, -1).mean(1)
-        made = coarsen_again(share, x, adjacency.share, spans, adjacency.own_spans)
+        made = coarsen_again(share, clusters, x, adjacency.share, spans, adjacency.own_spans)
     else:
         assert isinstance(adjacency, Adjacency)
         base, spans = adjacency, Spans.of(adjacency)
         entropy = mean_of_graphs(uncertainty, spans)
         product = None
-        if following is not None and share.shape[1] > MOST_FORMED:
+        if following is not None and clusters > MOST_FORMED:
             # Most graphs have fewer nodes than clusters: they are multiplied before there are more.
             product, x = product_beside(x, following)
-        made = coarsen(share, x, spans, product)
-    coarse = _coarse(base, made.share, spans)
+        made = coarsen(share, clusters, x, spans, product)
+    coarse = _coarse(base, made.share, clusters, spans)
     link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr)
     return _Level(made.x, coarse, entropy, link, made.readout)

@@ -30,16 +30,18 @@ class FactoredAdjacency(PooledAdjacency):
         base: A, the graphs before the first pooling
         blocks: of the rows of ``base``
         share: T, ``[rows of base, clusters]``, how much of each node is in each cluster; a row
-            sums to 1
+            sums to 1. Where there are kernels it may have more columns, which are zero
+        count: of the clusters
     """
 
     base: Adjacency
     blocks: Blocks | Spans
     share: Tensor
+    count: int
 
     @property
     def clusters(self) -> int:
-        return self.share.shape[1]
+        return self.count
 
     @property
     def members(self) -> int:
@@ -74,7 +76,7 @@ class FactoredAdjacency(PooledAdjacency):
     def degree(self) -> Tensor:
         """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
         degree = self.base.degree.to(self.share.dtype)[:, None]
-        return segment_matmul(self.share, degree, self.blocks).view(-1)
+        return segment_matmul(self._own_share, degree, self.blocks).view(-1)
 
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
@@ -92,8 +94,9 @@ class FactoredAdjacency(PooledAdjacency):
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A' x``"""
-        spread = segment_apply(self.share, self._by_graph(x), self.blocks)
-        return segment_matmul(self.share, self.base.neighbour_sum(spread), self.blocks).view_as(x)
+        share = self._own_share
+        spread = segment_apply(share, self._by_graph(x), self.blocks)
+        return segment_matmul(share, self.base.neighbour_sum(spread), self.blocks).view_as(x)
 
     @property
     def trace(self) -> Tensor:
@@ -107,7 +110,12 @@ class FactoredAdjacency(PooledAdjacency):
 
     def shares(self, share: Tensor) -> Tensor:
         """``T S``, for S of ``[rows, clusters]``."""
-        return segment_apply(self.share, self._by_graph(share), self.blocks)
+        return segment_apply(self._own_share, self._by_graph(share), self.blocks)
+
+    @property
+    def _own_share(self) -> Tensor:
+        """T without columns that are of no cluster."""
+        return self.share[:, : self.clusters]
 
     @cached_property
     def _scale(self) -> Tensor:
@@ -120,7 +128,7 @@ class FactoredAdjacency(PooledAdjacency):
         spans = self.spans
         with torch.no_grad():
             return spans.kernels.coarse_scale(
-                self.share, self.base.row_ptr, spans.ptr, spans.period
+                self.share, self.base.row_ptr, spans.ptr, spans.period, self.clusters
             )
 
     @cached_property
@@ -197,7 +205,7 @@ class _SpansGCN(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x, share, scale, bias, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
         base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
-        graphs, of_bias = (spans.graphs, share.shape[1], x.shape[1]), None
+        graphs, of_bias = (spans.graphs, -1, x.shape[1]), None
         if bias is not None:
             by_member = (len(bias), -1, x.shape[1])
             before, of_bias, *_ = kernels.bias_relu_backward(
@@ -217,13 +225,14 @@ class _SpansGCN(Function):
             more=(back, x.view(graphs).transpose(1, 2)),
             scale_out=scale,
             sides=(base.row_ptr, of_degree),
+            columns=share.shape[1],
         )
         return of_x, of_share, None, of_bias, None, None
 
 
 def _spread(x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans) -> Tensor:
     """``A T D̃^-1/2 x``, ``[rows of base, channels]``."""
-    by_graph = x.view(spans.graphs, share.shape[1], x.shape[1])
+    by_graph = x.view(spans.graphs, -1, x.shape[1])
     applied = spans.kernels.segment_outer(
         share, by_graph, spans.ptr, spans.tiles, spans.period, scale_in=scale
     )

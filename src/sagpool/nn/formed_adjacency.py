@@ -31,17 +31,22 @@ class FormedAdjacency(PooledAdjacency):
     matrix: Tensor
 
     @staticmethod
-    def of(base: Adjacency, share: Tensor, blocks: Blocks | Spans) -> FormedAdjacency:
+    def of(
+        base: Adjacency, share: Tensor, clusters: int, blocks: Blocks | Spans
+    ) -> FormedAdjacency:
         """``Tᵀ A T``.
 
         Args:
             base: A, the graphs before the first pooling
-            share: T, ``[rows of base, clusters]``
+            share: T, ``[rows of base, clusters]``; where there are kernels it may have more
+                columns, which are zero
+            clusters: how many there are
             blocks: of the rows of ``base``
         """
         if base.symmetric:
-            matrix = _Form.apply(share, base, blocks)
+            matrix = _Form.apply(share, clusters, base, blocks)
         else:
+            share = share[:, :clusters]
             matrix = segment_matmul(share, base.neighbour_sum(share), blocks)
         return FormedAdjacency(base, matrix)
 
@@ -100,7 +105,9 @@ class _Form(Function):
     """``Tᵀ A T`` for a symmetric A: both factors get their gradients from the same product."""
 
     @staticmethod
-    def forward(ctx: Any, share: Tensor, base: Adjacency, blocks: Blocks | Spans) -> Tensor:
+    def forward(
+        ctx: Any, share: Tensor, clusters: int, base: Adjacency, blocks: Blocks | Spans
+    ) -> Tensor:
         if isinstance(blocks, Spans):
             share = share.contiguous()
             spread = blocks.kernels.neighbour_sum(share, base.row_ptr, base.col)
@@ -108,11 +115,17 @@ class _Form(Function):
             spread = base.neighbour_sum(share)
         ctx.save_for_backward(spread)
         ctx.blocks = blocks
-        return inner(share, spread, blocks)
+        return inner(share, spread, blocks)[:, :clusters, :clusters]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (spread,) = ctx.saved_tensors
         both = grads[0] + grads[0].transpose(1, 2)
-        return outer(ctx.blocks, (spread, both)), None, None
+        if isinstance(spans := ctx.blocks, Spans):
+            of_share = spans.kernels.segment_outer(
+                spread, both, spans.ptr, spans.tiles, spans.period, columns=spread.shape[1]
+            )
+        else:
+            of_share = outer(ctx.blocks, (spread, both))
+        return of_share, None, None, None

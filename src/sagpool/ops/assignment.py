@@ -14,7 +14,7 @@ CACHED = 2**16  # numbers
 
 
 class SoftAssignment(NamedTuple):
-    share: Tensor  # [rows, clusters]
+    share: Tensor  # [rows, clusters], or as many columns as the logits have
     entropy: Tensor  # [rows]
 
 
@@ -24,7 +24,8 @@ def soft_assignment(logits: Tensor, bias: Tensor | None = None) -> SoftAssignmen
     Only the shares are kept for the backward pass, not their logarithms as well.
 
     Args:
-        logits: ``[members * rows, channels]``
+        logits: ``[members * rows, channels]``; where there are kernels, they may have more
+            columns than the bias has, of which zeros are made
         bias: ``[members, 1, channels]``, added to the logits
     """
     if kernels_for(logits) is not None:
@@ -67,7 +68,7 @@ class _KernelAssignment(Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-        ctx.kernels, ctx.members = kernels_for(logits), 1 if bias is None else len(bias)
+        ctx.kernels, ctx.shape = kernels_for(logits), None if bias is None else bias.shape
         share, entropy = ctx.kernels.soft_assignment(logits, bias)
         ctx.save_for_backward(share)
         return share, entropy
@@ -76,8 +77,11 @@ class _KernelAssignment(Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (share,) = ctx.saved_tensors
-        of_logits, of_bias = ctx.kernels.soft_assignment_backward(share, *grads, ctx.members)
-        return of_logits, of_bias if ctx.needs_input_grad[1] else None
+        if ctx.shape is None:
+            return ctx.kernels.soft_assignment_backward(share, *grads, 1)[0], None
+        members, _, columns = ctx.shape
+        of_logits, of_bias = ctx.kernels.soft_assignment_backward(share, *grads, members)
+        return of_logits, of_bias[..., :columns]
 
 
 class _MeanOfGraphs(Function):

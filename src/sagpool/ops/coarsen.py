@@ -17,39 +17,45 @@ LEAST_SQUARE = 1e-12
 class Coarsened(NamedTuple):
     x: Tensor  # [graphs, clusters, channels], Sᵀ X
     gram_norm: Tensor  # [graphs], ‖Sᵀ S‖²
-    share: Tensor  # [rows of the first level, clusters], T S, or S itself at the first level
+    share: Tensor  # [rows of the first level, as S], T S, or S itself at the first level
     readout: Tensor | None = None  # [graphs, 2 * channels], of Sᵀ X
 
 
-def coarsen(share: Tensor, x: Tensor, spans: Spans, product: Tensor | None = None) -> Coarsened:
+def coarsen(
+    share: Tensor, clusters: int, x: Tensor, spans: Spans, product: Tensor | None = None
+) -> Coarsened:
     """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level.
 
     Args:
-        share: S, ``[rows, clusters]``, from a softmax: as its rows sum to 1, the mean does not
-            depend on it, and sends nothing back
+        share: S, ``[rows, clusters]``, or more columns, which are zero; from a softmax: as its
+            rows sum to 1, the mean does not depend on it, and sends nothing back
+        clusters: how many there are
         x: ``[rows, channels]``
         spans: of the rows
         product: ``X W``, if what is wanted is ``Sᵀ X W`` and mean ‖ maximum of ``Sᵀ X``, which
             need not be in memory for that
     """
     if product is None:
-        pooled, gram_norm = _CoarsenFirst.apply(share, x, spans)
+        pooled, gram_norm = _CoarsenFirst.apply(share, clusters, x, spans)
         return Coarsened(pooled, gram_norm, share)
-    pooled, gram_norm, readout = _CoarsenProduct.apply(share, x, product, spans)
+    pooled, gram_norm, readout = _CoarsenProduct.apply(share, clusters, x, product, spans)
     return Coarsened(pooled, gram_norm, share, readout)
 
 
-def coarsen_again(share: Tensor, x: Tensor, before: Tensor, spans: Spans, own: Spans) -> Coarsened:
+def coarsen_again(
+    share: Tensor, clusters: int, x: Tensor, before: Tensor, spans: Spans, own: Spans
+) -> Coarsened:
     """``Sᵀ X``, ``‖Sᵀ S‖²`` and ``T S`` for graphs that were made by pooling.
 
     Args:
-        share: S, ``[graphs * nodes, clusters]``
+        share: S, ``[graphs * nodes, clusters]``, or more columns, which are zero
+        clusters: how many there are
         x: ``[graphs * nodes, channels]``
-        before: T, ``[rows of the first level, nodes]``
+        before: T, ``[rows of the first level, nodes]``, or more columns, which are zero
         spans: of the rows of the first level
         own: of the rows of this level
     """
-    return Coarsened(*_CoarsenAgain.apply(share, x, before, spans, own))
+    return Coarsened(*_CoarsenAgain.apply(share, clusters, x, before, spans, own))
 
 
 def link_loss(
@@ -93,13 +99,16 @@ class _LinkLoss(Function):
 
 class _CoarsenFirst(Function):
     @staticmethod
-    def forward(ctx: Any, share: Tensor, x: Tensor, spans: Spans) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, share: Tensor, clusters: int, x: Tensor, spans: Spans
+    ) -> tuple[Tensor, Tensor]:
         kernels, where = spans.kernels, (spans.ptr, spans.period)
         share, x = share.contiguous(), x.contiguous()
         gram = kernels.gram(share, share, spans.ptr, spans.tiles, spans.period)
         ctx.save_for_backward(share, x, gram)
         ctx.spans = spans
-        return kernels.segment_inner(share, x, *where), kernels.trace_and_norm(gram, *where)[1]
+        pooled = kernels.segment_inner(share, x, *where, clusters)
+        return pooled, kernels.trace_and_norm(gram, *where)[1]
 
     @staticmethod
     @once_differentiable
@@ -110,21 +119,21 @@ class _CoarsenFirst(Function):
         of_share = spans.kernels.gram_backward(gram, share, None, of_norm, *where)
         spans.kernels.segment_outer(x, grads[0].transpose(1, 2), *where, into=of_share)
         of_x = spans.kernels.segment_outer(share, grads[0], *where)
-        return of_share, of_x, None
+        return of_share, None, of_x, None
 
 
 class _CoarsenProduct(Function):
     @staticmethod
     def forward(
-        ctx: Any, share: Tensor, x: Tensor, product: Tensor, spans: Spans
+        ctx: Any, share: Tensor, clusters: int, x: Tensor, product: Tensor, spans: Spans
     ) -> tuple[Tensor, Tensor, Tensor]:
         kernels, where = spans.kernels, (spans.ptr, spans.period)
         share, x, product = share.contiguous(), x.contiguous(), product.contiguous()
         gram = kernels.gram(share, share, spans.ptr, spans.tiles, spans.period)
-        readout, arg = kernels.pooled_mean_max(share, x, *where)
+        readout, arg = kernels.pooled_mean_max(share, x, *where, clusters)
         ctx.save_for_backward(share, product, gram, x, arg)
-        ctx.spans = spans
-        pooled = kernels.segment_inner(share, product, *where)
+        ctx.spans, ctx.clusters = spans, clusters
+        pooled = kernels.segment_inner(share, product, *where, clusters)
         gram_norm = kernels.trace_and_norm(gram, *where)[1]
         return pooled, gram_norm, readout
 
@@ -136,24 +145,32 @@ class _CoarsenProduct(Function):
         of_pooled, of_norm, of_readout = (grad.contiguous() for grad in grads)
         of_share = kernels.gram_backward(gram, share, None, of_norm, *where)
         kernels.segment_outer(product, of_pooled.transpose(1, 2), *where, into=of_share)
-        of_x = kernels.pooled_mean_max_backward(of_readout, arg, share, x, *where, into=of_share)
-        return of_share, of_x, kernels.segment_outer(share, of_pooled, *where), None
+        of_x = kernels.pooled_mean_max_backward(
+            of_readout, arg, share, x, *where, ctx.clusters, into=of_share
+        )
+        return of_share, None, of_x, kernels.segment_outer(share, of_pooled, *where), None
 
 
 class _CoarsenAgain(Function):
     @staticmethod
     def forward(
-        ctx: Any, share: Tensor, x: Tensor, before: Tensor, spans: Spans, own: Spans
+        ctx: Any,
+        share: Tensor,
+        clusters: int,
+        x: Tensor,
+        before: Tensor,
+        spans: Spans,
+        own: Spans,
     ) -> tuple[Tensor, Tensor, Tensor]:
         kernels, here = spans.kernels, (own.ptr, own.period)
         share, x, before = share.contiguous(), x.contiguous(), before.contiguous()
         gram = kernels.segment_inner(share, share, *here)
         ctx.save_for_backward(share, x, before, gram)
         ctx.spans, ctx.own = spans, own
-        s = share.view(own.graphs, -1, share.shape[1])  # [graphs, nodes, clusters]
+        s = share.view(own.graphs, -1, share.shape[1])  # [graphs, nodes, columns]
         product = kernels.segment_outer(before, s, spans.ptr, spans.tiles, spans.period)
         norm = torch.linalg.vector_norm(gram, dim=(1, 2)).square_()
-        return kernels.segment_inner(share, x, *here), norm, product
+        return kernels.segment_inner(share, x, *here, clusters), norm, product
 
     @staticmethod
     @once_differentiable
@@ -162,12 +179,18 @@ class _CoarsenAgain(Function):
         kernels, here = spans.kernels, (own.ptr, own.tiles, own.period)
         of_x, of_norm, of_product = (grad.contiguous() for grad in grads)
         # What S gets back from three sides is added up where it is written.
-        of_share = kernels.segment_outer(x, of_x.transpose(1, 2), *here)
+        columns = share.shape[1]
+        of_share = kernels.segment_outer(x, of_x.transpose(1, 2), *here, columns=columns)
         by_norm = gram * (4 * of_norm)[:, None, None]
         kernels.segment_outer(share, by_norm, *here, into=of_share)
-        s = (own.graphs, -1, share.shape[1])
+        s = (own.graphs, -1, columns)
         kernels.segment_inner(before, of_product, spans.ptr, spans.period, into=of_share.view(s))
         of_before = kernels.segment_outer(
-            of_product, share.view(s).transpose(1, 2), spans.ptr, spans.tiles, spans.period
+            of_product,
+            share.view(s).transpose(1, 2),
+            spans.ptr,
+            spans.tiles,
+            spans.period,
+            columns=before.shape[1],
         )
-        return of_share, kernels.segment_outer(share, of_x, *here), of_before, None, None
+        return of_share, None, kernels.segment_outer(share, of_x, *here), of_before, None, None

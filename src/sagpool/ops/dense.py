@@ -10,6 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.ops.device import kernels_for
+from sagpool.ops.product import product
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,7 @@ class _DenseRelu(Function):
             grad = torch.ops.aten.threshold_backward(grad, h, 0)
             grad_bias = grad.sum(1, keepdim=True)
         if ctx.needs_input_grad[0]:
-            back = weight.transpose(1, 2)  # [members, out, in]
-            if kernels is not None and x.dtype == torch.float32:
-                grad_x = kernels.linear(grad, back)[0].flatten(0, 1)
-            else:
-                grad_x = torch.bmm(grad, back).flatten(0, 1)
+            grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)
         grad_weight = _product(x.transpose(1, 2), grad)
         return grad_x, grad_weight, grad_bias, grad_beside
 

@@ -1,4 +1,4 @@
-"""The product of the features with a narrow weight, beside the features themselves."""
+"""Products of rows with a weight of each member."""
 
 from typing import Any
 
@@ -6,6 +6,25 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+
+from sagpool.ops.device import kernels_for
+
+LEAST_BY_KERNEL = 16  # columns, of both factors
+
+
+def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
+    """``x W`` of each member, not differentiable.
+
+    Args:
+        x: ``[members, rows, in]``
+        weight: ``[members, in, out]`` with any strides
+        into: ``[members, rows, out]``, what it is added to in place, if given
+    """
+    kernels = kernels_for(x)
+    wide = min(weight.shape[1:]) >= LEAST_BY_KERNEL
+    if kernels is not None and wide and x.dtype == torch.float32:
+        return kernels.linear(x, weight, into=into)[0]
+    return torch.bmm(x, weight) if into is None else into.baddbmm_(x, weight)
 
 
 def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,7 +50,7 @@ class _ProductBeside(Function):
         ctx.save_for_backward(x, weight)
         ctx.set_materialize_grads(False)
         members, fan_in, fan_out = weight.shape
-        y = torch.bmm(x.view(members, -1, fan_in), weight)
+        y = product(x.view(members, -1, fan_in), weight)
         return y.view(-1, fan_out), x.view_as(x)
 
     @staticmethod
@@ -49,7 +68,5 @@ class _ProductBeside(Function):
         if not ctx.needs_input_grad[0]:
             return None, grad_weight
         back = weight.transpose(1, 2)  # [members, out, in]
-        if grad_x is None:
-            return torch.bmm(grad_y, back).view_as(x), grad_weight
-        grad_x.view(members, -1, fan_in).baddbmm_(grad_y, back)
-        return grad_x, grad_weight
+        into = None if grad_x is None else grad_x.view(members, -1, fan_in)
+        return product(grad_y, back, into).view_as(x), grad_weight

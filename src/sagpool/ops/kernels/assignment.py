@@ -20,17 +20,19 @@ def _tile(columns: int) -> dict[str, int]:
 
 
 def soft_assignment(logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The softmax of ``logits + bias``, ``[rows, columns]``, and its entropy, ``[rows]``.
+    """The softmax of ``logits + bias``, as wide as the logits, and its entropy, ``[rows]``.
 
     Args:
-        logits: ``[members * rows, columns]``
+        logits: ``[members * rows, columns]``, or more columns than the bias has, of which zeros
+            are made
         bias: ``[members, 1, columns]``, if any
     """
     logits = logits.contiguous()
-    rows, columns = logits.shape
+    rows, stored = logits.shape
+    columns = stored if bias is None else bias.shape[2]
     members = 1 if bias is None else len(bias)
     share, entropy = torch.empty_like(logits), logits.new_empty(rows)
-    tile = _tile(columns)
+    tile = _tile(stored)
     grid = (triton.cdiv(rows // members, tile["HEIGHT"]), members)
     stride = 0 if bias is None else bias.stride(0)
     _soft_assignment[grid](
@@ -40,6 +42,7 @@ def soft_assignment(logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor
         entropy,
         rows // members,
         columns,
+        stored,
         stride,
         BIAS=bias is not None,
         **tile,
@@ -55,6 +58,7 @@ def _soft_assignment(
     entropy,
     rows,
     columns,
+    stored,
     bias_stride,
     BIAS: tl.constexpr,
     HEIGHT: tl.constexpr,
@@ -66,10 +70,10 @@ def _soft_assignment(
     in_rows, in_columns = first + row < rows, column < columns
     # Whole tensors may pass 32 bits, which are enough within a tile.
     at = member * rows + first
-    logits += at * columns
-    share += at * columns
-    place = row[:, None] * columns + column[None, :]
-    mask = in_rows[:, None] & in_columns[None, :]
+    logits += at * stored
+    share += at * stored
+    place = row[:, None] * stored + column[None, :]
+    mask = in_rows[:, None] & (column < stored)[None, :]
     z = tl.load(logits + place, mask=mask, other=0.0)
     if BIAS:
         z += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]

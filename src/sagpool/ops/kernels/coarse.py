@@ -41,27 +41,28 @@ def _neighbour_sum(x, row_ptr, col, out, rows, columns, HEIGHT: tl.constexpr, WI
     tl.store(place, total, mask=in_rows[:, None] & in_columns[None, :])
 
 
-def coarse_scale(share: Tensor, row_ptr: Tensor, ptr: Tensor, period: int) -> Tensor:
+def coarse_scale(share: Tensor, row_ptr: Tensor, ptr: Tensor, period: int, clusters: int) -> Tensor:
     """``(Tᵀ A 1 + 1)^-1/2``, ``[graphs * clusters]``: the diagonal of D̃^-1/2 of ``Tᵀ A T``.
 
     Args:
-        share: T, ``[rows, clusters]``, whose rows sum to 1
+        share: T, ``[rows, clusters]``, or more columns; its rows sum to 1
         row_ptr: ``[rows + 1]`` of A + I
         ptr: ``[graphs + 1]``
         period: of the fillers among the graphs
+        clusters: how many there are
     """
-    graphs, clusters = len(ptr) - 1, share.shape[1]
+    graphs, columns = len(ptr) - 1, share.shape[1]
     out = share.new_empty(graphs * clusters)
     width = tile_of(clusters, 64)
     _coarse_scale[(graphs, triton.cdiv(clusters, width))](
-        share, row_ptr, ptr, out, clusters, period, HEIGHT=16, WIDTH=width, num_warps=1
+        share, row_ptr, ptr, out, clusters, columns, period, HEIGHT=16, WIDTH=width, num_warps=1
     )
     return out
 
 
 @triton.jit
 def _coarse_scale(
-    share, row_ptr, ptr, out, clusters, period, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
+    share, row_ptr, ptr, out, clusters, columns, period, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
 ):
     graph = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -75,7 +76,7 @@ def _coarse_scale(
             row_ptr + row, mask=in_rows, other=0
         )
         degree = tl.maximum(length - 1, 0).to(share.dtype.element_ty)
-        place = share + row.to(tl.int64)[:, None] * clusters + column[None, :]
+        place = share + row.to(tl.int64)[:, None] * columns + column[None, :]
         s = tl.load(place, mask=in_rows[:, None] & in_columns[None, :], other=0.0)
         total += tl.sum(degree[:, None] * s, 0)
     tl.store(out + graph * clusters + column, 1 / tl.sqrt(total + 1), mask=in_columns)

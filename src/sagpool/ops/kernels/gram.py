@@ -1,7 +1,8 @@
 """Trace and norm of Tᵀ A T for each graph, from the smaller of two matrices P.
 
 P is A T Tᵀ for a graph that has fewer rows than T has columns, and Tᵀ A T for others. Either has
-no more numbers than the rows of the graph in T: it lies in their place of a tensor of that size.
+no more rows and columns than the graph in T: it lies in their place of a tensor of that size,
+followed by zeros where a row of P ends within what is read at once.
 """
 
 import torch
@@ -96,14 +97,22 @@ def _gram(
             else:
                 for step in range(0, rows, DEPTH):
                     k = step + tl.arange(0, DEPTH)
-                    in_k = (k < rows)[:, None]
-                    left = spread + (k[:, None] * columns + i[None, :])
+                    in_k = k < rows
+                    left = spread + (k[None, :] * columns + i[:, None])
                     right = t + (k[:, None] * columns + j[None, :])
-                    left = tl.load(left, mask=in_k & in_i[None, :], other=0.0)
-                    right = tl.load(right, mask=in_k & in_j[None, :], other=0.0)
-                    total = dot(tl.trans(left), right, total, PRECISION)
-            place = out + (i[:, None] * size + j[None, :])
-            tl.store(place, total, mask=in_i[:, None] & in_j[None, :])
+                    left_mask = in_k[None, :] & (i < columns)[:, None]
+                    right_mask = in_k[:, None] & (j < columns)[None, :]
+                    left = tl.load(left, mask=left_mask, other=0.0)
+                    right = tl.load(right, mask=right_mask, other=0.0)
+                    total = dot(left, right, total, PRECISION)
+            place = out + (i[:, None] * columns + j[None, :])
+            tl.store(place, total, mask=in_i[:, None] & (j < _read(size, columns))[None, :])
+
+
+@triton.jit
+def _read(size, columns):
+    """How many columns of P are written and read: as many as can be read four at a time."""
+    return tl.minimum((size + 15) // 16 * 16, columns)
 
 
 def trace_and_norm(p: Tensor, ptr: Tensor, period: int) -> tuple[Tensor, Tensor]:
@@ -124,12 +133,12 @@ def _trace_and_norm(p, ptr, trace, norm, columns, period, TILE: tl.constexpr):
     of_norm = tl.zeros((TILE, TILE), tl.float32)
     for first_i in range(0, size, TILE):
         i = first_i + tl.arange(0, TILE)
-        of_trace += tl.load(p + i * size + i, mask=i < size, other=0.0)
+        of_trace += tl.load(p + i * columns + i, mask=i < size, other=0.0)
         for first_j in range(0, size, TILE):
             j = first_j + tl.arange(0, TILE)
             mask = (i < size)[:, None] & (j < size)[None, :]
-            one = tl.load(p + i[:, None] * size + j[None, :], mask=mask, other=0.0)
-            other = tl.load(p + j[None, :] * size + i[:, None], mask=mask, other=0.0)
+            one = tl.load(p + i[:, None] * columns + j[None, :], mask=mask, other=0.0)
+            other = tl.load(p + j[None, :] * columns + i[:, None], mask=mask, other=0.0)
             of_norm += one * other
     tl.store(trace + graph, tl.sum(of_trace, 0))
     tl.store(norm + graph, tl.sum(tl.sum(of_norm, 1), 0))
@@ -220,9 +229,10 @@ def _gram_backward(
                 for step in range(0, rows, DEPTH):
                     k = step + tl.arange(0, DEPTH)
                     in_k = k < rows
-                    left = p + i[:, None] * size + k[None, :]
+                    left = p + i[:, None] * columns + k[None, :]
                     right = spread + k[:, None] * columns + j[None, :]
-                    left = tl.load(left, mask=in_i[:, None] & in_k[None, :], other=0.0)
+                    in_p = (k < _read(size, columns))[None, :]
+                    left = tl.load(left, mask=in_i[:, None] & in_p, other=0.0)
                     right = tl.load(right, mask=in_k[:, None] & in_j[None, :], other=0.0)
                     total = dot(left, right, total, PRECISION)
             else:
@@ -230,7 +240,7 @@ def _gram_backward(
                     k = step + tl.arange(0, DEPTH)
                     in_k = k < columns
                     left = spread + i[:, None] * columns + k[None, :]
-                    right = p + k[:, None] * size + j[None, :]
+                    right = p + k[:, None] * columns + j[None, :]
                     left = tl.load(left, mask=in_i[:, None] & in_k[None, :], other=0.0)
                     right = tl.load(right, mask=in_k[:, None] & in_j[None, :], other=0.0)
                     total = dot(left, right, total, PRECISION)

@@ -10,7 +10,12 @@ MOST_WIDTH = 128
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, beside: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    beside: Tensor | None = None,
+    *,
+    into: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """``x W``, or ``h = relu(x W + b)``, and ``h v``, in one pass.
 
@@ -19,16 +24,17 @@ def linear(
         weight: W, ``[members, in, out]`` with any strides
         bias: b, ``[members, 1, out]``, where there is to be a ReLU
         beside: v, ``[members, out, 1]``, if wanted; with a bias only
+        into: ``[members, rows, out]``, what ``x W`` is added to; without a bias only
 
     Returns:
         ``[members, rows, out]``, and ``[members * rows, 1]`` if v is given
     """
     members, rows, fan_in = x.shape
     fan_out, x = weight.shape[2], x.contiguous()
-    h = x.new_empty(members, rows, fan_out)
+    h = x.new_empty(members, rows, fan_out) if into is None else into
     y = None if beside is None else x.new_empty(members * rows, 1)
     width = tile_of(fan_out, MOST_WIDTH)
-    tile = _tile(width, transposed=weight.stride(2) != 1)
+    tile = _tile(fan_in, width, transposed=weight.stride(2) != 1)
     _linear[(triton.cdiv(rows, tile["HEIGHT"]), members)](
         x,
         weight,
@@ -44,6 +50,7 @@ def linear(
         0 if beside is None else beside.stride(0),
         RELU=bias is not None,
         SCORE=beside is not None,
+        ADD=into is not None,
         PRECISION=precision(),
         WIDTH=width,
         DEPTH=DEPTH,
@@ -53,10 +60,10 @@ def linear(
     return h, y
 
 
-def _tile(width: int, *, transposed: bool) -> dict[str, int]:
+def _tile(fan_in: int, width: int, *, transposed: bool) -> dict[str, int]:
     """As found by trying."""
     if width < MOST_WIDTH:
-        return {"HEIGHT": 64, "num_warps": 2}
+        return {"HEIGHT": 128 if width < 64 and fan_in >= DEPTH else 64, "num_warps": 2}
     return {"HEIGHT": 64, "num_warps": 4} if transposed else {"HEIGHT": 32, "num_warps": 2}
 
 
@@ -78,6 +85,7 @@ def _linear(
     beside_member,
     RELU: tl.constexpr,
     SCORE: tl.constexpr,
+    ADD: tl.constexpr,
     PRECISION: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -118,6 +126,9 @@ def _linear(
             v = tl.load(beside + member * beside_member + j, mask=in_j, other=0.0)
             score += tl.sum(total * v[None, :], 1)
         mask = in_rows[:, None] & in_j[None, :]
-        tl.store(h + (i[:, None] * fan_out + j[None, :]), total, mask=mask)
+        place = h + (i[:, None] * fan_out + j[None, :])
+        if ADD:
+            total += tl.load(place, mask=mask, other=0.0)
+        tl.store(place, total, mask=mask)
     if SCORE:
         tl.store(y + at + i, score, mask=in_rows)

@@ -20,19 +20,22 @@ from sagpool.ops.kernels.ragged import (
 MOST_WIDTH = 128
 
 
-def pooled_mean_max(share: Tensor, x: Tensor, ptr: Tensor, period: int) -> tuple[Tensor, Tensor]:
+def pooled_mean_max(
+    share: Tensor, x: Tensor, ptr: Tensor, period: int, clusters: int
+) -> tuple[Tensor, Tensor]:
     """Mean ‖ maximum over the clusters of ``Sᵀ X``, and the cluster of each maximum.
 
     Args:
-        share: S, ``[rows, clusters]``
+        share: S, ``[rows, clusters]``, or more columns, which are zero
         x: ``[rows, channels]``
         ptr: ``[graphs + 1]``
         period: of the fillers among the graphs
+        clusters: how many there are
 
     Returns:
         ``[graphs, 2 * channels]``, and ``[graphs, channels]`` int32: the first such cluster
     """
-    graphs, clusters, channels = len(ptr) - 1, share.shape[1], x.shape[1]
+    graphs, channels = len(ptr) - 1, x.shape[1]
     out = x.new_empty(graphs, 2 * channels)
     arg = torch.empty(graphs, channels, dtype=torch.int32, device=x.device)
     width = tile_of(channels, MOST_WIDTH)
@@ -44,6 +47,7 @@ def pooled_mean_max(share: Tensor, x: Tensor, ptr: Tensor, period: int) -> tuple
         out,
         arg,
         clusters,
+        share.shape[1],
         channels,
         across,
         period,
@@ -64,6 +68,7 @@ def _pooled_mean_max(
     out,
     arg,
     clusters,
+    columns,
     channels,
     across,
     period,
@@ -78,7 +83,7 @@ def _pooled_mean_max(
     in_j = j < channels
     start, end, _ = span(ptr, graph, period)
     # Whole tensors may pass 32 bits, which are enough within a graph.
-    share += start.to(tl.int64) * clusters
+    share += start.to(tl.int64) * columns
     x += start.to(tl.int64) * channels
     summed = tl.zeros((WIDTH,), tl.float32)
     largest = tl.full((WIDTH,), float("-inf"), tl.float32)
@@ -88,15 +93,19 @@ def _pooled_mean_max(
         in_i = i < clusters
         total = tl.zeros((HEIGHT, WIDTH), tl.float32)
         for first in range(0, end - start, DEPTH):
-            row = (first + tl.arange(0, DEPTH))[:, None]
+            row = first + tl.arange(0, DEPTH)
             in_rows = row < end - start
             left = tl.load(
-                share + (row * clusters + i[None, :]), mask=in_rows & in_i[None, :], other=0.0
+                share + (row[None, :] * columns + i[:, None]),
+                mask=in_rows[None, :] & (i < columns)[:, None],
+                other=0.0,
             )
             right = tl.load(
-                x + (row * channels + j[None, :]), mask=in_rows & in_j[None, :], other=0.0
+                x + (row[:, None] * channels + j[None, :]),
+                mask=in_rows[:, None] & in_j[None, :],
+                other=0.0,
             )
-            total = dot(tl.trans(left), right, total, PRECISION)
+            total = dot(left, right, total, PRECISION)
         summed += tl.sum(total, 0)
         # What is not a number is no candidate; it must not be lost, and the sum keeps it.
         candidates = tl.where(in_i[:, None] & (total == total), total, float("-inf"))
@@ -119,6 +128,7 @@ def pooled_mean_max_backward(
     ptr: Tensor,
     tiles: Tensor,
     period: int,
+    clusters: int,
     into: Tensor,
 ) -> Tensor:
     """The gradient of X, ``[rows, channels]``; that of S is added to what there is of it.
@@ -128,15 +138,15 @@ def pooled_mean_max_backward(
     Args:
         grad: of the mean ‖ maximum, ``[graphs, 2 * channels]``
         arg: ``[graphs, channels]`` int32
-        share: S, ``[rows, clusters]``
+        share: S, as of `pooled_mean_max`
         x: ``[rows, channels]``
         ptr: ``[graphs + 1]``
         tiles: of the rows, from `row_tiles`
         period: of the fillers among the graphs
-        into: the gradient of S, ``[rows, clusters]``
+        clusters: how many there are
+        into: the gradient of S
     """
-    clusters, channels = share.shape[1], x.shape[1]
-    sizes = (clusters, channels)
+    columns, channels = share.shape[1], x.shape[1]
     of_x = torch.empty_like(x)
     width = tile_of(channels, MOST_WIDTH)
     across = triton.cdiv(channels, width)
@@ -147,15 +157,17 @@ def pooled_mean_max_backward(
         ptr,
         tiles,
         of_x,
-        *sizes,
+        clusters,
+        columns,
+        channels,
         across,
         period,
         HEIGHT=HEIGHT,
         WIDTH=width,
         num_warps=warps_of(HEIGHT, width, 16),
     )
-    width = tile_of(clusters, 64)
-    across = triton.cdiv(clusters, width)
+    width = tile_of(columns, 64)
+    across = triton.cdiv(columns, width)
     _backward_to_share[(len(tiles) * across,)](
         grad,
         arg,
@@ -163,7 +175,8 @@ def pooled_mean_max_backward(
         ptr,
         tiles,
         into,
-        *sizes,
+        columns,
+        channels,
         across,
         period,
         PRECISION=precision(),
@@ -184,6 +197,7 @@ def _backward_to_x(
     tiles,
     of_x,
     clusters,
+    columns,
     channels,
     across,
     period,
@@ -203,7 +217,7 @@ def _backward_to_x(
     where = tl.load(arg + graph * channels + j, mask=in_j, other=0)
     at = row.to(tl.int64)[:, None]
     counted = (row < counts)[:, None] & in_j[None, :]
-    chosen = tl.load(share + at * clusters + where[None, :], mask=counted, other=0.0)
+    chosen = tl.load(share + at * columns + where[None, :], mask=counted, other=0.0)
     values = tl.where(counted, of_mean[None, :] + chosen * of_max[None, :], 0.0)
     tl.store(of_x + at * channels + j[None, :], values, mask=(row < end)[:, None] & in_j[None, :])
 
@@ -216,7 +230,7 @@ def _backward_to_share(
     ptr,
     tiles,
     of_share,
-    clusters,
+    columns,
     channels,
     across,
     period,
@@ -252,6 +266,6 @@ def _backward_to_share(
             total += tl.dot(large, right, part, input_precision="tf32")
         else:
             total = dot(left, right, total, PRECISION)
-    place = of_share + (first.to(tl.int64) + i)[:, None] * clusters + j[None, :]
-    mask = in_rows & (j < clusters)[None, :]
+    place = of_share + (first.to(tl.int64) + i)[:, None] * columns + j[None, :]
+    mask = in_rows & (j < columns)[None, :]
     tl.store(place, tl.load(place, mask=mask, other=0.0) + total, mask=mask)

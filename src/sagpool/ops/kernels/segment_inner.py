@@ -8,23 +8,33 @@ from torch import Tensor
 from sagpool.ops.kernels.ragged import DEPTH, dot, precision, span, tile_of, warps_of
 
 MOST_HEIGHT, MOST_WIDTH = 32, 128
+BACKWARD = 64  # the most in width where many tensors are read at the end
 
 
 def segment_inner(
-    a: Tensor, b: Tensor, ptr: Tensor, period: int, into: Tensor | None = None
+    a: Tensor,
+    b: Tensor,
+    ptr: Tensor,
+    period: int,
+    m: int | None = None,
+    *,
+    into: Tensor | None = None,
 ) -> Tensor:
     """``a_gᵀ b_g``, ``[graphs, m, n]``.
 
     Args:
-        a: ``[rows, m]``
+        a: ``[rows, m]``, or more columns, which are zero
         b: ``[rows, n]``
         ptr: ``[graphs + 1]``
         period: of the fillers among the graphs
+        m: how many columns of a count, if not all
         into: ``[graphs, m, n]``, what it is added to, if given
     """
-    shape = (len(ptr) - 1, a.shape[1], b.shape[1])
-    out = a.new_empty(shape) if into is None else into
-    _launch_inner(a, b, ptr, period, out, "sum" if into is None else "add")
+    if into is None:
+        out, end = a.new_empty(len(ptr) - 1, m or a.shape[1], b.shape[1]), "sum"
+    else:
+        out, end = into, "add"
+    _launch_inner(a, b, ptr, period, out, end)
     return out
 
 
@@ -40,7 +50,7 @@ def segment_inner_gcn(
     """``y = s (Tᵀ spread + s x)``, the end of a graph convolution; with a bias ``relu(y + b)``.
 
     Args:
-        share: T, ``[rows, clusters]``
+        share: T, ``[rows, clusters]``, or more columns, which are zero
         spread: ``[rows, channels]``
         scale: s, ``[graphs * clusters]``
         x: ``[graphs * clusters, channels]``
@@ -72,7 +82,7 @@ def segment_inner_gcn_backward(
     the gradient is that before the ReLU.
     """
     out = torch.empty_like(x)
-    parts = triton.cdiv(x.shape[1], tile_of(x.shape[1], MOST_WIDTH))
+    parts = triton.cdiv(x.shape[1], tile_of(x.shape[1], BACKWARD))
     of_degrees = x.new_empty(parts, len(x))
     end = "gcn backward"
     _launch_inner(share, back, ptr, period, out, end, scale, x, bias, y, grad, of_degrees)
@@ -93,8 +103,10 @@ def _launch_inner(
     grad: Tensor | None = None,
     of_degrees: Tensor | None = None,
 ) -> None:
-    m, n, graphs = a.shape[1], b.shape[1], len(ptr) - 1
-    height, width = tile_of(m, MOST_HEIGHT), tile_of(n, MOST_WIDTH)
+    graphs, n = len(ptr) - 1, b.shape[1]
+    m = out.numel() // (graphs * n)
+    backward = of_degrees is not None
+    height, width = tile_of(m, MOST_HEIGHT), tile_of(n, BACKWARD if backward else MOST_WIDTH)
     down, across = triton.cdiv(m, height), triton.cdiv(n, width)
     _inner[(graphs * down * across,)](
         a,
@@ -109,6 +121,7 @@ def _launch_inner(
         of_degrees,
         m,
         n,
+        a.shape[1],
         down,
         across,
         graphs * m,
@@ -121,7 +134,7 @@ def _launch_inner(
         HEIGHT=height,
         WIDTH=width,
         DEPTH=DEPTH,
-        num_warps=warps_of(height, width),
+        num_warps=warps_of(height, width, 16 if backward else 32),
     )
 
 
@@ -139,6 +152,7 @@ def _inner(
     of_degrees,
     m,
     n,
+    a_columns,
     down,
     across,
     all_m,
@@ -161,15 +175,24 @@ def _inner(
     in_i, in_j = i < m, j < n
     start, end, _ = span(ptr, graph, period)
     # Whole tensors may pass 32 bits, which are enough within a graph.
-    a += start.to(tl.int64) * m
+    a += start.to(tl.int64) * a_columns
     b += start.to(tl.int64) * n
     total = tl.zeros((HEIGHT, WIDTH), tl.float32)
     for first in range(0, end - start, DEPTH):
-        row = (first + tl.arange(0, DEPTH))[:, None]
+        row = first + tl.arange(0, DEPTH)
         in_rows = row < end - start
-        left = tl.load(a + (row * m + i[None, :]), mask=in_rows & in_i[None, :], other=0.0)
-        right = tl.load(b + (row * n + j[None, :]), mask=in_rows & in_j[None, :], other=0.0)
-        total = dot(tl.trans(left), right, total, PRECISION)
+        # Read the way it is multiplied: what is turned afterwards is copied number by number.
+        left = tl.load(
+            a + (row[None, :] * a_columns + i[:, None]),
+            mask=in_rows[None, :] & (i < a_columns)[:, None],
+            other=0.0,
+        )
+        right = tl.load(
+            b + (row[:, None] * n + j[None, :]),
+            mask=in_rows[:, None] & in_j[None, :],
+            other=0.0,
+        )
+        total = dot(left, right, total, PRECISION)
     base = graph.to(tl.int64) * m
     out += base * n
     place = i[:, None] * n + j[None, :]

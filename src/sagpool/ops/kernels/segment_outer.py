@@ -20,12 +20,13 @@ def segment_outer(
     scale_in: Tensor | None = None,
     scale_out: Tensor | None = None,
     sides: tuple[Tensor, Tensor] | None = None,
+    columns: int | None = None,
     into: Tensor | None = None,
 ) -> Tensor:
     """``a_g x_g``, ``[rows, n]``, zero for rows of fillers that do not count.
 
     Args:
-        a: ``[rows, m]``
+        a: ``[rows, m]``, or more columns, which are zero
         x: ``[graphs, m, n]`` with any strides
         ptr: ``[graphs + 1]``
         tiles: of the rows, from `row_tiles`
@@ -35,15 +36,15 @@ def segment_outer(
         scale_out: ``[graphs * n]``, by which the columns of the result are multiplied
         sides: the lengths of the rows, one more than what counts, as a ``row_ptr``
             ``[rows + 1]``, and ``[graphs * n]``: their product is added after that
-        into: ``[rows, n]``, what all of this is added to
+        columns: of the result, if it shall have more than n: zeros
+        into: ``[rows, n]``, or more columns, what all of this is added to
     """
-    rows, m = a.shape
-    n = x.shape[2]
-    out = a.new_empty(rows, n) if into is None else into
+    m, n = x.shape[1:]
+    out = a.new_empty(len(a), columns or n) if into is None else into
     b, y = more or (None, None)
     row_ptr, side = sides or (None, None)
-    width = tile_of(n, MOST_WIDTH)
-    across = triton.cdiv(n, width)
+    width = tile_of(out.shape[1], MOST_WIDTH)
+    across = triton.cdiv(out.shape[1], width)
     scale = scale_out if scale_in is None else scale_in
     _outer[(len(tiles) * across,)](
         a,
@@ -58,6 +59,8 @@ def segment_outer(
         out,
         m,
         n,
+        a.shape[1],
+        out.shape[1],
         across,
         *x.stride(),
         period,
@@ -89,6 +92,8 @@ def _outer(
     out,
     m,
     n,
+    a_columns,
+    out_columns,
     across,
     x_graph,
     x_m,
@@ -122,6 +127,8 @@ def _outer(
             out,
             m,
             n,
+            a_columns,
+            out_columns,
             x_graph,
             x_m,
             x_n,
@@ -152,6 +159,8 @@ def _outer(
             out,
             m,
             n,
+            a_columns,
+            out_columns,
             x_graph,
             x_m,
             x_n,
@@ -184,6 +193,8 @@ def _outer_tile(
     out,
     m,
     n,
+    a_columns,
+    out_columns,
     x_graph,
     x_m,
     x_n,
@@ -209,19 +220,19 @@ def _outer_tile(
     in_j = j < n
     # Whole tensors may pass 32 bits, which are enough within a graph.
     base, of_x = first.to(tl.int64), graph * x_graph
-    a += base * m
+    a += base * a_columns
     x += of_x
     if TWO:
-        b += base * m
+        b += base * a_columns
         y += of_x
     total = tl.zeros((HEIGHT, WIDTH), tl.float32)
     if first < counts:
         for step in range(0, m, DEPTH):
             k = step + tl.arange(0, DEPTH)
             in_k = k < m
-            left_mask = in_rows[:, None] & in_k[None, :]
+            left_mask = in_rows[:, None] & (k < a_columns)[None, :]
             right_mask = in_k[:, None] & in_j[None, :]
-            of_left = i[:, None] * m + k[None, :]
+            of_left = i[:, None] * a_columns + k[None, :]
             of_right = k[:, None] * x_m + j[None, :] * x_n
             left = tl.load(a + of_left, mask=left_mask, other=0.0)
             right = tl.load(x + of_right, mask=right_mask, other=0.0)
@@ -242,8 +253,8 @@ def _outer_tile(
         total += degree[:, None] * tl.load(side + graph * n + j, mask=in_j, other=0.0)[None, :]
     # Nothing times what is not a number is not nothing.
     total = tl.where(in_rows[:, None], total, 0.0)
-    place = out + base * n + (i[:, None] * n + j[None, :])
-    mask = (row < end)[:, None] & in_j[None, :]
+    place = out + base * out_columns + (i[:, None] * out_columns + j[None, :])
+    mask = (row < end)[:, None] & (j < out_columns)[None, :]
     if ADD:
         total += tl.load(place, mask=mask, other=0.0)
     tl.store(place, total, mask=mask)
