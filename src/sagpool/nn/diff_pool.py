@@ -190,7 +190,7 @@ def _level_by_kernels(
     if isinstance(adjacency, FactoredAdjacency):
         base, spans, norm = adjacency.base, adjacency.spans, adjacency.squared_norm
         entropy = uncertainty.view(spans.graphs, -1).mean(1)
-        made = coarsen_again(share, clusters, x, adjacency.share, spans, adjacency.own_spans)
+        made = coarsen_again(share, clusters, x, adjacency.handed_on, spans, adjacency.own_spans)
     else:
         assert isinstance(adjacency, Adjacency)
         base, spans = adjacency, Spans.of(adjacency)

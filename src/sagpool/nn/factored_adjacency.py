@@ -15,6 +15,7 @@ from sagpool.graphs import Adjacency
 from sagpool.nn.pooled_adjacency import PooledAdjacency
 from sagpool.ops import Blocks, Congruence, congruence, segment_apply, segment_matmul
 from sagpool.ops.blocks import Spans
+from sagpool.ops.congruence import congruence_and_on
 from sagpool.ops.matmul import inner, outer
 
 
@@ -81,7 +82,7 @@ class FactoredAdjacency(PooledAdjacency):
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
         if self.base.symmetric and isinstance(self.blocks, Spans):
-            return _SpansGCN.apply(x, self.share, self._found_scale, None, self.base, self.blocks)
+            return self._gcn_by_kernels(x, None)
         if self.base.symmetric:
             return _GCN.apply(x, self.share, self._scale, self.base, self.blocks)
         scaled = self._scale * x
@@ -89,8 +90,15 @@ class FactoredAdjacency(PooledAdjacency):
 
     def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
         if self.base.symmetric and isinstance(self.blocks, Spans):
-            return _SpansGCN.apply(x, self.share, self._found_scale, bias, self.base, self.blocks)
+            return self._gcn_by_kernels(x, bias)
         return super().gcn_relu(x, bias)
+
+    def _gcn_by_kernels(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        handed = self._handed_on
+        y, handed.share = _SpansGCN.apply(
+            x, handed.share, self._found_scale, bias, self.base, self.spans
+        )
+        return y
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A' x``"""
@@ -117,6 +125,15 @@ class FactoredAdjacency(PooledAdjacency):
         """T without columns that are of no cluster."""
         return self.share[:, : self.clusters]
 
+    @property
+    def handed_on(self) -> Tensor:
+        """T for a kernel that uses it, the last one to do so."""
+        return self._handed_on.share
+
+    @cached_property
+    def _handed_on(self) -> _HandedOn:
+        return _HandedOn(self.share)
+
     @cached_property
     def _scale(self) -> Tensor:
         """``[rows, 1]``, the diagonal of D̃^-1/2."""
@@ -137,13 +154,26 @@ class FactoredAdjacency(PooledAdjacency):
             walk = partial(
                 self.blocks.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
             )
-            return congruence(self.share, self.blocks, walk)
+            handed = self._handed_on
+            found, handed.share = congruence_and_on(handed.share, self.blocks, walk)
+            return found
         if self.base.symmetric:
             return congruence(self.share, self.blocks, self.base.neighbour_sum)
         spread = self.base.neighbour_sum(self.share)
         matrix = segment_matmul(self.share, spread, self.blocks)
         trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
         return Congruence(trace, matrix.square().sum((1, 2)))
+
+
+@dataclass
+class _HandedOn:
+    """T as the last kernel has left it.
+
+    Each hands it on to the next. On the way back each adds its gradient to that of the next one, in
+    place: T is large, and to add up all of them takes longer than to compute some.
+    """
+
+    share: Tensor
 
 
 class _GCN(Function):
@@ -180,7 +210,7 @@ class _GCN(Function):
 class _SpansGCN(Function):
     """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both.
 
-    With a bias, which is one of each member, it ends in a ReLU.
+    With a bias, which is one of each member, it ends in a ReLU. T is handed on.
     """
 
     @staticmethod
@@ -192,18 +222,22 @@ class _SpansGCN(Function):
         bias: Tensor | None,
         base: Adjacency,
         spans: Spans,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         kernels, x = spans.kernels, x.contiguous()
+        ctx.set_materialize_grads(False)
         ctx.base, ctx.spans = base, spans
         spread = _spread(x, share, scale, base, spans)
         out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period, bias)
         ctx.save_for_backward(x, share, scale, bias, spread, out)
-        return out
+        return out, share.view_as(share)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, share, scale, bias, spread, out), grad = ctx.saved_tensors, grads[0].contiguous()
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad, of_share = (None if grad is None else grad.contiguous() for grad in grads)
+        if grad is None:
+            return None, of_share, None, None, None, None
+        x, share, scale, bias, spread, out = ctx.saved_tensors
         base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
         graphs, of_bias = (spans.graphs, -1, x.shape[1]), None
         if bias is not None:
@@ -226,6 +260,7 @@ class _SpansGCN(Function):
             scale_out=scale,
             sides=(base.row_ptr, of_degree),
             columns=share.shape[1],
+            into=of_share,
         )
         return of_x, of_share, None, of_bias, None, None
 

@@ -24,7 +24,10 @@ class Coarsened(NamedTuple):
 def coarsen(
     share: Tensor, clusters: int, x: Tensor, spans: Spans, product: Tensor | None = None
 ) -> Coarsened:
-    """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level.
+    """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level, and S for its next use.
+
+    The gradient of S is added to the one that comes from there, in place: it must be of the making
+    of a single function, as of `congruence_and_on`.
 
     Args:
         share: S, ``[rows, clusters]``, or more columns, which are zero; from a softmax: as its
@@ -36,9 +39,9 @@ def coarsen(
             need not be in memory for that
     """
     if product is None:
-        pooled, gram_norm = _CoarsenFirst.apply(share, clusters, x, spans)
+        pooled, gram_norm, share = _CoarsenFirst.apply(share, clusters, x, spans)
         return Coarsened(pooled, gram_norm, share)
-    pooled, gram_norm, readout = _CoarsenProduct.apply(share, clusters, x, product, spans)
+    pooled, gram_norm, share, readout = _CoarsenProduct.apply(share, clusters, x, product, spans)
     return Coarsened(pooled, gram_norm, share, readout)
 
 
@@ -101,24 +104,24 @@ class _CoarsenFirst(Function):
     @staticmethod
     def forward(
         ctx: Any, share: Tensor, clusters: int, x: Tensor, spans: Spans
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         kernels, where = spans.kernels, (spans.ptr, spans.period)
         share, x = share.contiguous(), x.contiguous()
         gram = kernels.gram(share, share, spans.ptr, spans.tiles, spans.period)
         ctx.save_for_backward(share, x, gram)
         ctx.spans = spans
         pooled = kernels.segment_inner(share, x, *where, clusters)
-        return pooled, kernels.trace_and_norm(gram, *where)[1]
+        return pooled, kernels.trace_and_norm(gram, *where)[1], share.view_as(share)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (share, x, gram), spans = ctx.saved_tensors, ctx.spans
         where = (spans.ptr, spans.tiles, spans.period)
-        of_norm = grads[1].contiguous()
-        of_share = spans.kernels.gram_backward(gram, share, None, of_norm, *where)
-        spans.kernels.segment_outer(x, grads[0].transpose(1, 2), *where, into=of_share)
-        of_x = spans.kernels.segment_outer(share, grads[0], *where)
+        of_pooled, of_norm, of_share = (grad.contiguous() for grad in grads)
+        spans.kernels.gram_backward(gram, share, None, of_norm, *where, into=of_share)
+        spans.kernels.segment_outer(x, of_pooled.transpose(1, 2), *where, into=of_share)
+        of_x = spans.kernels.segment_outer(share, of_pooled, *where)
         return of_share, None, of_x, None
 
 
@@ -126,7 +129,7 @@ class _CoarsenProduct(Function):
     @staticmethod
     def forward(
         ctx: Any, share: Tensor, clusters: int, x: Tensor, product: Tensor, spans: Spans
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         kernels, where = spans.kernels, (spans.ptr, spans.period)
         share, x, product = share.contiguous(), x.contiguous(), product.contiguous()
         gram = kernels.gram(share, share, spans.ptr, spans.tiles, spans.period)
@@ -135,15 +138,15 @@ class _CoarsenProduct(Function):
         ctx.spans, ctx.clusters = spans, clusters
         pooled = kernels.segment_inner(share, product, *where, clusters)
         gram_norm = kernels.trace_and_norm(gram, *where)[1]
-        return pooled, gram_norm, readout
+        return pooled, gram_norm, share.view_as(share), readout
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (share, product, gram, x, arg), spans = ctx.saved_tensors, ctx.spans
         kernels, where = spans.kernels, (spans.ptr, spans.tiles, spans.period)
-        of_pooled, of_norm, of_readout = (grad.contiguous() for grad in grads)
-        of_share = kernels.gram_backward(gram, share, None, of_norm, *where)
+        of_pooled, of_norm, of_share, of_readout = (grad.contiguous() for grad in grads)
+        kernels.gram_backward(gram, share, None, of_norm, *where, into=of_share)
         kernels.segment_outer(product, of_pooled.transpose(1, 2), *where, into=of_share)
         of_x = kernels.pooled_mean_max_backward(
             of_readout, arg, share, x, *where, ctx.clusters, into=of_share

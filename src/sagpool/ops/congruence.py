@@ -29,8 +29,21 @@ def congruence(t: Tensor, blocks: Blocks | Spans, multiply: Multiply | None = No
         blocks: of the rows
         multiply: gives A times ``[rows, channels]``; without it A is the identity
     """
-    function = _SpansCongruence if isinstance(blocks, Spans) else _Congruence
-    return Congruence(*function.apply(t, blocks, multiply))
+    if isinstance(blocks, Spans):
+        return congruence_and_on(t, blocks, multiply)[0]
+    return Congruence(*_Congruence.apply(t, blocks, multiply))
+
+
+def congruence_and_on(
+    t: Tensor, spans: Spans, multiply: Multiply | None = None
+) -> tuple[Congruence, Tensor]:
+    """`congruence` by kernels, and T itself for its next use.
+
+    The gradient of T is added to the one that comes from there, in place: it must be of the making
+    of a single function, as of this one.
+    """
+    trace, norm, t = _SpansCongruence.apply(t, spans, multiply)
+    return Congruence(trace, norm), t
 
 
 class _Congruence(Function):
@@ -92,21 +105,21 @@ class _SpansCongruence(Function):
     @staticmethod
     def forward(
         ctx: Any, t: Tensor, spans: Spans, multiply: Multiply | None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         t = t.contiguous()
         spread = t if multiply is None else multiply(t)
         p = spans.kernels.gram(spread, t, spans.ptr, spans.tiles, spans.period)
         ctx.save_for_backward(spread, p)
         ctx.set_materialize_grads(False)
         ctx.spans = spans
-        return spans.kernels.trace_and_norm(p, spans.ptr, spans.period)
+        return *spans.kernels.trace_and_norm(p, spans.ptr, spans.period), t.view_as(t)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (spread, p), spans = ctx.saved_tensors, ctx.spans
-        of_trace, of_norm = (None if grad is None else grad.contiguous() for grad in grads)
-        grad = spans.kernels.gram_backward(
-            p, spread, of_trace, of_norm, spans.ptr, spans.tiles, spans.period
-        )
-        return grad, None, None
+        of_trace, of_norm, of_t = (None if grad is None else grad.contiguous() for grad in grads)
+        if of_trace is not None or of_norm is not None:
+            where = (spans.ptr, spans.tiles, spans.period)
+            of_t = spans.kernels.gram_backward(p, spread, of_trace, of_norm, *where, into=of_t)
+        return of_t, None, None

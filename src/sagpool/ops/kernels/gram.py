@@ -152,6 +152,8 @@ def gram_backward(
     ptr: Tensor,
     tiles: Tensor,
     period: int,
+    *,
+    into: Tensor | None = None,
 ) -> Tensor:
     """The gradient of T: 2 A T from the trace, and 4 P A T or 4 A T P from the norm.
 
@@ -163,8 +165,9 @@ def gram_backward(
         ptr: ``[graphs + 1]``
         tiles: of the rows, from `row_tiles`
         period: of the fillers among the graphs
+        into: ``[rows, columns]``, what it is added to, if given
     """
-    columns, out = spread.shape[1], torch.empty_like(spread)
+    columns, out = spread.shape[1], torch.empty_like(spread) if into is None else into
     width = tile_of(columns, 64)
     across = triton.cdiv(columns, width)
     _gram_backward[(len(tiles) * across,)](
@@ -180,6 +183,7 @@ def gram_backward(
         period,
         TRACE=of_trace is not None,
         NORM=of_norm is not None,
+        ADD=into is not None,
         PRECISION=precision(),
         HEIGHT=HEIGHT,
         WIDTH=width,
@@ -203,6 +207,7 @@ def _gram_backward(
     period,
     TRACE: tl.constexpr,
     NORM: tl.constexpr,
+    ADD: tl.constexpr,
     PRECISION: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -249,4 +254,7 @@ def _gram_backward(
         own = tl.load(spread + place, mask=in_i[:, None] & in_j[None, :], other=0.0)
         total += 2 * tl.load(of_trace + graph) * own
     total = tl.where(in_i[:, None], total, 0.0)
-    tl.store(out + place, total, mask=(start + i < end)[:, None] & in_j[None, :])
+    mask = (start + i < end)[:, None] & in_j[None, :]
+    if ADD:
+        total += tl.load(out + place, mask=mask, other=0.0)
+    tl.store(out + place, total, mask=mask)

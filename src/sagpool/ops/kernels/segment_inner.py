@@ -8,7 +8,9 @@ from torch import Tensor
 from sagpool.ops.kernels.ragged import DEPTH, dot, precision, span, tile_of, warps_of
 
 MOST_HEIGHT, MOST_WIDTH = 32, 128
-BACKWARD = 64  # the most in width where many tensors are read at the end
+# Where many tensors are read at the end, more programs of fewer numbers wait for less, and single
+# numbers are multiplied as fast as parts of them on tensor cores.
+BACKWARD = 64
 
 
 def segment_inner(
@@ -130,11 +132,11 @@ def _launch_inner(
         0 if bias is None else bias.stride(0),
         BIAS=bias is not None,
         END=end,
-        PRECISION=precision(),
+        PRECISION="ieee" if backward and precision() == "tf32x3" else precision(),
         HEIGHT=height,
         WIDTH=width,
         DEPTH=DEPTH,
-        num_warps=warps_of(height, width, 16 if backward else 32),
+        num_warps=warps_of(height, width, 16 if backward else 64),
     )
 
 

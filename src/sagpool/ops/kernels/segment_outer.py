@@ -74,6 +74,7 @@ def segment_outer(
         WIDTH=width,
         DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width),
+        num_stages=4,
     )
     return out
 
