@@ -3,9 +3,10 @@
 For each operation: the bytes that it must move (every input read once, every output written once)
 over the bandwidth of a large copy, and the operations that it must do over the rate of a large
 float32 matrix product; the larger of the two is its limit. A step is a chain in which each
-operation waits for the one before, so its limit is the sum of theirs (`step`). Beside it stands
-what would be left if everything overlapped (`step_overlapped`): the larger of all bytes and all
-operations.
+operation waits for the one before, so its limit is the sum of theirs (`step`). Beside it stand two
+limits that are harder: what would be left if everything overlapped (`step_overlapped`), the larger
+of all bytes and all operations; and the sum with products as fast as three products of tf32 parts
+on tensor cores could be (`step_tensor_cores`), as the kernels make them, torch's float32 does not.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -38,6 +39,7 @@ F32, INT = 4, 4
 class Limits:
     bandwidth: float  # bytes in a second, read and written
     rate: float  # floating-point operations in a second
+    tensor_rate: float  # the same, each product as three of tf32 parts
 
     def seconds(self, moved: float, done: float) -> float:
         return max(moved / self.bandwidth, done / self.rate)
@@ -72,7 +74,12 @@ def measured_limits() -> Limits:
     y = torch.empty_like(x)
     bandwidth = 2 * x.numel() * F32 / seconds_of(lambda: y.copy_(x))
     a, b = torch.randn(2, 8192, 8192, device="cuda")
-    return Limits(bandwidth, 2 * 8192**3 / seconds_of(lambda: a @ b, repeats=5))
+    rates = []
+    for precision in ("highest", "high"):
+        torch.set_float32_matmul_precision(precision)
+        rates.append(2 * 8192**3 / seconds_of(lambda: a @ b, repeats=5))
+    torch.set_float32_matmul_precision("highest")
+    return Limits(bandwidth, rates[0], rates[1] / 3)
 
 
 def both_ways(forward: Callable[[], tuple[torch.Tensor, ...]], leaves: list) -> tuple[float, float]:
@@ -257,17 +264,21 @@ def main() -> None:
     measured = step_seconds(*case)
     in_step = [op for op in ops if op.in_step]
     chain = sum(limits.seconds(op.moved, op.done) for op in in_step)
+    faster = replace(limits, rate=limits.tensor_rate)
+    hard = sum(faster.seconds(op.moved, op.done) for op in in_step)
     moved, done = sum(op.moved for op in in_step), sum(op.done for op in in_step)
     ratios = {op.name: limits.seconds(op.moved, op.done) / op.seconds for op in ops}
     ratios |= {
         "step": chain / measured,
         "step_overlapped": limits.seconds(moved, done) / measured,
+        "step_tensor_cores": hard / measured,
     }
     if arguments.json:
         figures = {
             "ratios": {name: round(value, 3) for name, value in ratios.items()},
             "gigabytes_per_s": round(limits.bandwidth / 1e9),
             "teraflops": round(limits.rate / 1e12, 1),
+            "tensor_teraflops": round(limits.tensor_rate / 1e12, 1),
             "milliseconds": {op.name: round(op.seconds * 1e3, 3) for op in ops}
             | {"step": round(measured * 1e3, 2)},
             "case": dict(zip(("dataset", "hidden", "members"), case, strict=True)),
@@ -277,7 +288,8 @@ def main() -> None:
         print(json.dumps(figures))
         return
     print(
-        f"copy {limits.bandwidth / 1e12:.2f} TB/s, float32 product {limits.rate / 1e12:.1f} TFLOPS"
+        f"copy {limits.bandwidth / 1e12:.2f} TB/s, float32 product {limits.rate / 1e12:.1f} TFLOPS "
+        f"({limits.tensor_rate / 1e12:.1f} as three of tf32)"
     )
     for op in ops:
         limit = limits.seconds(op.moved, op.done)
@@ -289,7 +301,8 @@ def main() -> None:
         )
     print(
         f"step: limit {chain * 1e3:.2f} ms, measured {measured * 1e3:.2f} ms: {ratios['step']:.0%} "
-        f"(if everything overlapped: {ratios['step_overlapped']:.0%})"
+        f"(if everything overlapped: {ratios['step_overlapped']:.0%}; products as three of tf32: "
+        f"{ratios['step_tensor_cores']:.0%})"
     )
 
 

@@ -182,6 +182,19 @@ def test_dense_of_what_needs_no_gradient(fan_in, by_kernels):
     compare(lambda *weights: dense_relu(x, *weights), inputs, by_kernels, rtol=1e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize(("fan_in", "fan_out"), [(32, 32), (128, 48), (37, 128)])
+@pytest.mark.parametrize("turned", [True, False])
+def test_products_on_tensor_cores_are_as_exact_as_in_float32(fan_in, fan_out, turned):
+    x, weight = randn(2, 300, fan_in), randn(2, fan_in, fan_out)
+    if turned:
+        weight = weight.transpose(1, 2).contiguous().transpose(1, 2)
+    expected = x.double() @ weight.double()
+    found, _ = triton_kernels().linear(x, weight)
+    assert (found - expected).abs().max() < 3e-6 * expected.abs().max()
+    added, _ = triton_kernels().linear(x, weight, into=found.clone())
+    assert (added - 2 * expected).abs().max() < 6e-6 * expected.abs().max()
+
+
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48), (128, 160)])
 def test_product_beside(fan_in, fan_out, by_kernels):
     """Both gradients of x are added up, whichever way the product is made."""
