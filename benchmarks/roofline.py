@@ -25,8 +25,9 @@ from sagpool.fleet import Training
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
+from sagpool.fleet.stack import row_length
 from sagpool.graphs import Adjacency, pack
-from sagpool.models import Shape, count_parameters
+from sagpool.models import Shape, build
 from sagpool.nn import GATConv
 from sagpool.nn.pooled import choose_top, keep_chosen
 from sagpool.nn.select import Selection
@@ -213,7 +214,8 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
         more, level_of = pool_ops(level, level_of, hidden)
         ops += more
     shape = Shape(fan_in, graphs.num_classes, hidden=hidden)
-    numbers = count_parameters("sagpool-h", shape)
+    with torch.device("meta"):
+        numbers = row_length(build("sagpool-h", shape))
     weights, mean, square, grad = torch.rand(4, members, numbers, device="cuda")
     state = AdamState(weights, mean, square, torch.ones(members, dtype=torch.int64, device="cuda"))
     rate = torch.full((members,), 1e-3, dtype=torch.float64, device="cuda")

@@ -125,6 +125,20 @@ def test_a_damaged_checkpoint_is_left_aside(folder, mutag, six, caplog):
     assert (folder / "broken.npz").exists()
 
 
+def test_after_another_version_it_begins_again(folder, mutag, six, caplog, monkeypatch):
+    run(folder, job(mutag, six), stop_at=6)
+    (kept,) = folder.iterdir()
+    monkeypatch.setattr("sagpool.fleet.checkpoint.FORMAT", 99)
+    with caplog.at_level(logging.WARNING):
+        run(folder, job(mutag, six), stop_at=6)
+        assert len(list(folder.iterdir())) == 2
+        told, epochs = run(folder, job(mutag, six))
+    assert "is of another version of sagpool" in caplog.text
+    assert {result.training for result in told} == set(six)
+    assert epochs == 18
+    assert list(folder.iterdir()) == [kept]
+
+
 def test_what_a_killed_process_left_half_written_goes_away(folder, mutag, six):
     folder.mkdir()
     (folder / ".MUTAG-1.npz.abc.part").write_bytes(b"half")

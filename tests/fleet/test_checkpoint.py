@@ -138,7 +138,9 @@ def test_of_other_trainings_it_is_refused(other, file, mutag, trainings):
 
 def test_of_another_version_it_is_refused(file, mutag, trainings):
     rewrite(file, format=99)
-    with pytest.raises(SagpoolError, match=r"^The checkpoint .* is of another version of sagpool"):
+    with pytest.raises(
+        SagpoolError, match=r"^The checkpoint .* is of another version of sagpool; name"
+    ):
         train(mutag, trainings, checkpoint=file)
 
 

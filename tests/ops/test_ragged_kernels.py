@@ -21,6 +21,7 @@ from sagpool.ops import (
     segment_matmul,
     soft_assignment,
 )
+from sagpool.ops.aligned import aligned
 from sagpool.ops.assignment import mean_of_graphs
 from sagpool.ops.blocks import Spans
 from sagpool.ops.coarsen import coarsen
@@ -61,7 +62,7 @@ def spans_and_blocks(filler):
 
 def widened(share):
     """With columns of zeros, as the kernels like it."""
-    return pad(share, (0, triton_kernels().aligned(share.shape[1]) - share.shape[1]))
+    return pad(share, (0, aligned(share.shape[1]) - share.shape[1]))
 
 
 def joined(size):
@@ -82,12 +83,12 @@ def values_and_gradients(compute, inputs):
     return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
 
 
-def compare(found, expected, inputs):
+def compare(found, expected, inputs, close=3e-6):
     """Values and gradients: the kernels' against torch's in double precision."""
     exact = values_and_gradients(expected, [x.double() for x in inputs])
     for one, other in zip(values_and_gradients(found, inputs), exact, strict=True):
         scale = float(other.abs().max()) + 1e-30
-        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=3e-6 * scale)
+        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=close * scale)
 
 
 @WIDTHS
@@ -262,6 +263,42 @@ def test_two_poolings(clusters, batch):
     )
 
 
+@pytest.mark.usefixtures("most_formed")
+def test_shares_may_be_used_in_many_ways(batch):
+    """What they are handed on to, others beside it, and nothing at all."""
+    adjacency, real = batch.adjacency, batch.real.view(-1)
+    torch.manual_seed(0)
+    pool = DiffPool(12, 20, members=2).to(DEVICE)
+    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
+
+    def uses(x):
+        pooled = pool.to(x.dtype)(x, adjacency)
+        coarse = pooled.adjacency
+        once = coarse.gcn(pooled.x)
+        by_graph = [once, coarse.gcn(once), coarse.neighbour_sum(pooled.x), coarse.degree]
+        assigned = pooled.assignment * real[adjacency.graph][:, None]
+        return *(y.view(8, -1)[real] for y in by_graph), assigned, pooled.auxiliary[real]
+
+    for wanted in (slice(None), slice(-1, None), slice(-2, -1), slice(2)):
+        some = lambda x, wanted=wanted: uses(x)[wanted]  # noqa: E731
+        compare(some, some, [x], close=5e-5)
+
+
+@pytest.mark.usefixtures("most_formed")
+def test_a_use_without_gradients_takes_none_from_later_ones(batch):
+    pool = DiffPool(12, 20, members=2).to(DEVICE)
+    found = []
+    for before in (False, True):
+        x = randn(len(batch.adjacency.graph), 12).requires_grad_()
+        pooled = pool(x, batch.adjacency)
+        if before:
+            with torch.no_grad():
+                pooled.adjacency.gcn(pooled.x)
+        found.append(torch.autograd.grad(pooled.adjacency.gcn(pooled.x).square().sum(), x)[0])
+    assert found[0].any()
+    torch.testing.assert_close(*found)
+
+
 class _Call(torch.nn.Module):
     def __init__(self, layers, function):
         super().__init__()
@@ -272,10 +309,10 @@ class _Call(torch.nn.Module):
 
 
 @pytest.mark.usefixtures("most_formed")
-@pytest.mark.parametrize("max_nodes", [28, 110])
-def test_a_whole_model(max_nodes, batch):
-    """Fewer clusters than nodes, and more."""
-    shape = Shape(7, 2, hidden=12, members=2, max_nodes=max_nodes, ratio=0.25)
+@pytest.mark.parametrize(("max_nodes", "hidden"), [(28, 12), (28, 20), (110, 12), (110, 33)])
+def test_a_whole_model(max_nodes, hidden, batch):
+    """Fewer clusters than nodes, and more; layers that are narrow, and not."""
+    shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
     torch.manual_seed(0)
     model = build("diffpool-h", shape).to(DEVICE).eval()
     for conv in model.convs:

@@ -124,7 +124,10 @@ def identity_in(path: Path) -> str:
 def _meta(path: Path, array: np.ndarray) -> dict[str, Any]:
     meta: dict[str, Any] = json.loads(array.tobytes())
     if meta["format"] != FORMAT:
-        raise SagpoolError(f"The checkpoint {path} is of another version of sagpool.")
+        raise SagpoolError(
+            f"The checkpoint {path} is of another version of sagpool; name another file, or remove "
+            "it."
+        )
     return meta
 
 

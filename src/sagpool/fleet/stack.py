@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
-
-# Numbers. Kernels that read several at a time need to know that they may, wherever a member begins.
-ALIGNED = 16
+from sagpool.ops.aligned import aligned
 
 
 class Stack:
@@ -44,7 +42,7 @@ class Stack:
             view = self.weights[:, start:end].view(parameter.shape)
             view.copy_(parameter.data)
             parameter.data = view
-            start = _aligned(end)
+            start = aligned(end)
             self.gaps.append(self.weights.new_zeros(self.members, start - end))
 
     def load(self, weights: Tensor) -> None:
@@ -71,11 +69,7 @@ class Stack:
 
 def row_length(model: nn.Module) -> int:
     """How many numbers a row has that holds a member of the model."""
-    return sum(_aligned(parameter[0].numel()) for parameter in model.parameters())
-
-
-def _aligned(numbers: int) -> int:
-    return -(-numbers // ALIGNED) * ALIGNED
+    return sum(aligned(parameter[0].numel()) for parameter in model.parameters())
 
 
 def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:

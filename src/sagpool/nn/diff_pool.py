@@ -22,6 +22,7 @@ from sagpool.ops import (
     segment_sum,
     soft_assignment,
 )
+from sagpool.ops.aligned import aligned
 from sagpool.ops.assignment import mean_of_graphs
 from sagpool.ops.blocks import Spans
 from sagpool.ops.coarsen import LEAST_SQUARE, coarsen, coarsen_again, link_loss
@@ -102,11 +103,10 @@ class DiffPool(nn.Module):
         The shares have more columns than there are clusters, unless the graphs are formed ones.
         """
         weight: Tensor = self.assign.linear.weight
-        bias, kernels = self.assign.linear.bias, kernels_for(x)
-        assert kernels is not None
+        bias = self.assign.linear.bias
         if not isinstance(adjacency, FormedAdjacency):
             clusters = weight.shape[2]
-            weight = pad(weight, (0, kernels.aligned(clusters) - clusters))
+            weight = pad(weight, (0, aligned(clusters) - clusters))
         if self.assign.narrows:
             y, x = product_beside(x, weight)
             return soft_assignment(adjacency.gcn(y), bias), x
@@ -163,13 +163,17 @@ def _level_by_torch(
 
 
 def _coarse(
-    base: Adjacency, share: Tensor, clusters: int, blocks: Blocks | Spans | None = None
+    base: Adjacency,
+    share: Tensor,
+    clusters: int,
+    blocks: Blocks | Spans | None = None,
+    handed: Tensor | None = None,
 ) -> FactoredAdjacency | FormedAdjacency:
     """``Tᵀ A T``, of the first graphs and the shares T of their nodes."""
     blocks = blocks or blocks_of(base, share)
     if clusters <= MOST_FORMED:
-        return FormedAdjacency.of(base, share, clusters, blocks)
-    return FactoredAdjacency(base, blocks, share, clusters)
+        return FormedAdjacency.of(base, share if handed is None else handed, clusters, blocks)
+    return FactoredAdjacency(base, blocks, share, clusters, handed)
 
 
 def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
@@ -200,6 +204,6 @@ def _level_by_kernels(
             # Most graphs have fewer nodes than clusters: they are multiplied before there are more.
             product, x = product_beside(x, following)
         made = coarsen(share, clusters, x, spans, product)
-    coarse = _coarse(base, made.share, clusters, spans)
+    coarse = _coarse(base, made.share, clusters, spans, made.handed)
     link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr)
     return _Level(made.x, coarse, entropy, link, made.readout)

@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pooled_adjacency import PooledAdjacency
+from sagpool.nn.pooled_adjacency import PooledAdjacency, kept
 from sagpool.ops import Blocks, Congruence, congruence, segment_apply, segment_matmul
 from sagpool.ops.blocks import Spans
 from sagpool.ops.congruence import congruence_and_on
@@ -33,16 +33,22 @@ class FactoredAdjacency(PooledAdjacency):
         share: T, ``[rows of base, clusters]``, how much of each node is in each cluster; a row
             sums to 1. Where there are kernels it may have more columns, which are zero
         count: of the clusters
+        handed: T as `coarsen` has handed it on, if it has; for kernels alone
     """
 
     base: Adjacency
     blocks: Blocks | Spans
     share: Tensor
     count: int
+    handed: Tensor | None = None
 
     @property
     def clusters(self) -> int:
         return self.count
+
+    @property
+    def source(self) -> Tensor:
+        return self.share
 
     @property
     def members(self) -> int:
@@ -73,7 +79,7 @@ class FactoredAdjacency(PooledAdjacency):
         graphs = self.members * self.graphs
         return Spans(graphs, graphs * self.clusters, self.node_ptr, self.spans.period)
 
-    @cached_property
+    @kept
     def degree(self) -> Tensor:
         """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
         degree = self.base.degree.to(self.share.dtype)[:, None]
@@ -94,10 +100,10 @@ class FactoredAdjacency(PooledAdjacency):
         return super().gcn_relu(x, bias)
 
     def _gcn_by_kernels(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        handed = self._handed_on
-        y, handed.share = _SpansGCN.apply(
-            x, handed.share, self._found_scale, bias, self.base, self.spans
+        y, share = _SpansGCN.apply(
+            x, self.handed_on, self._found_scale, bias, self.base, self.spans
         )
+        self._handed_on.take(share)
         return y
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
@@ -127,14 +133,14 @@ class FactoredAdjacency(PooledAdjacency):
 
     @property
     def handed_on(self) -> Tensor:
-        """T for a kernel that uses it, the last one to do so."""
+        """T for a kernel that uses it."""
         return self._handed_on.share
 
     @cached_property
     def _handed_on(self) -> _HandedOn:
-        return _HandedOn(self.share)
+        return _HandedOn(self.share if self.handed is None else self.handed)
 
-    @cached_property
+    @kept
     def _scale(self) -> Tensor:
         """``[rows, 1]``, the diagonal of D̃^-1/2."""
         return (self.degree + 1).rsqrt()[:, None]
@@ -148,14 +154,14 @@ class FactoredAdjacency(PooledAdjacency):
                 self.share, self.base.row_ptr, spans.ptr, spans.period, self.clusters
             )
 
-    @cached_property
+    @kept
     def _congruence(self) -> Congruence:
         if self.base.symmetric and isinstance(self.blocks, Spans):
             walk = partial(
                 self.blocks.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
             )
-            handed = self._handed_on
-            found, handed.share = congruence_and_on(handed.share, self.blocks, walk)
+            found, share = congruence_and_on(self.handed_on, self.blocks, walk)
+            self._handed_on.take(share)
             return found
         if self.base.symmetric:
             return congruence(self.share, self.blocks, self.base.neighbour_sum)
@@ -174,6 +180,10 @@ class _HandedOn:
     """
 
     share: Tensor
+
+    def take(self, share: Tensor) -> None:
+        if torch.is_grad_enabled():  # else it is T without a gradient
+            self.share = share
 
 
 class _GCN(Function):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pooled_adjacency import PooledAdjacency
+from sagpool.nn.pooled_adjacency import PooledAdjacency, kept
 from sagpool.ops import Blocks, Rows, segment_matmul
 from sagpool.ops.blocks import Spans
 from sagpool.ops.matmul import inner, outer
@@ -55,6 +54,10 @@ class FormedAdjacency(PooledAdjacency):
         return self.matrix.shape[1]
 
     @property
+    def source(self) -> Tensor:
+        return self.matrix
+
+    @property
     def members(self) -> int:
         return self.before.members
 
@@ -66,7 +69,7 @@ class FormedAdjacency(PooledAdjacency):
     def device(self) -> torch.device:
         return self.matrix.device
 
-    @cached_property
+    @kept
     def degree(self) -> Tensor:
         # A filler's row may have no entry in A + I, not even its own; less I, that is below zero.
         return self.matrix.sum(2).clamp(min=0).view(-1)
@@ -93,7 +96,7 @@ class FormedAdjacency(PooledAdjacency):
         matrix = torch.bmm(s.transpose(1, 2), torch.bmm(self.matrix, s))
         return FormedAdjacency(self.before, matrix)
 
-    @cached_property
+    @kept
     def _normalised(self) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2``"""
         scale = (self.degree + 1).rsqrt().view(-1, self.clusters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,18 @@ from sagpool.ops import Blocks, Rows
 from sagpool.ops.blocks import Spans
 from sagpool.ops.device import kernels_for
 
+Value = TypeVar("Value")
+
+
+class kept(cached_property[Value]):  # noqa: N801, as its base
+    """A cached property of a `PooledAdjacency`, but what has lost its gradient is not kept."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = super().__get__(instance, owner)
+        if instance is not None and instance.source.requires_grad and not torch.is_grad_enabled():
+            del instance.__dict__[str(self.attrname)]
+        return value
+
 
 class PooledAdjacency(Rows):
     """Acts as the `Adjacency` of graphs that all have the same number of nodes, the clusters."""
@@ -20,6 +33,11 @@ class PooledAdjacency(Rows):
     @property
     def clusters(self) -> int:
         raise TypeError(f"{type(self).__name__} must say how many clusters there are.")
+
+    @property
+    def source(self) -> Tensor:
+        """What its numbers depend on."""
+        raise TypeError(f"{type(self).__name__} must say what it depends on.")
 
     @property
     def degree(self) -> Tensor:

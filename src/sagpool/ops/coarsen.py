@@ -18,16 +18,17 @@ class Coarsened(NamedTuple):
     x: Tensor  # [graphs, clusters, channels], Sᵀ X
     gram_norm: Tensor  # [graphs], ‖Sᵀ S‖²
     share: Tensor  # [rows of the first level, as S], T S, or S itself at the first level
+    handed: Tensor | None = None  # the same as the share, for its next use alone
     readout: Tensor | None = None  # [graphs, 2 * channels], of Sᵀ X
 
 
 def coarsen(
     share: Tensor, clusters: int, x: Tensor, spans: Spans, product: Tensor | None = None
 ) -> Coarsened:
-    """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level, and S for its next use.
+    """``Sᵀ X`` and ``‖Sᵀ S‖²`` for the graphs of the first level.
 
-    The gradient of S is added to the one that comes from there, in place: it must be of the making
-    of a single function, as of `congruence_and_on`.
+    S is handed on. Its gradient is added to the one that comes from its next use, in place: that
+    must be of the making of a single function, as of `congruence_and_on`.
 
     Args:
         share: S, ``[rows, clusters]``, or more columns, which are zero; from a softmax: as its
@@ -39,10 +40,10 @@ def coarsen(
             need not be in memory for that
     """
     if product is None:
-        pooled, gram_norm, share = _CoarsenFirst.apply(share, clusters, x, spans)
-        return Coarsened(pooled, gram_norm, share)
-    pooled, gram_norm, share, readout = _CoarsenProduct.apply(share, clusters, x, product, spans)
-    return Coarsened(pooled, gram_norm, share, readout)
+        pooled, gram_norm, handed = _CoarsenFirst.apply(share, clusters, x, spans)
+        return Coarsened(pooled, gram_norm, share, handed)
+    pooled, gram_norm, handed, readout = _CoarsenProduct.apply(share, clusters, x, product, spans)
+    return Coarsened(pooled, gram_norm, share, handed, readout)
 
 
 def coarsen_again(

@@ -117,9 +117,9 @@ class _SpansCongruence(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        (spread, p), spans = ctx.saved_tensors, ctx.spans
         of_trace, of_norm, of_t = (None if grad is None else grad.contiguous() for grad in grads)
         if of_trace is not None or of_norm is not None:
+            (spread, p), spans = ctx.saved_tensors, ctx.spans
             where = (spans.ptr, spans.tiles, spans.period)
             of_t = spans.kernels.gram_backward(p, spread, of_trace, of_norm, *where, into=of_t)
         return of_t, None, None

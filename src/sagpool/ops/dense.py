@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.ops.device import kernels_for
-from sagpool.ops.product import product
+from sagpool.ops.product import product, weight_gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +104,5 @@ class _DenseRelu(Function):
             grad_bias = grad.sum(1, keepdim=True)
         if ctx.needs_input_grad[0]:
             grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)
-        grad_weight = _product(x.transpose(1, 2), grad)
+        grad_weight = weight_gradient(x, grad)
         return grad_x, grad_weight, grad_bias, grad_beside
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """``a b`` of each member, as exactly as torch.set_float32_matmul_precision asks for.
-
-    torch itself takes tf32 for "high"; "medium" it takes for the same, so bf16 is made here.
-    """
-    medium = torch.get_float32_matmul_precision() == "medium"
-    if medium and a.is_cuda and a.dtype == torch.float32:
-        return torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
-    return torch.bmm(a, b)

@@ -106,7 +106,12 @@ class Local:
                 continue
             return file, begun
         digest = hashlib.sha256(self._identity(job, left).encode()).hexdigest()[:16]
-        return self.checkpoints / f"{job.graphs.name}-{digest}.npz", left
+        stem, number = f"{job.graphs.name}-{digest}", 1
+        file = self.checkpoints / f"{stem}.npz"
+        while file.exists():  # and could not be read
+            number += 1
+            file = self.checkpoints / f"{stem}-{number}.npz"
+        return file, left
 
     def _identity(self, job: Job, trainings: list[Training]) -> str:
         return identity_of(job.graphs, trainings, PRECISIONS[job.precision].dtype, job.keeps)

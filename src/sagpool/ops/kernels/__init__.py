@@ -23,7 +23,7 @@ from sagpool.ops.kernels.linear import linear
 from sagpool.ops.kernels.lstm import lstm_cell, lstm_cell_backward
 from sagpool.ops.kernels.pooled_readout import pooled_mean_max, pooled_mean_max_backward
 from sagpool.ops.kernels.propagate import dots_of_rows, gcn_of_rows, sum_of_rows
-from sagpool.ops.kernels.ragged import aligned, row_tiles
+from sagpool.ops.kernels.ragged import row_tiles
 from sagpool.ops.kernels.readout import mean_and_max, mean_and_max_backward
 from sagpool.ops.kernels.segment_inner import (
     segment_inner,
@@ -42,7 +42,6 @@ from sagpool.ops.kernels.select import (
 __all__ = [
     "MOST_NARROW",
     "adam_step",
-    "aligned",
     "attend",
     "attend_backward",
     "attend_backward_rows",

@@ -11,21 +11,12 @@ from torch import Tensor
 
 HEIGHT = 32  # rows of a graph that one program makes
 DEPTH = 16  # of a step of a product: graphs of few rows have few steps to fill
-ALIGNED = 16  # numbers of which kernels know that they may be read four at a time
 
 
 def precision() -> str:
     """What numbers are multiplied as, asked of torch.set_float32_matmul_precision; see `dot`."""
     known = {"highest": "tf32x3", "high": "tf32"}
     return known.get(torch.get_float32_matmul_precision(), "bf16")
-
-
-def aligned(columns: int) -> int:
-    """How many columns to store instead, so that every row begins where kernels like it.
-
-    Those behind the ones that count are zero.
-    """
-    return triton.cdiv(columns, ALIGNED) * ALIGNED
 
 
 def tile_of(width: int, most: int) -> int:
