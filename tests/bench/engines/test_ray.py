@@ -105,9 +105,9 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=4)
     trainings = [replace(one, hidden=6, max_epochs=1)]
     # One worker gets the first two of these, the other, when it has done the above, the third.
-    lengths = (250, 250, 1, 250)
+    lengths = (500, 500, 1, 500)
     trainings += [
-        replace(one, fold=fold, max_epochs=epochs, patience=250)
+        replace(one, fold=fold, max_epochs=epochs, patience=500)
         for fold, epochs in enumerate(lengths)
     ]
     job = Job(mutag, tuple(trainings), frozenset(trainings[4:]), "float64", lambda t: t.hidden == 6)
