@@ -160,3 +160,18 @@ def agree() -> Callable[..., None]:
         torch.testing.assert_close(ours, theirs)
 
     return check
+
+
+@pytest.fixture
+def use_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Call it to have operators take the kernels' way from then on, or torch's, on any device."""
+    from sagpool.ops.device import triton_kernels
+
+    def switch(wanted: bool) -> None:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
+                monkeypatch.setattr(
+                    module, "kernels_for", lambda tensor: triton_kernels() if wanted else None
+                )
+
+    return switch

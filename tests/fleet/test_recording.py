@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sys
 import weakref
 from dataclasses import replace
 
@@ -25,13 +24,8 @@ DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
 
 
 @pytest.fixture
-def by_kernels(monkeypatch):
-    def switch():
-        for name, module in list(sys.modules.items()):
-            if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
-                monkeypatch.setattr(module, "kernels_for", lambda tensor: triton_kernels())
-
-    return switch
+def by_kernels(use_kernels):
+    return lambda: use_kernels(True)
 
 
 @pytest.fixture(scope="module")

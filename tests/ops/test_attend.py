@@ -1,5 +1,4 @@
 import os
-import sys
 
 import pytest
 import torch
@@ -16,11 +15,8 @@ pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.fixture(params=WAYS)
-def way(request, monkeypatch):
-    kernels = triton_kernels() if request.param == "kernels" else None
-    for name, module in list(sys.modules.items()):
-        if name.startswith("sagpool.ops.") and hasattr(module, "kernels_for"):
-            monkeypatch.setattr(module, "kernels_for", lambda tensor: kernels)
+def way(request, use_kernels):
+    use_kernels(request.param == "kernels")
     return request.param
 
 

@@ -1,7 +1,6 @@
 """The Triton kernels, in Triton's interpreter where there is no GPU."""
 
 import os
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -35,22 +34,16 @@ if triton_kernels() is None:
     pytest.skip("there is no Triton here", allow_module_level=True)
 
 
-def use_kernels(monkeypatch, which):
-    for name, module in list(sys.modules.items()):
-        if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
-            monkeypatch.setattr(module, "kernels_for", which)
-
-
 @pytest.fixture(autouse=True)
-def by_torch(monkeypatch):
+def by_torch(use_kernels):
     """Operators take torch's way, on a GPU too."""
-    use_kernels(monkeypatch, lambda tensor: None)
+    use_kernels(False)
 
 
 @pytest.fixture
-def by_kernels(monkeypatch):
+def by_kernels(use_kernels):
     """From its call on operators take the kernels' way."""
-    return lambda: use_kernels(monkeypatch, lambda tensor: triton_kernels())
+    return lambda: use_kernels(True)
 
 
 def randn(*shape, dtype=torch.float32):

@@ -1,20 +1,14 @@
 """The kernels of DiffPool, in Triton's interpreter where there is no GPU."""
 
-import sys
+import os
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import pad
 
-from sagpool.fleet.evaluate import loss_sums
-from sagpool.graphs import load, pack
-from sagpool.graphs.batch import pack_on_device
-from sagpool.models import Shape, build
-from sagpool.nn import DiffPool, Streams
 from sagpool.ops import (
     Blocks,
-    DeviceLayout,
     Layout,
     congruence,
     segment_apply,
@@ -27,7 +21,7 @@ from sagpool.ops.blocks import Spans
 from sagpool.ops.coarsen import coarsen
 from sagpool.ops.device import triton_kernels
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 if triton_kernels() is None:
     pytest.skip("there is no Triton here", allow_module_level=True)
 
@@ -38,10 +32,8 @@ FILLERS = pytest.mark.parametrize("filler", [True, False])
 
 
 @pytest.fixture(autouse=True)
-def by_kernels(monkeypatch):
-    for name, module in list(sys.modules.items()):
-        if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
-            monkeypatch.setattr(module, "kernels_for", lambda tensor: triton_kernels())
+def by_kernels(use_kernels):
+    use_kernels(True)
 
 
 def randn(*shape):
@@ -72,36 +64,17 @@ def joined(size):
     return matrix + matrix.T
 
 
-def values_and_gradients(compute, inputs):
-    leaves = [x.clone().requires_grad_() for x in inputs]
-    results = compute(*leaves)
-    results = results if isinstance(results, tuple) else (results,)
-    total = 0.0
-    for out in results:
-        direction = torch.linspace(-1, 1, out.numel(), device=DEVICE).view_as(out).to(out)
-        total = total + (out * direction).sum()
-    return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
-
-
-def compare(found, expected, inputs, close=3e-6):
-    """Values and gradients: the kernels' against torch's in double precision."""
-    exact = values_and_gradients(expected, [x.double() for x in inputs])
-    for one, other in zip(values_and_gradients(found, inputs), exact, strict=True):
-        scale = float(other.abs().max()) + 1e-30
-        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=close * scale)
-
-
 @WIDTHS
 @FILLERS
-def test_products(m, n, filler):
+def test_products(m, n, filler, against_double):
     spans, blocks = spans_and_blocks(filler)
     a, b, x = randn(spans.rows, m), randn(spans.rows, n), randn(spans.graphs, m, n)
-    compare(
+    against_double(
         lambda a, b: segment_matmul(a, b, spans),
         lambda a, b: segment_matmul(a, b, blocks),
         [a, b],
     )
-    compare(
+    against_double(
         lambda a, x: segment_apply(a, x, spans),
         lambda a, x: segment_apply(a, x, blocks),
         [a, x],
@@ -110,7 +83,7 @@ def test_products(m, n, filler):
 
 @WIDTHS
 @FILLERS
-def test_readout_of_what_is_not_in_memory(m, n, filler):
+def test_readout_of_what_is_not_in_memory(m, n, filler, against_double):
     spans, blocks = spans_and_blocks(filler)
     logits, x, product = randn(spans.rows, m), randn(spans.rows, n), randn(spans.rows, n + 2)
 
@@ -125,13 +98,13 @@ def test_readout_of_what_is_not_in_memory(m, n, filler):
         gram_norm = congruence(share, blocks).squared_norm
         return readout, segment_matmul(share, product, blocks), gram_norm
 
-    compare(by_kernels, by_torch, [logits, x, product])
+    against_double(by_kernels, by_torch, [logits, x, product])
 
 
 @pytest.mark.parametrize("columns", [1, 10, 39, 70])
 @pytest.mark.parametrize("identity", [True, False])
 @FILLERS
-def test_trace_and_norm(columns, identity, filler):
+def test_trace_and_norm(columns, identity, filler, against_double):
     """Of graphs that have more, and fewer, rows than there are columns."""
     spans, blocks = spans_and_blocks(filler)
     t, A = randn(spans.rows, columns), joined(spans.rows)
@@ -142,7 +115,7 @@ def test_trace_and_norm(columns, identity, filler):
         A[alone] = 0
         A[:, alone] = 0
     multiply = None if identity else (lambda x: A.to(x) @ x)
-    compare(
+    against_double(
         lambda t: tuple(congruence(t, spans, multiply)),
         lambda t: tuple(congruence(t, blocks, multiply)),
         [t],
@@ -151,7 +124,7 @@ def test_trace_and_norm(columns, identity, filler):
 
 @pytest.mark.parametrize("columns", [1, 5, 70, 130])
 @pytest.mark.parametrize("biased", [True, False])
-def test_assignment(columns, biased):
+def test_assignment(columns, biased, against_double):
     def found(logits, bias):
         share, entropy = soft_assignment(logits, bias if biased else None)
         return share, entropy + 0 * bias.sum()
@@ -166,13 +139,13 @@ def test_assignment(columns, biased):
         return share, -(share * share.log()).sum(1) + 0 * bias.sum()
 
     inputs = [randn(3 * 37, columns), randn(3, 1, columns)]
-    compare(found, expected, inputs)
+    against_double(found, expected, inputs)
     if biased:
-        compare(found_in_more_columns, expected, inputs)
+        against_double(found_in_more_columns, expected, inputs)
 
 
 @FILLERS
-def test_means(filler):
+def test_means(filler, against_double):
     spans, _ = spans_and_blocks(filler)
 
     def expected(x):
@@ -181,7 +154,7 @@ def test_means(filler):
             parts[4], parts[9] = parts[4][:1], parts[9][:1]
         return torch.stack([part.mean() for part in parts])
 
-    compare(lambda x: mean_of_graphs(x, spans), expected, [randn(spans.rows)])
+    against_double(lambda x: mean_of_graphs(x, spans), expected, [randn(spans.rows)])
 
 
 def test_a_row_that_is_certain_has_no_entropy_and_a_finite_gradient():
@@ -212,146 +185,3 @@ def test_a_nan_stays_in_its_graph():
     total = products.square().sum() + norms.sum()
     for grad in torch.autograd.grad(total, [a, b]):
         assert not grad[others].isnan().any()
-
-
-@pytest.fixture(scope="module")
-def batch():
-    """Two members, one with a graph less, and fillers of many rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sagpool.graphs.batch.kernels_for", lambda tensor: triton_kernels())
-        return pack(load("MUTAG").to(DEVICE), [[0, 5, 9], [3, 7]], rows=90)
-
-
-@pytest.fixture(params=[0, 8, 64])
-def most_formed(request, monkeypatch):
-    """Whether pooled graphs are matrices: never, if they are small, from the first pooling on."""
-    monkeypatch.setattr("sagpool.nn.diff_pool.MOST_FORMED", request.param)
-
-
-@pytest.mark.usefixtures("most_formed")
-@pytest.mark.parametrize("clusters", [(30, 7), (5, 1)])
-def test_two_poolings(clusters, batch):
-    """Kernels in single precision against torch in double; which takes no kernels."""
-    adjacency = batch.adjacency
-    torch.manual_seed(0)
-    pools = [DiffPool(12, c, members=2).to(DEVICE) for c in clusters]
-    exact = [DiffPool(12, c, members=2).to(DEVICE).double() for c in clusters]
-    real = batch.real.view(-1)
-    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
-
-    def pooled(layers, x):
-        first = layers[0](x, adjacency)
-        propagated = first.adjacency.gcn(first.x)
-        second = layers[1](propagated, first.adjacency)
-        results = (first.x, propagated, second.x)
-        by_graph = [x.view(8, -1, 12)[real] for x in results]
-        return *by_graph, first.auxiliary[real], second.auxiliary[real]
-
-    def with_weights(layers, x, *weights):
-        names = [name for name, _ in layers.named_parameters()]
-        call = _Call(layers, pooled)
-        return torch.func.functional_call(
-            call, {f"layers.{n}": w for n, w in zip(names, weights, strict=True)}, (x,)
-        )
-
-    pools, exact = torch.nn.ModuleList(pools), torch.nn.ModuleList(exact)
-    weights = [p.detach() for p in pools.parameters()]
-    compare(
-        lambda *inputs: with_weights(pools, *inputs),
-        lambda *inputs: with_weights(exact, *inputs),
-        [x, *weights],
-    )
-
-
-@pytest.mark.usefixtures("most_formed")
-def test_shares_may_be_used_in_many_ways(batch):
-    """What they are handed on to, others beside it, and nothing at all."""
-    adjacency, real = batch.adjacency, batch.real.view(-1)
-    torch.manual_seed(0)
-    pool = DiffPool(12, 20, members=2).to(DEVICE)
-    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
-
-    def uses(x):
-        pooled = pool.to(x.dtype)(x, adjacency)
-        coarse = pooled.adjacency
-        once = coarse.gcn(pooled.x)
-        by_graph = [once, coarse.gcn(once), coarse.neighbour_sum(pooled.x), coarse.degree]
-        assigned = pooled.assignment * real[adjacency.graph][:, None]
-        return *(y.view(8, -1)[real] for y in by_graph), assigned, pooled.auxiliary[real]
-
-    for wanted in (slice(None), slice(-1, None), slice(-2, -1), slice(2)):
-        some = lambda x, wanted=wanted: uses(x)[wanted]  # noqa: E731
-        compare(some, some, [x], close=5e-5)
-
-
-@pytest.mark.usefixtures("most_formed")
-def test_a_use_without_gradients_takes_none_from_later_ones(batch):
-    pool = DiffPool(12, 20, members=2).to(DEVICE)
-    found = []
-    for before in (False, True):
-        x = randn(len(batch.adjacency.graph), 12).requires_grad_()
-        pooled = pool(x, batch.adjacency)
-        if before:
-            with torch.no_grad():
-                pooled.adjacency.gcn(pooled.x)
-        found.append(torch.autograd.grad(pooled.adjacency.gcn(pooled.x).square().sum(), x)[0])
-    assert found[0].any()
-    torch.testing.assert_close(*found)
-
-
-class _Call(torch.nn.Module):
-    def __init__(self, layers, function):
-        super().__init__()
-        self.layers, self.function = layers, function
-
-    def forward(self, x):
-        return self.function(self.layers, x)
-
-
-@pytest.mark.usefixtures("most_formed")
-@pytest.mark.parametrize(("max_nodes", "hidden"), [(28, 12), (28, 20), (110, 12), (110, 33)])
-def test_a_whole_model(max_nodes, hidden, batch):
-    """Fewer clusters than nodes, and more; layers that are narrow, and not."""
-    shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
-    torch.manual_seed(0)
-    model = build("diffpool-h", shape).to(DEVICE).eval()
-    for conv in model.convs:
-        torch.nn.init.normal_(conv.linear.bias)  # they begin with zeros
-
-    def step(model):
-        model.zero_grad()
-        loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
-        loss.sum().backward()
-        return loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())
-
-    for one, other in zip(step(model), step(model.double()), strict=True):
-        scale = float(other.abs().max()) + 1e-30
-        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=2e-5 * scale)
-
-
-@pytest.mark.usefixtures("most_formed")
-@pytest.mark.parametrize("max_nodes", [28, 140])
-def test_a_member_that_diverged_stays_alone(max_nodes, batch):
-    """Even if a whole tile of clusters is lost."""
-    shape = Shape(7, 2, hidden=8, members=2, max_nodes=max_nodes, ratio=0.25)
-    model = build("diffpool-h", shape).to(DEVICE)
-    with torch.no_grad():
-        model.convs[0].linear.weight[1] = torch.nan
-    loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
-    assert loss.isnan().tolist() == [False, True]
-    for grad in torch.autograd.grad(loss.sum(), list(model.parameters())):
-        assert grad[0].isfinite().all()
-
-
-@pytest.mark.usefixtures("most_formed")
-def test_the_host_need_not_know_how_large_graphs_are(batch, monkeypatch):
-    """So that a step can be recorded."""
-    ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int32, device=DEVICE)
-    unknown = pack_on_device(batch.stock, ids, 90, len(batch.adjacency.col) + 20)
-    monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
-    torch.manual_seed(0)
-    model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
-    streams = Streams(torch.tensor([1, 2], device=DEVICE))
-    loss = loss_sums(model(unknown, streams), unknown)
-    loss.sum().backward()
-    assert loss.isfinite().all()
