@@ -28,7 +28,7 @@ from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.on_ray import Ray
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Wishes, plan, repeat
+from sagpool.bench.plan import Overrides, plan, repeat
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -97,8 +97,8 @@ def _drain(trainings: int, folder: Path) -> float:
     rates = tuple(np.geomspace(1e-5, 1e-1, trainings // (METHODS * FOLDS)).tolist())
     begin = time.perf_counter()
     experiment = replace(load_experiment("lee2019"), grid=(), statistics={})
-    wishes = Wishes(("MUTAG",), tuple(methods()[:METHODS]), settings={"lr": rates})
-    cells = plan(experiment, wishes, search=True)
+    overrides = Overrides(("MUTAG",), tuple(methods()[:METHODS]), settings={"lr": rates})
+    cells = plan(experiment, overrides, search=True)
     data = load_data(cells, {})
     with Store.writing(folder / "runs.sqlite") as store:
         number = store.begin("sagpool bench", "lee2019", "nowhere", versions())

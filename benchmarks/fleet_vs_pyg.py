@@ -28,7 +28,7 @@ from pyg_mps import Case, Outcome, mps_rates
 from sagpool import Graphs, SagpoolError, load
 from sagpool.fleet import Training
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.room import choose_room
+from sagpool.fleet.memory import choose_fleet_size
 from sagpool.fleet.schedule import Slots, split_of
 
 MOST_MEMBERS = 200  # where none are asked for
@@ -65,10 +65,10 @@ def fleet_rate(
     trainings = [
         replace(training, seed=i // 10, fold=i % 10) for i in range(members or MOST_MEMBERS)
     ]
-    room = choose_room(graphs, trainings, torch.float32, members)
+    room = choose_fleet_size(graphs, trainings, torch.float32, members)
     members = room.members
     # The one place where the fleet is made: options that change how it computes (its precision)
-    # are to be passed on here, and to `choose_room`.
+    # are to be passed on here, and to `choose_fleet_size`.
     fleet = Fleet(
         graphs, trainings[:members], Slots.fill(range(members), members), parts=room.parts
     )

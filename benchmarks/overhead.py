@@ -16,7 +16,7 @@ import numpy as np
 
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -73,8 +73,8 @@ def overhead(folder: Path) -> tuple[int, dict[str, float]]:
     spent = {"plan": 0.0, "store": 0.0, "report": 0.0}
     for rate in RATES:
         begin = time.perf_counter()
-        wishes = Wishes(datasets=("MUTAG",), methods=METHODS, settings={"lr": (rate,)})
-        cells = plan(experiment, wishes, search=False)
+        overrides = Overrides(datasets=("MUTAG",), methods=METHODS, settings={"lr": (rate,)})
+        cells = plan(experiment, overrides, search=False)
         data = load_data(cells, {})
         spent["plan"] += time.perf_counter() - begin
         begin = time.perf_counter()
@@ -92,7 +92,7 @@ def overhead(folder: Path) -> tuple[int, dict[str, float]]:
 def seconds_of_a_training(folder: Path, device: str) -> float:
     """Ten folds on MUTAG with the authors' settings, in one fleet."""
     experiment = load_experiment("lee2019")
-    cells = plan(experiment, Wishes(datasets=("MUTAG",), methods=("sagpool-h",)), search=False)
+    cells = plan(experiment, Overrides(datasets=("MUTAG",), methods=("sagpool-h",)), search=False)
     data = load_data(cells, {})
     results: list[Result] = []
     graphs = data["MUTAG"].graphs

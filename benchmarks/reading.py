@@ -20,9 +20,9 @@ from torch_geometric.loader import DataLoader
 from measure import by_turns, report, versions
 from sagpool import Graphs, SagpoolError, load
 from sagpool.graphs import pack
+from sagpool.graphs.features import choose_features
 from sagpool.graphs.files import open_files
 from sagpool.graphs.find import find
-from sagpool.graphs.raw import choose_features
 from sagpool.graphs.tu import read_tu
 
 MEMBERS, BATCH = 200, 128

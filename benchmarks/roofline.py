@@ -29,8 +29,8 @@ from sagpool.fleet.stack import row_length
 from sagpool.graphs import Adjacency, pack
 from sagpool.models import Shape, build
 from sagpool.nn import GATConv
-from sagpool.nn.pooled import choose_top, keep_chosen
-from sagpool.nn.select import Selection
+from sagpool.nn.pool.keep import choose_top, keep_chosen
+from sagpool.nn.pool.selection import Selection
 from sagpool.ops import LabelSums, dense_relu
 
 F32, INT = 4, 4

@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -165,13 +166,34 @@ def agree() -> Callable[..., None]:
 @pytest.fixture
 def use_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Call it to have operators take the kernels' way from then on, or torch's, on any device."""
-    from sagpool.ops.device import triton_kernels
+    from sagpool.ops import device
 
-    def switch(wanted: bool) -> None:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("sagpool.") and hasattr(module, "kernels_for"):
-                monkeypatch.setattr(
-                    module, "kernels_for", lambda tensor: triton_kernels() if wanted else None
-                )
+    return partial(monkeypatch.setattr, device, "_forced")
 
-    return switch
+
+@pytest.fixture(scope="session")
+def against_double() -> Callable[..., None]:
+    """Compares values and gradients in single precision with others in double precision."""
+
+    def values_and_gradients(
+        compute: Callable, inputs: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        results = compute(*leaves)
+        results = results if isinstance(results, tuple) else (results,)
+        total = torch.zeros((), device=leaves[0].device)
+        for out in results:
+            direction = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out)
+            total = total + (out * direction).sum()
+        return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
+
+    def compare(
+        found: Callable, expected: Callable, inputs: Sequence[torch.Tensor], close: float = 3e-6
+    ) -> None:
+        """``close`` is relative to the largest number of a result."""
+        exact = values_and_gradients(expected, [x.double() for x in inputs])
+        for one, other in zip(values_and_gradients(found, inputs), exact, strict=True):
+            scale = float(other.abs().max()) + 1e-30
+            torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=close * scale)
+
+    return compare

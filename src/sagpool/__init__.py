@@ -7,9 +7,9 @@ from sagpool.errors import SagpoolError
 
 if TYPE_CHECKING:
     from sagpool import explain
-    from sagpool.estimator import GraphPoolingClassifier, SAGPoolClassifier
+    from sagpool.classifier.estimator import GraphPoolingClassifier, SAGPoolClassifier
+    from sagpool.classifier.model import TrainedModel
     from sagpool.graphs import Graphs, load
-    from sagpool.trained import TrainedModel
 
 __version__ = "0.1.0.dev0"
 
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "GraphPoolingClassifier": "sagpool.estimator",
+    "GraphPoolingClassifier": "sagpool.classifier.estimator",
     "Graphs": "sagpool.graphs",
-    "SAGPoolClassifier": "sagpool.estimator",
-    "TrainedModel": "sagpool.trained",
+    "SAGPoolClassifier": "sagpool.classifier.estimator",
+    "TrainedModel": "sagpool.classifier.model",
     "load": "sagpool.graphs",
 }
 

@@ -5,7 +5,7 @@ import yaml
 
 from sagpool.bench.experiment import Accuracy, number
 from sagpool.bench.experiment_file import load_experiment, read_experiment, shipped
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.errors import SagpoolError
 from sagpool.models import methods
 
@@ -14,7 +14,7 @@ from sagpool.models import methods
 def test_all_that_are_shipped_can_be_planned(name):
     experiment = load_experiment(name)
     for search in (False, True):
-        cells = plan(experiment, Wishes(), search=search)
+        cells = plan(experiment, Overrides(), search=search)
         assert len(cells) == len(set(cells)) > 0
     listed = {method for table in experiment.tables.values() for method in table.methods}
     assert listed <= set(methods())
@@ -27,7 +27,9 @@ def test_all_that_are_shipped_can_be_planned(name):
 
 def test_the_paper_is_there_as_it_was_published():
     paper = load_experiment("lee2019")
-    cells = {(cell.dataset.name, cell.method): cell for cell in plan(paper, Wishes(), search=True)}
+    cells = {
+        (cell.dataset.name, cell.method): cell for cell in plan(paper, Overrides(), search=True)
+    }
     assert len(cells) == 6 * 5 + 7 * 2
     assert all(cell.published for cell in cells.values())
     assert paper.accuracy["NCI109", "diffpool-h"] == Accuracy(61.98, 1.98)
@@ -116,7 +118,7 @@ def test_one_of_ones_own_may_lie_beside_its_data(tmp_path):
     assert experiment.datasets["mine"].source == tmp_path / "graphs"
     assert experiment.datasets["mine"].features == "degree"
     assert experiment.datasets["MUTAG"].source == "MUTAG"
-    cells = plan(experiment, Wishes(), search=False)
+    cells = plan(experiment, Overrides(), search=False)
     assert [cell.dataset.name for cell in cells] == ["mine", "MUTAG"]
     assert cells[0].default.folds == 3
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sagpool.bench.engines.engine import Failed
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -38,7 +38,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def bench(small, path, pretend):
-    cells = plan(small, Wishes(methods=("gpool-h",)), search=True)
+    cells = plan(small, Overrides(methods=("gpool-h",)), search=True)
     data = load_data(cells, {})
 
     def run(fails, search=Search.NONE):

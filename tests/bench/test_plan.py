@@ -1,4 +1,4 @@
-"""From wishes to cells and trainings."""
+"""From overrides to cells and trainings."""
 
 from dataclasses import fields, replace
 
@@ -6,7 +6,7 @@ import pytest
 
 import sagpool.bench.plan
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Wishes, plan, repeat, run_key
+from sagpool.bench.plan import Overrides, plan, repeat, run_key
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 
@@ -16,8 +16,8 @@ def paper():
     return load_experiment("lee2019")
 
 
-def names(experiment, **wishes):
-    cells = plan(experiment, Wishes(**wishes), search=False)
+def names(experiment, **overrides):
+    cells = plan(experiment, Overrides(**overrides), search=False)
     return [(cell.dataset.name, cell.method) for cell in cells]
 
 
@@ -70,25 +70,25 @@ def test_an_unknown_method_is_an_error(paper):
 
 
 def test_settings_go_before_those_of_the_experiment(small):
-    wishes = Wishes(settings={"lr": (0.5,), "dropout": (0,)}, folds=3)
-    cells = plan(small, wishes, search=False)
+    overrides = Overrides(settings={"lr": (0.5,), "dropout": (0,)}, folds=3)
+    cells = plan(small, overrides, search=False)
     assert all(
         (cell.default.lr, cell.default.dropout, cell.default.folds) == (0.5, 0, 3) for cell in cells
     )
-    searched = plan(small, wishes, search=True)[0].candidates
+    searched = plan(small, overrides, search=True)[0].candidates
     assert {candidate.lr for candidate in searched} == {0.5}
     assert {candidate.hidden for candidate in searched} == {4, 6}
     assert {candidate.folds for candidate in searched} == {3}
 
 
 def test_several_values_need_a_search(small):
-    wishes = Wishes(settings={"lr": (0.5, 0.1, 0.1)})
-    assert {c.lr for c in plan(small, wishes, search=True)[0].candidates} == {0.5, 0.1}
-    assert len(plan(small, wishes, search=True)[0].candidates) == 4
+    overrides = Overrides(settings={"lr": (0.5, 0.1, 0.1)})
+    assert {c.lr for c in plan(small, overrides, search=True)[0].candidates} == {0.5, 0.1}
+    assert len(plan(small, overrides, search=True)[0].candidates) == 4
     with pytest.raises(
         SagpoolError, match=r"^lr has 3 values; give one, or let a search choose\.$"
     ):
-        plan(small, wishes, search=False)
+        plan(small, overrides, search=False)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_several_values_need_a_search(small):
 )
 def test_a_wrong_setting_is_an_error(small, settings, sentence):
     with pytest.raises(SagpoolError, match=sentence):
-        plan(small, Wishes(settings=settings), search=False)
+        plan(small, Overrides(settings=settings), search=False)
 
 
 def test_repeat_gives_every_seed_and_fold():

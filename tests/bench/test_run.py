@@ -9,7 +9,7 @@ import torch
 import sagpool.bench.run
 import sagpool.fleet.schedule
 from sagpool.bench.engines import Local
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -32,9 +32,9 @@ def run(
     seeds=2,
     precision="float32",
     watch=None,
-    **wishes,
+    **overrides,
 ):
-    cells = plan(experiment, Wishes(**wishes), search=search is not Search.NONE)
+    cells = plan(experiment, Overrides(**overrides), search=search is not Search.NONE)
     data = load_data(cells, experiment.statistics)
     with Store.writing(path) as store:
         invocation = store.begin("sagpool bench", experiment.name, engine.device, versions())
@@ -233,7 +233,7 @@ def test_a_search_over_epochs_keeps_a_run_to_be_drawn(small, path, tmp_path):
 
 
 def test_features_other_than_the_published_ones_are_noted(small, path, pretend):
-    cells = plan(small, Wishes(methods=("gpool-h",)), search=False)
+    cells = plan(small, Overrides(methods=("gpool-h",)), search=False)
     data = load_data(cells, {})
     with Store.writing(path) as store:
         for kinds in ({}, {"MUTAG": "labels"}, {"MUTAG": "attributes"}):

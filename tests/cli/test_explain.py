@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from sagpool import load
+from sagpool.classifier.model import TrainedModel
 from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
-from sagpool.trained import TrainedModel
 
 TABLE = "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,no\nCCN,no\n"
 

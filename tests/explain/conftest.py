@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from sagpool import Graphs
+from sagpool.classifier.model import TrainedModel
 from sagpool.graphs import motifs
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
-from sagpool.trained import TrainedModel
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sagpool import Graphs, SagpoolError
+from sagpool.classifier.fit import trained_model
 from sagpool.explain import Level, explain, explain_many, fidelity
 from sagpool.explain.subgraphs import induced
-from sagpool.fit import trained_model
 from sagpool.fleet import Training, train
 from sagpool.graphs import motifs
 

@@ -61,7 +61,7 @@ def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
         seen.append(batch.real.any(1).tolist())
         return batch
 
-    monkeypatch.setattr("sagpool.fleet.wing.pack", noted)
+    monkeypatch.setattr("sagpool.fleet.shard.pack", noted)
     fleet.epoch()
     assert seen == [[True, True, False, True, True]] * 3  # two steps and the validation
 
@@ -83,7 +83,7 @@ def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, mon
         seen.append(keys.tolist())
         return Streams(keys, first_graph)
 
-    monkeypatch.setattr("sagpool.fleet.wing.Streams", noted)
+    monkeypatch.setattr("sagpool.fleet.shard.Streams", noted)
     monkeypatch.setattr("sagpool.fleet.evaluate.Streams", noted)
     train(mutag, trainings, members=4)
     fleet = np.array(seen)  # [steps, validations and the three chunks of the last, members]

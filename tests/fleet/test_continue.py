@@ -7,7 +7,7 @@ import pytest
 
 import sagpool.fleet.checkpoint
 import sagpool.fleet.fleet
-import sagpool.fleet.wing
+import sagpool.fleet.shard
 from sagpool.fleet import train
 from sagpool.fleet.checkpoint import Checkpoint
 
@@ -25,9 +25,9 @@ class Events:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last, self.dead = 0, None, False
         for module, name in (
-            (sagpool.fleet.wing, "pack"),
-            (sagpool.fleet.wing, "adam_step"),
-            (sagpool.fleet.wing, "validate"),
+            (sagpool.fleet.shard, "pack"),
+            (sagpool.fleet.shard, "adam_step"),
+            (sagpool.fleet.shard, "validate"),
             (sagpool.fleet.fleet, "predict"),
         ):
             monkeypatch.setattr(module, name, self.counted(getattr(module, name)))

@@ -56,7 +56,7 @@ def test_one_that_had_learnt_before_keeps_its_best_epoch(mutag, kit):
     (training,) = kit.trainings(1, max_epochs=9, patience=9)
     fleet = Fleet(mutag, [training], Slots.fill([0], 1), keeps=lambda training: True)
     fleet.epoch()
-    (best,), test = fleet.wings[0][1].stack.state_dicts([True]), fleet.splits[0].test
+    (best,), test = fleet.shards[0][1].stack.state_dicts([True]), fleet.splits[0].test
     fleet.lr[0] = 1e6
     results = fleet.epoch()
     while not results:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import sagpool.fleet.fleet
-import sagpool.fleet.wing
+import sagpool.fleet.shard
 from sagpool.fleet import train
 from sagpool.fleet.interrupt import interrupt_held_back
 
@@ -89,7 +89,7 @@ def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypa
     """Also while a slot is being refilled."""
     trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
     expected = train(mutag, trainings, members=2, keep_weights=True)
-    module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.wing
+    module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.shard
     function, calls = getattr(module, moment), []
 
     def pressed(*arguments):

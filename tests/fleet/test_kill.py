@@ -16,12 +16,12 @@ import json, sys
 from pathlib import Path
 import torch
 import sagpool
-import sagpool.fleet.wing as wing
+import sagpool.fleet.shard as shard
 from sagpool.fleet import Training, train
 
 torch.set_num_threads(1)
 settings = json.loads(sys.argv[1])
-step, steps = wing.adam_step, 0
+step, steps = shard.adam_step, 0
 
 def waiting_step(*arguments):
     global steps
@@ -31,7 +31,7 @@ def waiting_step(*arguments):
         print("waiting", flush=True)
         sys.stdin.readline()
 
-wing.adam_step = waiting_step
+shard.adam_step = waiting_step
 train(
     sagpool.load("MUTAG"),
     [Training(**training) for training in settings["trainings"]],

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sagpool.fleet.fleet
-import sagpool.fleet.wing
+import sagpool.fleet.shard
 from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
@@ -19,7 +19,7 @@ class Memory:
     """Runs out in a function of the fleet, from its n-th call on, with more members than fit."""
 
     def __init__(self, monkeypatch, where: str, fits: int, calls: int, error=None) -> None:
-        module = sagpool.fleet.fleet if where == "predict" else sagpool.fleet.wing
+        module = sagpool.fleet.fleet if where == "predict" else sagpool.fleet.shard
         self.sizes, function = [], getattr(module, where)
 
         def limited(*arguments):
@@ -103,7 +103,7 @@ def test_one_member_that_does_not_fit_takes_more_parts(
     mutag, trainings, undisturbed, kit, monkeypatch, caplog
 ):
     """Slots are halved first: parts make everybody slower."""
-    pack, sizes = sagpool.fleet.wing.pack, []
+    pack, sizes = sagpool.fleet.shard.pack, []
 
     def limited(graphs, ids):
         sizes.append(sum(map(len, ids)))
@@ -111,7 +111,7 @@ def test_one_member_that_does_not_fit_takes_more_parts(
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return pack(graphs, ids)
 
-    monkeypatch.setattr(sagpool.fleet.wing, "pack", limited)
+    monkeypatch.setattr(sagpool.fleet.shard, "pack", limited)
     with caplog.at_level(logging.WARNING, "sagpool"):
         results = train(mutag, trainings, members=6, dtype=torch.float64)
     kit.close(results, undisturbed)
@@ -194,7 +194,7 @@ def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
     before = fleet.members()
     for where in ("adam_step", "validate"):
         with monkeypatch.context() as patch:
-            patch.setattr(sagpool.fleet.wing, where, lambda *_: 1 / 0)
+            patch.setattr(sagpool.fleet.shard, where, lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 fleet.epoch()
     for number, member in fleet.members().items():

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sagpool.fleet.fleet
-import sagpool.fleet.wing
-from sagpool.fleet import Result, Training, room, train
+import sagpool.fleet.shard
+from sagpool.fleet import Result, Training, train
+from sagpool.fleet import memory as fleet_memory
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
-from sagpool.fleet.wing import Sizes
+from sagpool.fleet.shard import Sizes
 from sagpool.graphs import pack
 from sagpool.nn import RandomPool, Streams
 
@@ -79,13 +80,13 @@ def test_validation_in_chunks(chunk, method, mutag, kit, monkeypatch):
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_no_more_graphs_at_a_time_than_it_says(parts, mutag, kit, monkeypatch):
-    pack, seen = sagpool.fleet.wing.pack, []
+    pack, seen = sagpool.fleet.shard.pack, []
 
     def noted(graphs, ids):
         seen.append(max(map(len, ids)))
         return pack(graphs, ids)
 
-    monkeypatch.setattr(sagpool.fleet.wing, "pack", noted)
+    monkeypatch.setattr(sagpool.fleet.shard, "pack", noted)
     trainings = kit.trainings(2, batch_size=20, validation=0.6, max_epochs=1)
     run(mutag, trainings, 2, parts)
     graphs = {1: 20, 2: 10, 3: 7, 7: 3}[parts]
@@ -114,8 +115,8 @@ def test_little_memory_leads_to_parts(members, mutag, kit, monkeypatch):
         fleets.append(fleet)
 
     monkeypatch.setattr(Fleet, "__init__", noted)
-    memory = 1.5 * room.step_bytes(mutag, trainings[0], torch.float64)
-    monkeypatch.setattr(room, "free_memory", lambda device: memory)
+    free = 1.5 * fleet_memory.step_bytes(mutag, trainings[0], torch.float64)
+    monkeypatch.setattr(fleet_memory, "free_memory", lambda device: free)
     kit.close(train(mutag, trainings, members=members, dtype=torch.float64), expected)
     (fleet,) = fleets
     assert fleet.parts > (3 if members is None else 9)

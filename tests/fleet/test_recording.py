@@ -83,7 +83,7 @@ def test_a_step_gets_a_little_more_room_than_it_needs(few):
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
     assert needed <= rows <= 1.015 * needed + 64
     assert rows % 64 == 0
-    assert few.stock.counts[:5].sum() <= entries
+    assert few.batch_source.counts[:5].sum() <= entries
 
 
 def test_the_tightest_recording_that_fits_is_replayed(few):
@@ -98,7 +98,7 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
             replayed.append(self.name)
 
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
-    entries = int(few.stock.counts[:5].sum())
+    entries = int(few.batch_source.counts[:5].sum())
     for name, rows in (("loose", needed + 40), ("tight", needed + 3), ("too small", needed - 1)):
         place = torch.zeros(2, 3, dtype=torch.int32, device=few.device)
         recorder.recordings.append(_Recording(Graph(name), place, rows, entries, (None,)))
@@ -149,7 +149,7 @@ def test_what_was_recorded_is_let_go_of_at_once(end, few, by_kernels):
     trainings = [replace(training, seed=seed) for seed in range(2)]
     fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
     fleets[0].epoch()
-    recorder = weakref.ref(fleets[0].wings[0][1].recorder)
+    recorder = weakref.ref(fleets[0].shards[0][1].recorder)
     assert recorder() is not None
     gc.disable()
     try:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sagpool.graphs import load
 from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
+from sagpool.graphs.features import RawGraphs
 from sagpool.graphs.files import open_files
-from sagpool.graphs.raw import RawGraphs
 from sagpool.graphs.tu import read_tu
 
 

@@ -13,7 +13,7 @@ from rdkit import Chem, rdBase
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
 from sagpool.graphs.molecules import LABEL_NAMES, MOST_TOLD, SMILES_NAMES, parse_smiles, rdkit
-from sagpool.graphs.stream import Columns, read_records
+from sagpool.graphs.record_files import Columns, read_records
 
 TABLE = 'smiles,label\nCCO,1\nc1ccccc1,0\n"C[N+](=O)[O-]",1\n'
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs, load
-from sagpool.graphs.raw import Features
+from sagpool.graphs.features import Features
 from sagpool.graphs.vocabulary import Vocabulary
 
 

@@ -12,6 +12,7 @@ from sagpool.nn import (
     Dropout,
     GATConv,
     GCNConv,
+    GPool,
     Linear,
     RandomPool,
     SAGEConv,
@@ -20,7 +21,6 @@ from sagpool.nn import (
     SortConv,
     SortPool,
     Streams,
-    TopKPool,
     readout,
 )
 
@@ -45,7 +45,7 @@ class Deep(nn.Module):
             [
                 SAGPool(4, 0.8, members=members),
                 SAGPool(4, 0.7, conv="gat", augmentation=True, members=members),
-                TopKPool(4, 0.6, members=members),
+                GPool(4, 0.6, members=members),
             ]
         )
 
@@ -81,7 +81,7 @@ LAYERS = {
     "score, gat augmentation": lambda m: AttentionScore(3, "gat", augmentation=True, members=m),
     "sag": lambda m: SAGPool(3, members=m),
     "sag, min_score": lambda m: SAGPool(3, min_score=0.2, members=m),
-    "topk": lambda m: TopKPool(3, k=2, members=m),
+    "topk": lambda m: GPool(3, k=2, members=m),
     "sort": lambda m: SortPool(2),
     "sort conv": lambda m: SortConv(3, 10, members=m),
     "set2set": lambda m: Set2Set(3, steps=3, members=m),

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -32,29 +32,3 @@ def sparse() -> Callable[..., Sparse]:
         return Sparse(row_ptr.int(), col, weight, dense)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def against_double() -> Callable[..., None]:
-    """Compares values and gradients in single precision with others in double precision."""
-
-    def values_and_gradients(compute: Callable, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        leaves = [x.clone().requires_grad_() for x in inputs]
-        results = compute(*leaves)
-        results = results if isinstance(results, tuple) else (results,)
-        total = torch.zeros((), device=leaves[0].device)
-        for out in results:
-            direction = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out)
-            total = total + (out * direction).sum()
-        return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
-
-    def compare(
-        found: Callable, expected: Callable, inputs: Sequence[Tensor], close: float = 3e-6
-    ) -> None:
-        """``close`` is relative to the largest number of a result."""
-        exact = values_and_gradients(expected, [x.double() for x in inputs])
-        for one, other in zip(values_and_gradients(found, inputs), exact, strict=True):
-            scale = float(other.abs().max()) + 1e-30
-            torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=close * scale)
-
-    return compare

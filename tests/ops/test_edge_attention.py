@@ -14,12 +14,10 @@ pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.fixture(params=WAYS)
-def way(request, monkeypatch):
+def way(request, monkeypatch, use_kernels):
     """Both as on a device, where there may be entries to spare."""
-    kernels = triton_kernels() if request.param == "kernels" else None
+    use_kernels(request.param == "kernels")
     for name, module in list(sys.modules.items()):
-        if name.startswith("sagpool.ops.") and hasattr(module, "kernels_for"):
-            monkeypatch.setattr(module, "kernels_for", lambda tensor: kernels)
         if name.startswith("sagpool.ops.") and hasattr(module, "on_cpu"):
             monkeypatch.setattr(module, "on_cpu", lambda tensor: False)
     return request.param

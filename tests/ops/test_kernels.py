@@ -10,7 +10,7 @@ import torch
 from sagpool.fleet import Training
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.evaluate import loss_sums
-from sagpool.fleet.room import step_bytes
+from sagpool.fleet.memory import step_bytes
 from sagpool.graphs import load, pack
 from sagpool.models import Shape, build, methods
 from sagpool.nn import Streams
@@ -21,8 +21,8 @@ from sagpool.ops import (
     dense_relu,
     gather_gated,
     keep_rows,
+    matmul_with_passthrough,
     pool_rows,
-    product_beside,
     propagate,
     segment_mean_max,
 )
@@ -193,7 +193,7 @@ def test_product_beside(fan_in, fan_out, by_kernels):
     """Both gradients of x are added up, whichever way the product is made."""
 
     def both(x, weight):
-        y, same = product_beside(x, weight)
+        y, same = matmul_with_passthrough(x, weight)
         return y, same * 2
 
     inputs = [randn(3 * 70, fan_in), randn(3, fan_in, fan_out)]

@@ -3,7 +3,7 @@ import torch
 from torch.autograd import gradcheck
 
 from sagpool.ops import gather_gated, keep_rows
-from sagpool.ops.product import product_beside
+from sagpool.ops.product import matmul_with_passthrough
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -18,7 +18,7 @@ def inputs(out_channels):
 @pytest.mark.parametrize("out_channels", [1, 2])
 def test_each_member_has_its_product(agree, out_channels):
     x, weight = inputs(out_channels)
-    y, same = product_beside(x, weight)
+    y, same = matmul_with_passthrough(x, weight)
     assert torch.equal(same, x)
     agree(y, torch.cat([x[:4] @ weight[0], x[4:] @ weight[1]]), [x, weight])
 
@@ -29,8 +29,8 @@ def test_the_gradients_of_the_product_and_of_the_features_add_up(agree):
     kept = keep_rows(torch.tensor([True, False] * 4), 4)
 
     def pooled(x, weight):
-        first, x = product_beside(x, weight)
-        second, x = product_beside(x, 2 * weight)
+        first, x = matmul_with_passthrough(x, weight)
+        second, x = matmul_with_passthrough(x, 2 * weight)
         return gather_gated(x, kept, (first * second).view(-1)[kept.perm])
 
     def expected(x, weight):
@@ -44,7 +44,7 @@ def test_the_gradients_of_the_product_and_of_the_features_add_up(agree):
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_either_may_need_no_gradient(wanted):
     x, weight = (t.requires_grad_(i == wanted) for i, t in enumerate(inputs(1)))
-    y, same = product_beside(x, weight)
+    y, same = matmul_with_passthrough(x, weight)
     (
         y.sum() + gather_gated(same, keep_rows(torch.ones(8, dtype=torch.bool), 8), None).sum()
     ).backward()
@@ -53,7 +53,7 @@ def test_either_may_need_no_gradient(wanted):
 
 def test_features_alone_send_their_gradient_back():
     x, weight = inputs(1)
-    _, same = product_beside(x, weight)
+    _, same = matmul_with_passthrough(x, weight)
     (same * 3).sum().backward()
     assert (x.grad == 3).all()
     assert weight.grad is None

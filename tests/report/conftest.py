@@ -17,13 +17,13 @@ from sagpool import Graphs, load
 from sagpool.bench.plan import repeat, run_key, settings_of
 from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.store import Store
+from sagpool.classifier.model import TrainedModel
 from sagpool.explain import Level, Trace
 from sagpool.explain.explained import Explained, explain_given
 from sagpool.explain.inputs import from_source
 from sagpool.fleet import NUMERICS, Curve, Result, Score, Training
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
-from sagpool.trained import TrainedModel
 
 CHROMIUM = next(
     (

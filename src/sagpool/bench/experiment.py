@@ -13,7 +13,7 @@ from typing import Any
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.graphs.raw import Features
+from sagpool.graphs.features import Features
 from sagpool.models import methods
 
 Value = int | float

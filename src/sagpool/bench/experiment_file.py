@@ -22,7 +22,7 @@ from sagpool.bench.experiment import (
 )
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.graphs.raw import Features
+from sagpool.graphs.features import Features
 from sagpool.models import methods
 
 _PROTOCOL = ("seeds", "folds", *SETTINGS)

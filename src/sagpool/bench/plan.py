@@ -1,4 +1,4 @@
-"""From an experiment and a person's wishes to the trainings that have to be done."""
+"""From an experiment and a person's overrides to the trainings that have to be done."""
 
 import hashlib
 import itertools
@@ -27,7 +27,7 @@ from sagpool.models import methods
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """What a person wants otherwise than the experiment says; empty means as it says.
 
     Args:
@@ -66,16 +66,17 @@ class Cell:
     published: Accuracy | None
 
 
-def plan(experiment: Experiment, wishes: Wishes, *, search: bool) -> list[Cell]:
+def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The cells of the experiment that are wished for, data set after data set."""
     if not search:
-        for name, values in wishes.settings.items():
+        for name, values in overrides.settings.items():
             if len(values) > 1:
                 raise SagpoolError(
                     f"{name} has {len(values)} values; give one, or let a search choose."
                 )
     return [
-        _cell(experiment, wishes, dataset, method) for dataset, method in _names(experiment, wishes)
+        _cell(experiment, overrides, dataset, method)
+        for dataset, method in _names(experiment, overrides)
     ]
 
 
@@ -102,15 +103,15 @@ def run_key(graphs: Graphs, fingerprint: str, training: Training, precision: str
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _names(experiment: Experiment, wishes: Wishes) -> list[tuple[DataSet, str]]:
-    tables = [_known(name, experiment.tables, "table") for name in wishes.tables]
+def _names(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, str]]:
+    tables = [_known(name, experiment.tables, "table") for name in overrides.tables]
     wanted = [experiment.tables[name] for name in tables or experiment.tables]
     pairs = [
         (name, method) for table in wanted for name in table.datasets for method in table.methods
     ]
     listed = list(dict.fromkeys(pairs))
-    chosen = _expand(wishes.methods)
-    datasets = [_dataset(experiment, name) for name in wishes.datasets] or [
+    chosen = _expand(overrides.methods)
+    datasets = [_dataset(experiment, name) for name in overrides.datasets] or [
         experiment.datasets[name] for name in dict.fromkeys(name for name, _ in listed)
     ]
     # Two folders of one name are two data sets.
@@ -128,7 +129,7 @@ def _names(experiment: Experiment, wishes: Wishes) -> list[tuple[DataSet, str]]:
             runs = [
                 method
                 for method in chosen
-                if wishes.datasets or method in of_dataset or method not in elsewhere
+                if overrides.datasets or method in of_dataset or method not in elsewhere
             ]
         else:
             runs = of_dataset or list(wanted[0].methods)
@@ -136,16 +137,16 @@ def _names(experiment: Experiment, wishes: Wishes) -> list[tuple[DataSet, str]]:
     return list(dict.fromkeys(cells))
 
 
-def _cell(experiment: Experiment, wishes: Wishes, dataset: DataSet, method: str) -> Cell:
+def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method: str) -> Cell:
     settings = experiment.settings_of(dataset.name, method)
     grid = experiment.grid_of(dataset.name, method)
-    for name, values in wishes.settings.items():
+    for name, values in overrides.settings.items():
         for value in values:
             check_setting(name, value)
         settings[name] = values[0]
         grid[name] = values
-    if wishes.folds is not None:
-        settings["folds"] = wishes.folds
+    if overrides.folds is not None:
+        settings["folds"] = overrides.folds
     default = Training(method, **settings)  # type: ignore[arg-type]
     candidates = [
         replace(default, **dict(zip(grid, values, strict=True)))  # type: ignore[arg-type]

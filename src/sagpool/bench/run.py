@@ -21,7 +21,7 @@ from sagpool.bench.records import CellRecord, Ranked, Validation
 from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
-from sagpool.fleet.room import step_bytes
+from sagpool.fleet.memory import step_bytes
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.graphs import Graphs, load
 

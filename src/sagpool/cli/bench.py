@@ -17,15 +17,15 @@ from sagpool.bench.engines.chunks import TRIES
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment, shipped
-from sagpool.bench.plan import Cell, Wishes, plan
+from sagpool.bench.plan import Cell, Overrides, plan
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.run import Bench, CellState, Loaded, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
+from sagpool.cli.dry_run import show_plan
 from sagpool.cli.live import LiveView
 from sagpool.cli.options import parse_settings, several
-from sagpool.cli.planned import show_plan
 from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
 
@@ -88,10 +88,10 @@ def bench(
         known = ", ".join(PRECISIONS)
         raise SagpoolError(f"--precision is one of {known}, not '{precision}'.")
     description = load_experiment(experiment)
-    wishes = Wishes(
+    overrides = Overrides(
         several(dataset), several(method), several(table), seeds, folds, parse_settings(settings)
     )
-    cells = plan(description, wishes, search=search is not Search.NONE)
+    cells = plan(description, overrides, search=search is not Search.NONE)
     seeds = seeds or description.seeds
     data = load_data(cells, description.statistics)
     if store.is_symlink():

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
+from sagpool.graphs.features import Features
 from sagpool.graphs.find import data_folders, found
 from sagpool.graphs.graphs import Statistics
 from sagpool.graphs.load import load
-from sagpool.graphs.raw import Features
 
 log = logging.getLogger("sagpool")
 

@@ -7,7 +7,7 @@ import typer
 
 from sagpool.bench.engines import Local
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import load_data
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
@@ -26,7 +26,7 @@ def demo(
 
     store = output / "runs.sqlite"
     experiment = load_experiment("demo")
-    cells = plan(experiment, Wishes(), search=False)
+    cells = plan(experiment, Overrides(), search=False)
     engine = Local(output / "runs.sqlite-checkpoints")
     data = load_data(cells, experiment.statistics)
     _, summaries = run(experiment, cells, data, experiment.seeds, store, engine)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.stream import Columns
+from sagpool.graphs.record_files import Columns
 
 log = logging.getLogger("sagpool")
 
@@ -39,10 +39,10 @@ def explain(
 ) -> None:
     """Draw which nodes of your graphs a model keeps, and check whether it decides by them."""
     # Matplotlib and what trains take a second to import, for which no other command should wait.
+    from sagpool.classifier.model import TrainedModel
     from sagpool.explain.explained import explain_given
     from sagpool.explain.inputs import from_smiles, from_source
     from sagpool.report.gallery import write_gallery
-    from sagpool.trained import TrainedModel
 
     if (data is None) == (not smiles):
         raise SagpoolError("Give either a file of graphs or molecules with --smiles.")

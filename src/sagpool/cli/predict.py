@@ -17,18 +17,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sagpool.errors import SagpoolError
-from sagpool.graphs.cache import replacing
-from sagpool.graphs.stream import CHUNK, Columns
-from sagpool.ops.device import find_device
-from sagpool.predicting import (
+from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.predict import (
     Predicted,
     Tally,
     chunks_from,
     chunks_from_smiles,
     predict_chunks,
 )
-from sagpool.trained import TrainedModel
+from sagpool.errors import SagpoolError
+from sagpool.graphs.cache import replacing
+from sagpool.graphs.record_files import CHUNK, Columns
+from sagpool.ops.device import find_device
 
 log = logging.getLogger("sagpool")
 

@@ -14,14 +14,14 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from sagpool.bench.experiment import check_method, check_setting
+from sagpool.classifier.fit import Fit, fit
+from sagpool.classifier.model import CARD, CONFIG, WEIGHTS
 from sagpool.cli.options import parse_settings
 from sagpool.errors import SagpoolError
-from sagpool.fit import Fit, fit
 from sagpool.fleet import Progress
+from sagpool.graphs.features import Features
 from sagpool.graphs.load import load
-from sagpool.graphs.raw import Features
-from sagpool.graphs.stream import Columns
-from sagpool.trained import CARD, CONFIG, WEIGHTS
+from sagpool.graphs.record_files import Columns
 
 
 def train(

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from sagpool.classifier.model import TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.explain.fidelity import Fidelity, fidelity
 from sagpool.explain.forward import explain_many
 from sagpool.explain.inputs import Given
 from sagpool.explain.trace import Trace
-from sagpool.trained import TrainedModel
 
 LONGEST_NAME = 60  # of a file
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from sagpool.classifier.model import BATCH, TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.explain.forward import evaluating, fitted
 from sagpool.explain.subgraphs import induced
 from sagpool.explain.trace import Trace
 from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
-from sagpool.trained import BATCH, TrainedModel
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from sagpool.classifier.model import BATCH, TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.explain.inputs import from_object
 from sagpool.explain.trace import Level, Trace
 from sagpool.graphs import Adjacency, Graphs, pack
 from sagpool.models import GlobalPooling, HierarchicalPooling, Output
 from sagpool.nn import Linear, Streams
-from sagpool.trained import BATCH, TrainedModel
 
 if TYPE_CHECKING:
     import networkx

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sagpool.errors import SagpoolError
 from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs, from_networkx, from_pyg, load
+from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.molecules import parse_smiles, record_of
-from sagpool.graphs.raw import Features, choose_features
+from sagpool.graphs.record_files import Columns, holds_records, read_records
 from sagpool.graphs.records import Record, pack_records
-from sagpool.graphs.stream import Columns, holds_records, read_records
 from sagpool.graphs.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

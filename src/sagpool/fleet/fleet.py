@@ -13,14 +13,14 @@ from torch import Tensor
 
 from sagpool.fleet.adam import AdamState
 from sagpool.fleet.evaluate import predict, score
+from sagpool.fleet.memory import MemoryShortageError
 from sagpool.fleet.order import Order, epoch_batches, epoch_orders
-from sagpool.fleet.room import MemoryShortageError
 from sagpool.fleet.schedule import Slots, shape_of, split_of
+from sagpool.fleet.shard import Shard, Sizes, shards_of, side_by_side
 from sagpool.fleet.stack import Stack, initial_weights, row_length
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
 from sagpool.fleet.training import Curve, Result, Score, Training
-from sagpool.fleet.wing import Sizes, Wing, side_by_side, wings_of
 from sagpool.graphs import Graphs, Split
 from sagpool.models import Shape, build, count_parameters
 
@@ -114,7 +114,7 @@ class Fleet:
         members = len(self.slots.running)
         self.splits = [_NO_GRAPHS] * members
         # What they hold is let go of first.
-        self.wings: list[tuple[slice, Wing]] = []
+        self.shards: list[tuple[slice, Shard]] = []
         self.state = FleetState.empty(0, torch.zeros(0, 0))
         shape = replace(shape_of(self.graphs, self.first), members=members)
         # The pooling layers look at this array, so a new member brings its own k.
@@ -130,18 +130,18 @@ class Fleet:
         self.order_keys = np.zeros(members, np.uint64)
         self.orders: list[Order] = []
         self.finished = np.zeros(members, bool)
-        self.wings = [
-            (rows, self._wing(rows, shape)) for rows in wings_of(members, self.graphs.device)
+        self.shards = [
+            (rows, self._wing(rows, shape)) for rows in shards_of(members, self.graphs.device)
         ]
         for slot, number in enumerate(self.slots.running.tolist()):
             if number >= 0:
                 self._enter(slot, number)
 
-    def _wing(self, rows: slice, shape: Shape) -> Wing:
-        """A wing whose every tensor is the fleet's own, at these rows."""
+    def _wing(self, rows: slice, shape: Shape) -> Shard:
+        """A shard whose every tensor is the fleet's own, at these rows."""
         k, state = self.k[rows], self.state
         model = build(self.first.method, replace(shape, members=len(k), k=k))
-        return Wing(
+        return Shard(
             Stack(model.to(self.graphs.device, self.dtype), state.weights[rows]),
             AdamState(state.weights[rows], state.mean[rows], state.square[rows], state.steps[rows]),
             self.lr[rows],
@@ -182,8 +182,8 @@ class Fleet:
         # has batches of the same shape and rounds as this one does.
         for slot in np.flatnonzero(finished).tolist():
             self.splits[slot] = _NO_GRAPHS
-        for _, wing in self.wings:
-            wing.validation = None
+        for _, shard in self.shards:
+            shard.validation = None
         for slot in filled:
             self._enter(slot, int(self.slots.running[slot]))
         if self.slots.too_empty:
@@ -202,8 +202,8 @@ class Fleet:
         validation = [split.validation for split in self.splits]
         numbers = side_by_side(
             [
-                partial(wing.epoch, self.graphs, batches[:, rows], validation[rows], between_steps)
-                for rows, wing in self.wings
+                partial(shard.epoch, self.graphs, batches[:, rows], validation[rows], between_steps)
+                for rows, shard in self.shards
             ]
         )
         # While the device is at work: most members will want their next epoch.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sagpool.graphs import Graphs
 from sagpool.graphs.batch import NO_GRAPH
-from sagpool.nn import AttentionScore, DiffPool, Selection, TopPool
+from sagpool.nn import AttentionScore, DiffPool, ScorePool, Selection
 from sagpool.ops import to_device
 from sagpool.ops.device import kernels_for
 
@@ -34,7 +34,7 @@ def can_record(model: nn.Module) -> bool:
     exact = next(model.parameters()).dtype == torch.float64
     return not any(
         (isinstance(layer, DiffPool) and exact)  # its kernels are for float32
-        or (isinstance(layer, TopPool) and layer.min_score is not None)
+        or (isinstance(layer, ScorePool) and layer.min_score is not None)
         or (isinstance(layer, AttentionScore) and layer.pairwise and layer.augmentation)
         for layer in model.modules()
     )
@@ -90,7 +90,7 @@ class Recorder:
         """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none; always the same."""
         real = ids != NO_GRAPH
         rows = int(np.where(real, self.graphs.node_counts[ids], 1).sum(axis=1).max()) + 1
-        entries = int(self.graphs.stock.counts[ids].sum())  # of -1, the last, there are none
+        entries = int(self.graphs.batch_source.counts[ids].sum())  # of -1, the last, there are none
         limits = tuple(selection.largest_k for selection in self.selections)
         numbers = to_device(ids.astype(np.int32), self.graphs.device)
         fitting = [r for r in self.recordings if r.serves(ids, rows, entries, limits)]

@@ -14,7 +14,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.interrupt import interrupt_held_back
-from sagpool.fleet.room import MemoryShortageError, choose_room, is_out_of_memory
+from sagpool.fleet.memory import MemoryShortageError, choose_fleet_size, is_out_of_memory
 from sagpool.fleet.schedule import Slots, group_by_shape
 from sagpool.fleet.training import Result, Training
 from sagpool.graphs import Graphs
@@ -89,7 +89,7 @@ def train(
             if slots is not None and not slots.holds(left):
                 slots = None
             wanted = members if slots is None else len(slots.running)
-            room = choose_room(graphs, [trainings[n] for n in left], dtype, wanted)
+            room = choose_fleet_size(graphs, [trainings[n] for n in left], dtype, wanted)
             if slots is None:
                 slots = Slots.fill(left, room.members)
             slots.release(~slots.active)  # a run that ended in the midst of a refill

@@ -13,16 +13,9 @@ from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
+from sagpool.graphs.batch_source import BatchSource
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.stock import Stock
-from sagpool.ops import (
-    DeviceLayout,
-    LabelSums,
-    Layout,
-    ragged_arange,
-    repeat_each,
-    to_device,
-)
+from sagpool.ops import DeviceLayout, LabelSums, Layout, ragged_arange, repeat_each, to_device
 from sagpool.ops.device import kernels_for
 
 NO_GRAPH = -1
@@ -38,32 +31,32 @@ class Batch:
         adjacency: of all rows; see there for the filler graphs
         real: ``[members, graphs]`` bool, False for what only fills up
         y: ``[members, graphs]`` int64 classes, 0 where not real
-        stock: what the batch is made of
-        node: ``[rows of all members]`` int32, which node of the stock each row is
+        source: what the batch is made of
+        node: ``[rows of all members]`` int32, which node of the source each row is
     """
 
     adjacency: Adjacency
     real: Tensor
     y: Tensor | None
-    stock: Stock
+    source: BatchSource
     node: Tensor
 
     @property
     def x(self) -> Tensor:
         """``[rows of all members, features]`` float32, made on each call; zero for fillers."""
-        return self.stock.features(self.node)
+        return self.source.features(self.node)
 
     def propagated(self, dtype: torch.dtype) -> Tensor | LabelSums:
         """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows of all members, features]``, for `dense_relu`."""
-        stock = self.stock
+        source = self.source
         if (
             kernels_for(self.node) is None
-            or stock.node_label is None
-            or stock.node_attr is not None
-            or stock.num_labels < LEAST_LABELS
+            or source.node_label is None
+            or source.node_attr is not None
+            or source.num_labels < LEAST_LABELS
         ):
             return self._propagated(dtype)
-        label = stock.node_label.index_select(0, self.node)
+        label = source.node_label.index_select(0, self.node)
         return LabelSums(
             self.adjacency.row_ptr, self.adjacency.col, label, partial(self._propagated, dtype)
         )
@@ -74,7 +67,7 @@ class Batch:
         Of a graph it is always the same, whoever's batch it is in: so it is computed once for the
         whole collection, if that is not too large, and looked up here.
         """
-        known = self.stock.propagated(dtype)
+        known = self.source.propagated(dtype)
         if known is None:
             return self.adjacency.gcn(self.x.to(dtype))
         return known.index_select(0, self.node)
@@ -111,66 +104,66 @@ def pack(
         raise SagpoolError(f"{rows} rows for each member are too few: {needed} are needed.")
     filler = rows - sizes.sum(axis=1, keepdims=True)
     sizes = np.concatenate([sizes, filler], axis=1)  # [members, graphs]
-    stock = graphs.stock
-    if kernels_for(stock.col) is not None:
-        entries = int(stock.counts[chosen].sum())  # the last graph, that of -1, has none
+    source = graphs.batch_source
+    if kernels_for(source.col) is not None:
+        entries = int(source.counts[chosen].sum())  # the last graph, that of -1, has none
         numbers = to_device(chosen.astype(np.int32), graphs.device)
-        return pack_on_device(stock, numbers, rows, entries, sizes)
+        return pack_on_device(source, numbers, rows, entries, sizes)
     real = np.concatenate([real, np.zeros_like(filler, bool)], axis=1)
     taken = np.where(real, np.concatenate([chosen, filler], axis=1), len(graphs)).ravel()
 
     # One small copy to the device: for each graph, where it lies and where it goes.
     first_row = np.cumsum(sizes) - sizes.ravel()
-    counts = stock.counts[taken]
+    counts = source.counts[taken]
     num_entries = int(counts.sum())
     plan = np.stack(
-        [taken, graphs.node_ptr[taken], sizes.ravel(), stock.ptr[taken], counts, first_row]
+        [taken, graphs.node_ptr[taken], sizes.ravel(), source.ptr[taken], counts, first_row]
     )
     graph, node_from, nodes, entry_from, entries_of, row = to_device(plan, graphs.device)
     # 32 bits are half the traffic of 64. All rows of a filler are the node behind the last.
     node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(max=graphs.num_nodes)
     entry = ragged_arange(entry_from.int(), entries_of, num_entries)
-    col = repeat_each(row.int(), entries_of, num_entries).add_(stock.col.index_select(0, entry))
-    length = stock.length.index_select(0, node)
+    col = repeat_each(row.int(), entries_of, num_entries).add_(source.col.index_select(0, entry))
+    length = source.length.index_select(0, node)
     row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
     return Batch(
         adjacency=Adjacency(Layout(sizes, filler=True, place=graphs.device), row_ptr, col),
         real=to_device(real, graphs.device),
-        y=None if stock.y is None else stock.y.index_select(0, graph).view(sizes.shape),
-        stock=stock,
+        y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
+        source=source,
         node=node,
     )
 
 
 def pack_on_device(
-    stock: Stock, ids: Tensor, rows: int, entries: int, sizes: np.ndarray | None = None
+    source: BatchSource, ids: Tensor, rows: int, entries: int, sizes: np.ndarray | None = None
 ) -> Batch:
     """`pack` where there are kernels: the device finds the places, the host knows the room alone.
 
     Args:
-        stock: of the collection
+        source: of the collection
         ids: ``[members, graphs]`` int32 graph numbers, -1 for none
         rows: of each member, at least one more than the largest needs
         entries: of all members, at least as many as there are
         sizes: ``[members, graphs + 1]`` rows of each graph on the host, if it knows them
     """
-    members, none = len(ids), len(stock.counts) - 1
+    members, none = len(ids), len(source.counts) - 1
     taken = pad(torch.where(ids < 0, none, ids), (0, 1), value=none)  # [members, graphs + 1]
-    counts = stock.sizes.index_select(1, taken.view(-1)).view(2, *taken.shape)
+    counts = source.sizes.index_select(1, taken.view(-1)).view(2, *taken.shape)
     counts[0, :, -1] = rows - counts[0, :, :-1].sum(1)
     ends = torch.cumsum(counts.flatten(1), 1, dtype=torch.int32)
     place = torch.cat([pad(taken.view(1, -1), (0, 1)), pad(ends, (1, 0))])
-    kernels = kernels_for(stock.col)
+    kernels = kernels_for(source.col)
     assert kernels is not None
     node, row_ptr, col = kernels.lay_out(
-        place, *stock.starts, stock.row_ptr, stock.col, members * rows, entries
+        place, *source.starts, source.row_ptr, source.col, members * rows, entries
     )
     layout = DeviceLayout(place[1].long(), members, rows, sizes)
     return Batch(
         adjacency=Adjacency(layout, row_ptr, col),
         real=pad(ids >= 0, (0, 1)),
-        y=None if stock.y is None else stock.y.index_select(0, taken.view(-1)).view(taken.shape),
-        stock=stock,
+        y=None if source.y is None else source.y.index_select(0, taken.view(-1)).view(taken.shape),
+        source=source,
         node=node,
     )
 

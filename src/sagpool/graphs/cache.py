@@ -21,8 +21,8 @@ from typing import IO
 import numpy as np
 
 from sagpool.graphs.edges import Repairs
+from sagpool.graphs.features import RawGraphs
 from sagpool.graphs.files import TUFiles
-from sagpool.graphs.raw import RawGraphs
 from sagpool.graphs.tu import read_tu
 
 log = logging.getLogger("sagpool")

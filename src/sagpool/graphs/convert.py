@@ -12,8 +12,8 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.features import Features, RawGraphs, choose_features, encode
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.raw import Features, RawGraphs, choose_features, encode
 
 log = logging.getLogger("sagpool")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.stock import Stock, dense_features
+from sagpool.graphs.batch_source import BatchSource, dense_features
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:
@@ -144,14 +144,14 @@ class Graphs:
         return pad(torch.cumsum(self.degree, 0), (1, 0))
 
     @cached_property
-    def stock(self) -> Stock:
+    def batch_source(self) -> BatchSource:
         """The collection in the form from which `pack` takes."""
         first = torch.tensor(self.node_ptr[:-1], device=self.device)
         own = torch.arange(self.num_nodes, device=self.device) - self._per_node(first)
         row_ptr, col = with_self_entries(self.row_ptr, self.col, own)
         counts = np.append(self.edge_counts + self.node_counts, 0)
         label, attr = self.node_label, self.node_attr
-        return Stock(
+        return BatchSource(
             length=pad(row_ptr.diff().int(), (0, 1)),
             col=col,
             counts=counts,

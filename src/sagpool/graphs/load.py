@@ -5,12 +5,12 @@ from pathlib import Path
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import load_raw, read_cached
+from sagpool.graphs.features import Features, RawGraphs, choose_features
 from sagpool.graphs.files import open_files
 from sagpool.graphs.find import find
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.motifs import motifs
-from sagpool.graphs.raw import Features, RawGraphs, choose_features
-from sagpool.graphs.stream import Columns, holds_records, load_records
+from sagpool.graphs.record_files import Columns, holds_records, load_records
 
 
 def load(

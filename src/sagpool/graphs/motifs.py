@@ -8,8 +8,8 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.features import RawGraphs, choose_features
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.raw import RawGraphs, choose_features
 from sagpool.randomness import key_of, permutation, uniform
 
 # Five nodes and six edges each, so that size and density say nothing about the class.

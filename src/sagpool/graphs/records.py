@@ -12,7 +12,7 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edges import Repairs
-from sagpool.graphs.raw import Codes, RawGraphs
+from sagpool.graphs.features import Codes, RawGraphs
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol

@@ -6,9 +6,9 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edges import PackedEdges, pack_edges
+from sagpool.graphs.features import Codes, RawGraphs, encode
 from sagpool.graphs.files import TUFiles
 from sagpool.graphs.numbers import read_floats, read_integers
-from sagpool.graphs.raw import Codes, RawGraphs, encode
 
 
 def read_tu(files: TUFiles) -> RawGraphs:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.raw import Features
 from sagpool.graphs.records import Record
 
 # The kinds of node features that `Graphs` may have, and what `load` is asked for to get them.

@@ -15,8 +15,8 @@ from sagpool.nn import (
     Pooled,
     PooledAdjacency,
     RandomPool,
+    ScorePool,
     Streams,
-    TopPool,
     readout,
 )
 
@@ -60,7 +60,7 @@ class HierarchicalPooling(nn.Module):
         convs = cast(list[GCNConv], list(self.convs))
         following = [*(conv.linear.weight for conv in convs[1:]), None]
         for conv, pool, next_weight in zip(convs, self.pools, following, strict=True):
-            weight = pool.score_weight() if isinstance(pool, TopPool) else None
+            weight = pool.score_weight() if isinstance(pool, ScorePool) else None
             if isinstance(pooled, DiffPooled) and pooled.readout is not None:
                 x, projected = conv.activated_after(pooled.x, pooled.adjacency), None
             else:

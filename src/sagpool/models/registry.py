@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from sagpool.errors import SagpoolError
 from sagpool.models.global_pooling import LAYERS, GlobalPooling
 from sagpool.models.hierarchical import HierarchicalPooling
-from sagpool.nn import DiffPool, RandomPool, SAGPool, Set2Set, SortConv, SortPool, TopKPool
-from sagpool.nn.select import Ratio, Selection
+from sagpool.nn import DiffPool, GPool, RandomPool, SAGPool, Set2Set, SortConv, SortPool
+from sagpool.nn.pool.selection import Ratio, Selection
 
 BLOCKS = 3
 
@@ -161,7 +161,7 @@ for _suffix, _options in VARIANTS.items():
 
 @register("gpool-h")
 def gpool_h(shape: Shape) -> nn.Module:
-    return hierarchical(shape, lambda _: TopKPool(shape.hidden, shape.ratio, members=shape.members))
+    return hierarchical(shape, lambda _: GPool(shape.hidden, shape.ratio, members=shape.members))
 
 
 @register("diffpool-h")

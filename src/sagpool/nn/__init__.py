@@ -1,26 +1,26 @@
 """Layers: convolutions, scores, pooling, readout; all of them for one model or a whole fleet."""
 
-from sagpool.nn.cheb_conv import ChebConv
-from sagpool.nn.diff_pool import DiffPool, DiffPooled
-from sagpool.nn.drop_in import PoolOutput
+from sagpool.nn.conv.cheb import ChebConv
+from sagpool.nn.conv.gat import GATConv
+from sagpool.nn.conv.gcn import GCNConv
+from sagpool.nn.conv.sage import SAGEConv
+from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.dropout import Dropout
-from sagpool.nn.gat_conv import GATConv
-from sagpool.nn.gcn_conv import GCNConv
 from sagpool.nn.linear import Linear
-from sagpool.nn.pooled import Pooled, keep_top, unpool
-from sagpool.nn.pooled_adjacency import PooledAdjacency
-from sagpool.nn.random_pool import RandomPool
+from sagpool.nn.pool.attention import AttentionScore, Scores
+from sagpool.nn.pool.diffpool.layer import DiffPool, DiffPooled
+from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency
+from sagpool.nn.pool.gpool import GPool
+from sagpool.nn.pool.keep import Pooled, keep_top, unpool
+from sagpool.nn.pool.pyg_interface import PoolOutput
+from sagpool.nn.pool.random_pool import RandomPool
+from sagpool.nn.pool.sag_pool import SAGPool
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.selection import Selection
+from sagpool.nn.pool.set2set.layer import Set2Set
+from sagpool.nn.pool.sort_pool import SortConv, SortPool
 from sagpool.nn.readout import readout
-from sagpool.nn.sag_pool import SAGPool
-from sagpool.nn.sage_conv import SAGEConv
-from sagpool.nn.score import AttentionScore, Scores
-from sagpool.nn.select import Selection
-from sagpool.nn.set2set import Set2Set
-from sagpool.nn.sort_pool import SortConv, SortPool
 from sagpool.nn.streams import Streams
-from sagpool.nn.top_pool import TopPool
-from sagpool.nn.topk_pool import TopKPool
-from sagpool.nn.two_hop import TwoHop
 
 __all__ = [
     "AttentionScore",
@@ -30,6 +30,7 @@ __all__ = [
     "Dropout",
     "GATConv",
     "GCNConv",
+    "GPool",
     "Linear",
     "PoolOutput",
     "Pooled",
@@ -37,14 +38,13 @@ __all__ = [
     "RandomPool",
     "SAGEConv",
     "SAGPool",
+    "ScorePool",
     "Scores",
     "Selection",
     "Set2Set",
     "SortConv",
     "SortPool",
     "Streams",
-    "TopKPool",
-    "TopPool",
     "TwoHop",
     "keep_top",
     "readout",

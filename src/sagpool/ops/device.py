@@ -1,6 +1,9 @@
 """The questions by which operators choose between ways to the same result."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -14,19 +17,33 @@ def on_cpu(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
-def kernels_for(tensor: Tensor) -> ModuleType | None:
-    """The Triton kernels, where they run: on CUDA, if Triton is installed."""
-    return triton_kernels() if tensor.is_cuda else None
+def kernels_for(tensor: Tensor, package: str = "sagpool.ops.kernels") -> ModuleType | None:
+    """The Triton kernels of a package, where they run: on CUDA, if Triton is installed."""
+    wanted = tensor.is_cuda if _forced is None else _forced
+    return triton_kernels(package) if wanted else None
 
 
 @cache
-def triton_kernels() -> ModuleType | None:
+def triton_kernels(package: str = "sagpool.ops.kernels") -> ModuleType | None:
     # Not at the top: Triton takes a second to import, and is of no use without a GPU.
     try:
-        from sagpool.ops import kernels
+        return import_module(package)
     except ImportError:
         return None
-    return kernels
+
+
+_forced: bool | None = None
+
+
+@contextmanager
+def kernels_forced(on: bool) -> Iterator[None]:
+    """Use kernels on every device (through Triton's interpreter on a CPU), or on none."""
+    global _forced
+    before, _forced = _forced, on
+    try:
+        yield
+    finally:
+        _forced = before
 
 
 def find_device(name: torch.device | str) -> torch.device:

@@ -43,7 +43,7 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     return torch.bmm(x, grad)
 
 
-def product_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def matmul_with_passthrough(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """``x W``, and x itself for pooling.
 
     The gradients of both are added up in place. By itself a score of one channel would send back

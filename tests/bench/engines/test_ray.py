@@ -19,7 +19,7 @@ import pytest
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.engine import Failed
-from sagpool.bench.plan import Wishes, plan
+from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -144,7 +144,7 @@ def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, 
             os.kill(os.getpid(), signal.SIGKILL)
         return train(graphs, trainings, **options)
 
-    cells = plan(small, Wishes(methods=("gpool-h",)), search=False)
+    cells = plan(small, Overrides(methods=("gpool-h",)), search=False)
     path = tmp_path / "runs.sqlite"
 
     def bench(engine):

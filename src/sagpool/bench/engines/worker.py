@@ -17,7 +17,7 @@ from sagpool.bench.engines.suspended import Piece, cut
 from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Progress, Result, Training
-from sagpool.fleet.room import choose_room
+from sagpool.fleet.memory import choose_fleet_size
 from sagpool.graphs import Graphs
 from sagpool.ops.device import find_device
 
@@ -116,7 +116,7 @@ class Worker:
         trainings = list(task.trainings)
         if task.state is None:
             dtype = PRECISIONS[task.precision].dtype
-            room = choose_room(self.graphs, trainings, dtype, task.members)
+            room = choose_fleet_size(self.graphs, trainings, dtype, task.members)
             trainings = trainings[: FLEETS * room.members]
         self.results: list[Result] = []
         self.epochs = self.told = self.running = self.split_into = 0

@@ -1,0 +1,78 @@
+"""The model card: what a model is, what it was trained on, and how well it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sagpool.classifier.model import TrainedModel
+
+_EXAMPLE = """```
+sagpool predict FOLDER graphs.jsonl
+```
+
+```python
+from sagpool import TrainedModel, load
+
+model = TrainedModel.from_pretrained("FOLDER")
+graphs = load("graphs.jsonl", model.vocabulary.features)
+probabilities, unseen = model.predict_proba(graphs)
+```"""
+
+
+def model_card(model: TrainedModel) -> str:
+    """The text of the model's README.md."""
+    about = model.about
+    data: dict[str, Any] = about.get("data", {})
+    vocabulary = model.vocabulary
+    lines = [
+        "---",
+        "library_name: sagpool",
+        "tags: [graph-classification, graph-neural-network, graph-pooling]",
+        "---",
+        f"# Graph classifier: {', '.join(vocabulary.class_names)}",
+        f"`{model.method}`, trained with [sagpool] on {data.get('name', 'unnamed data')}.",
+        "",
+        "## How well it does",
+        *_estimate(about.get("estimate")),
+        "",
+        "## Data",
+        *(f"- {name.replace('_', ' ')}: {_plain(value)}" for name, value in data.items()),
+        f"- node features: {vocabulary.feature_kind}, {vocabulary.num_features} columns",
+        f"- classes: {', '.join(vocabulary.class_names)}",
+        "",
+        "## Settings",
+        *(f"- {name}: {_plain(value)}" for name, value in about.get("settings", {}).items()),
+        "",
+        "## Use",
+        _EXAMPLE,
+        "",
+        "## Versions",
+        ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items()),
+        "",
+        "[sagpool]: https://pypi.org/project/sagpool",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _estimate(estimate: dict[str, Any] | None) -> list[str]:
+    if not estimate:
+        return ["No estimate was made."]
+    low, high = estimate.get("ci95") or (None, None)
+    interval = f" (95 % interval {low:.1%} to {high:.1%})" if low is not None else ""
+    lines = [
+        f"From {estimate['folds']} held-out parts of the data, none of which its model had seen:",
+        "",
+        f"- accuracy {estimate['accuracy']:.1%}{interval}; always saying the most frequent class: "
+        f"{estimate['majority']:.1%}",
+        f"- balanced accuracy {estimate['balanced_accuracy']:.1%}",
+    ]
+    if estimate.get("auroc") is not None:
+        lines.append(f"- area under the ROC curve {estimate['auroc']:.3f}")
+    if not estimate.get("better_than_majority", True):
+        lines += ["", "**It is not shown to be better than the most frequent class.**"]
+    return lines
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,60 @@
+"""gPool: top-k pooling by a learned projection."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from sagpool.graphs import Adjacency
+from sagpool.nn.pool.attention import Scores
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.selection import Ratio
+from sagpool.ops import matmul_with_passthrough
+
+
+class GPool(ScorePool):
+    """gPool (Gao and Ji, 2019; Cangea et al., 2018).
+
+    ``y = X p / ‖p‖``, ``idx = top-rank(y, ⌈kN⌉)``, ``X_out = X[idx] ⊙ tanh(y[idx])``,
+    ``A_out = A[idx, idx]`` (the paper's Equation 2). It is SAGPool without the topology.
+
+    Args:
+        in_channels: size of each input row
+        ratio: share of each graph's nodes that is kept
+        k: keep this many nodes of each graph instead
+        min_score: keep the nodes whose softmax score is above this instead
+        members: how many models train side by side
+
+    Shapes:
+        packed: ``pool(x, adjacency)`` gives a `Pooled`
+        PyG's form: ``pool(x, edge_index, edge_attr=None, batch=None)`` gives a `PoolOutput`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: Ratio = 0.5,
+        *,
+        k: int | np.ndarray | None = None,
+        min_score: float | None = None,
+        members: int = 1,
+    ) -> None:
+        super().__init__(in_channels, ratio, k=k, min_score=min_score)
+        self.projection = nn.Parameter(torch.empty(members, in_channels, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in_channels)
+        nn.init.uniform_(self.projection, -bound, bound)
+
+    def score_weight(self) -> Tensor:
+        # Where all rows are zero, weight decay alone moves the vector, until it has no length left.
+        return normalize(self.projection, dim=1)
+
+    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
+        if projected is None:
+            projected, x = matmul_with_passthrough(x, self.score_weight())
+        y = projected.view(-1)
+        return Scores(rank=y, gate=y.tanh(), x=x)

@@ -1,0 +1,7 @@
+"""Where the kernels of this folder run."""
+
+from functools import partial
+
+from sagpool.ops import device
+
+kernels_for = partial(device.kernels_for, package="sagpool.nn.pool.set2set.kernels")

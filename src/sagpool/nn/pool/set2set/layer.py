@@ -1,0 +1,136 @@
+"""Set2Set."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Adjacency
+from sagpool.nn.linear import Linear
+from sagpool.nn.pool.set2set.attend import Segments, attend, attend_backward, attend_backward_rows
+from sagpool.nn.pool.set2set.lstm import lstm_cell, lstm_cell_backward
+
+
+class Set2Set(nn.Module):
+    """Attention over the nodes of a graph, steered by an LSTM (Vinyals et al., 2016).
+
+    For each processing step: ``q = LSTM(q*)``, ``a = softmax(x_i · q)`` over the graph's nodes,
+    ``r = Σ a_i x_i``, ``q* = q ‖ r``.
+
+    Args:
+        in_channels: size of each input row
+        steps: number of processing steps (the paper uses 10)
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, result: ``[members * graphs, 2 * in_channels]``
+    """
+
+    def __init__(self, in_channels: int, *, steps: int = 10, members: int = 1) -> None:
+        super().__init__()
+        if steps < 1:
+            raise SagpoolError(f"Set2Set needs at least 1 processing step, not {steps}.")
+        self.in_channels, self.steps = in_channels, steps
+        self.from_input = Linear(2 * in_channels, 4 * in_channels, members=members)
+        self.from_state = Linear(in_channels, 4 * in_channels, members=members)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in_channels)  # as torch.nn.LSTM
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        # The state is also the first half of the input: one product with the sum of the weights
+        # takes two thirds of the work of two.
+        weight = self.from_input.weight + pad(self.from_state.weight, (0, 0, 0, self.in_channels))
+        bias = self.from_input.bias + self.from_state.bias  # type: ignore[operator]
+        segments = Segments(adjacency.node_ptr, adjacency.graph, adjacency.filler)
+        return _Process.apply(x, weight, bias, segments, self.steps, torch.is_grad_enabled())
+
+
+class _Process(Function):
+    """All processing steps.
+
+    Step by step, autograd would fill and add up as many gradients of x and of the weights as there
+    are steps: each of them is made once here, from what the steps leave behind.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        segments: Segments,
+        steps: int,
+        with_grad: bool,
+    ) -> Tensor:
+        x = x.contiguous()
+        members, graphs, channels = len(weight), (len(segments.ptr) - 1) // len(weight), x.shape[1]
+        # A batch of 128 graphs and a filler would be a tile of a product more than one of 128.
+        real = graphs - segments.filler
+        slots = steps if with_grad else 1  # without a backward, each step may overwrite the last
+        queries = x.new_empty(members, slots, graphs, 2 * channels)
+        gates = x.new_empty(members, slots, graphs, 4 * channels)
+        cells = x.new_empty(slots + 1, members, graphs, channels)
+        cells[0] = 0
+        traces: list[Tensor] = []  # two of each step
+        for step in range(steps):
+            slot = step % slots
+            state, attended = queries[:, slot].chunk(2, dim=2)
+            if step == 0:  # there is no query yet
+                gates[:, slot] = bias
+            else:
+                query = queries[:, (step - 1) % slots, :real]
+                torch.baddbmm(bias, query, weight, out=gates[:, slot, :real])
+                gates[:, slot, real:] = 0
+            old, new = cells[step % (slots + 1)], cells[(step + 1) % (slots + 1)]
+            lstm_cell(gates[:, slot], old, new, state)
+            trace = attend(x, state, segments, attended)
+            if with_grad:
+                traces += trace
+        if with_grad:
+            ctx.segments = segments
+            ctx.save_for_backward(x, weight, queries, gates, cells, *traces)
+        return queries[:, -1].reshape(-1, 2 * channels)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, queries, gates, cells, *traces = ctx.saved_tensors
+        steps, graphs = queries.shape[1:3]
+        real = graphs - ctx.segments.filler
+        grad_queries, grad_gates = torch.empty_like(queries), torch.empty_like(gates)
+        grad_queries[:, -1] = grads[0].reshape(len(weight), graphs, -1)
+        grad_cell = torch.zeros_like(cells[0])
+        back = []
+        for step in reversed(range(steps)):
+            energy, level = traces[2 * step : 2 * step + 2]
+            attended = queries[:, step].chunk(2, dim=2)[1]
+            to_state, to_attended = grad_queries[:, step].chunk(2, dim=2)
+            back.append(
+                attend_backward(x, energy, level, attended, to_attended, to_state, ctx.segments)
+            )
+            lstm_cell_backward(
+                gates[:, step], cells[step], to_state, grad_cell, grad_gates[:, step]
+            )
+            if step > 0:
+                out = grad_queries[:, step - 1]
+                to_gates = grad_gates[:, step, :real]
+                torch.bmm(to_gates, weight.transpose(1, 2), out=out[:, :real])
+                out[:, real:] = 0
+        grad_x = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            share, slope = (torch.stack(parts[::-1]) for parts in zip(*back, strict=True))
+            state, to_attended = queries.chunk(2, dim=3)[0], grad_queries.chunk(2, dim=3)[1]
+            grad_x = attend_backward_rows(share, slope, state, to_attended, ctx.segments)
+        if ctx.needs_input_grad[1]:
+            before = queries[:, :-1].flatten(1, 2)  # [members, (steps - 1) * graphs, 2 * channels]
+            grad_weight = torch.bmm(before.transpose(1, 2), grad_gates[:, 1:].flatten(1, 2))
+        return grad_x, grad_weight, grad_gates.sum((1, 2))[:, None], None, None, None

@@ -1,0 +1,162 @@
+"""Fitting a model to one's own graphs: chosen on validation, estimated on what was held out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sagpool.classifier.fit
+from sagpool import load
+from sagpool.classifier.fit import Estimate, candidates_for, fit
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training, train
+from sagpool.fleet.schedule import split_of
+from sagpool.graphs import NO_TEST
+
+SHORT = {"hidden": 8, "lr": 0.01, "max_epochs": 4}
+
+
+@pytest.fixture(scope="module")
+def mutag():
+    return load("MUTAG")
+
+
+@pytest.fixture(scope="module")
+def quick(mutag):
+    return fit(mutag, search=False, method="sagpool-h", settings=SHORT, folds=3)
+
+
+def test_the_estimate_is_what_the_bench_would_give(mutag, quick):
+    trainings = [Training("sagpool-h", fold=fold, folds=3, **SHORT) for fold in range(3)]
+    accuracy = [result.test.accuracy for result in train(mutag, trainings)]
+    assert quick.estimate.accuracy == pytest.approx(np.mean(accuracy))
+    low, _ = quick.estimate.ci95
+    half = 4.302653 * np.sqrt((1 / 3 + 1 / 2) * np.var(accuracy, ddof=1))
+    assert low == pytest.approx(max(0, np.mean(accuracy) - half), abs=1e-6)
+    assert quick.estimate.majority == pytest.approx(125 / 188)
+    assert quick.estimate.folds == 3
+
+
+def test_the_model_is_trained_on_all_graphs(mutag, quick):
+    about = quick.model.about
+    assert about["epochs"] >= 1
+    final = Training(
+        "sagpool-h",
+        fold=NO_TEST,
+        folds=3,
+        validation=0,
+        **{**SHORT, "max_epochs": about["epochs"]},
+        patience=about["epochs"],
+    )
+    parts = split_of(mutag, final)
+    assert len(parts.train) == len(parts.validation) == len(mutag)
+    assert len(parts.test) == 0
+    starts = [replace(final, seed=seed) for seed in range(5)]
+    results = train(mutag, starts, keep_weights=True)
+    result = min(results, key=lambda one: one.train.loss)
+    for name, weights in result.weights.items():
+        assert torch.equal(weights, quick.model.weights[name])
+    assert np.isnan(result.test.accuracy)
+
+
+def test_what_is_held_out_for_validation_without_a_test_part(mutag):
+    parts = split_of(mutag, Training("gpool-h", fold=NO_TEST, validation=0.25))
+    assert len(parts.test) == 0
+    assert len(parts.validation) == 47
+    assert sorted([*parts.train, *parts.validation]) == list(range(188))
+    share = mutag.y[torch.from_numpy(parts.validation)].float().mean()
+    assert share == pytest.approx(125 / 188, abs=0.02)
+    with pytest.raises(SagpoolError, match="validation share must be in"):
+        Training("gpool-h", fold=0, validation=0)
+
+
+def test_the_choice_is_nested(mutag, monkeypatch):
+    """Each held-out part is judged by the candidate that did best without it."""
+    asked = []
+
+    def pretend(graphs, trainings, **options):
+        asked.append(trainings)
+        return [made_up(graphs, training) for training in trainings]
+
+    def made_up(graphs, training):
+        # One candidate is best on the validation parts of even folds, the other of odd ones. On
+        # the test parts it is the other way round: a choice that looked there would show.
+        even = training.fold % 2 == 0
+        good = (training.lr == 5e-3) == even
+        result = quick_result(graphs, training)
+        return replace(
+            result,
+            validation=replace(result.validation, accuracy=0.9 if good else 0.5),
+            test=replace(result.test, accuracy=0.1 if good else 1.0),
+        )
+
+    (template,) = train(mutag, [Training("gpool-h", hidden=4, max_epochs=1)], keep_weights=True)
+
+    def quick_result(graphs, training):
+        return replace(template, training=training)
+
+    judged = []
+
+    def estimate(graphs, picked):
+        judged.extend(picked)
+        return Estimate(0.5, (0.4, 0.6), 0.5, None, 0.6, 4)
+
+    monkeypatch.setattr(sagpool.classifier.fit, "train", pretend)
+    monkeypatch.setattr(sagpool.classifier.fit, "_estimate", estimate)
+    found = fit(mutag, method="gpool-h", settings={"hidden": 4}, folds=4)
+    assert [(r.training.fold, r.training.lr) for r in judged] == [
+        (0, 5e-3), (1, 1e-3), (2, 5e-3), (3, 1e-3),
+    ]  # fmt: skip
+    assert len(asked[0]) == 2 * 4
+    assert not found.estimate.better_than_majority
+    assert {final.fold for final in asked[1]} == {NO_TEST}
+    assert len({final.seed for final in asked[1]}) == 5
+
+
+def test_candidates(mutag):
+    grid = candidates_for(mutag, method=None, settings={}, search=True)
+    assert {c.method for c in grid} == {"sagpool-h", "sagpool-g"}
+    assert len(grid) == 8
+    assert len(candidates_for(mutag, method="gpool-h", settings={"lr": 0.1}, search=True)) == 2
+    (one,) = candidates_for(mutag, method=None, settings={"hidden": 16}, search=False)
+    assert (one.method, one.hidden, one.lr) == ("sagpool-g", 16, 1e-3)
+    large = replace(mutag, node_counts=mutag.node_counts * 10)
+    (one,) = candidates_for(large, method=None, settings={}, search=False)
+    assert one.method == "sagpool-h"
+
+
+def test_three_classes_and_few_graphs():
+    graphs = load("MUTAG")[:30]
+    y = torch.arange(30) % 3
+    graphs = replace(graphs, y=y, class_names=("a", "b", "c"))
+    found = fit(graphs, search=False, settings=SHORT, folds=20)
+    assert found.estimate.folds == 10, "no more than the rarest class has graphs"
+    assert found.estimate.majority == pytest.approx(1 / 3)
+    assert 0 <= found.estimate.auroc <= 1
+    assert found.model.predict_proba(graphs).probabilities.shape == (30, 3)
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (None, "MUTAG has no two classes to tell apart"),
+        ([0] * 9 + [1], "MUTAG has a class with a single graph; it takes at least 2"),
+    ],
+)
+def test_what_cannot_be_fitted(mutag, y, sentence):
+    graphs = replace(mutag[:10], y=None if y is None else torch.tensor(y))
+    with pytest.raises(SagpoolError, match=sentence):
+        fit(graphs, search=False)
+
+
+def test_a_model_that_is_no_better_than_the_most_frequent_class(quick):
+    estimate = quick.estimate
+    assert not replace(estimate, ci95=(0.6, 0.8), majority=0.65).better_than_majority
+    assert replace(estimate, ci95=(0.66, 0.8), majority=0.65).better_than_majority
+
+
+def test_parts_that_agree_by_chance_are_no_certainty():
+    low, high = sagpool.classifier.fit._wilson(30 / 63, 63)
+    assert (low, high) == pytest.approx((0.357, 0.598), abs=1e-3)
+    assert sagpool.classifier.fit._wilson(1.0, 10) == pytest.approx((0.722, 1.0), abs=1e-3)

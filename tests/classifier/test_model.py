@@ -1,0 +1,322 @@
+import hashlib
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sagpool import Graphs, SagpoolError, load
+from sagpool.classifier.model import CARD, CONFIG, WEIGHTS, TrainedModel
+from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Shape, build, methods
+
+MUTAG = load("MUTAG")[:40]
+
+
+def model_of(method: str, graphs: Graphs = MUTAG, **about) -> TrainedModel:
+    """With weights that nobody trained."""
+    torch.manual_seed(1)
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=16, k=5, max_nodes=28)
+    weights = build(method, shape).state_dict()
+    return TrainedModel(method, shape, Vocabulary.of(graphs), weights, about)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    return model_of("sagpool-h").save_pretrained(tmp_path_factory.mktemp("saved") / "model")
+
+
+@pytest.fixture
+def folder(saved, tmp_path) -> Path:
+    """A copy to be spoilt."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("method", methods())
+def test_what_was_saved_says_the_same_bit_for_bit(method, tmp_path):
+    model = model_of(method)
+    again = TrainedModel.from_pretrained(model.save_pretrained(tmp_path / "deep" / "model"))
+    expected = model.predict_proba(MUTAG).probabilities
+    assert np.array_equal(again.predict_proba(MUTAG).probabilities, expected)
+    assert (again.method, again.vocabulary) == (model.method, model.vocabulary)
+    assert expected.shape == (40, 2)
+    np.testing.assert_allclose(expected.sum(1), 1, rtol=1e-5)
+
+
+def test_and_so_it_does_in_a_fresh_process(saved):
+    code = (
+        "import sys; from sagpool import TrainedModel, load\n"
+        "model = TrainedModel.from_pretrained(sys.argv[1])\n"
+        "shares = model.predict_proba(load('MUTAG')[:40]).probabilities\n"
+        "print(shares.astype('<f8').tobytes().hex())"
+    )
+    command = [sys.executable, "-c", code, str(saved)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = model_of("sagpool-h").predict_proba(MUTAG).probabilities
+    assert len(np.unique(expected[:, 0])) > 20  # not all graphs are the same to it
+    assert bytes.fromhex(ended.stdout) == expected.astype("<f8").tobytes()
+
+
+def test_the_model_is_that_of_its_weights():
+    model = model_of("sagpool-h")
+    torch.manual_seed(1)
+    direct = build("sagpool-h", model.shape).eval()
+    for name, tensor in model.module().state_dict().items():
+        assert torch.equal(tensor, direct.state_dict()[name])
+
+
+def test_predicting_draws_no_random_numbers_and_leaves_the_weights_alone():
+    model = model_of("sagpool-h")
+    state = torch.random.get_rng_state()
+    model.predict_proba(MUTAG)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    before = model.weights["classifier.last.bias"].clone()
+    with torch.no_grad():
+        model.module().classifier.last.bias.add_(1)
+    assert torch.equal(model.weights["classifier.last.bias"], before)
+
+
+def test_any_batch_size_says_the_same():
+    model = model_of("sagpool-g")
+    shares = [model.predict_proba(MUTAG, batch_size=n).probabilities for n in (1, 7, 1000)]
+    np.testing.assert_allclose(shares[0], shares[1], atol=1e-6)
+    np.testing.assert_allclose(shares[0], shares[2], atol=1e-6)
+
+
+def test_columns_in_another_order_and_unseen_labels():
+    model = model_of("sagpool-h")
+    names = MUTAG.node_label_names
+    order = list(range(len(names)))[::-1]
+    turned = replace(
+        MUTAG,
+        node_label=torch.tensor(order, dtype=torch.int32)[MUTAG.node_label.long()],
+        node_label_names=names[::-1],
+    )
+    assert np.array_equal(*(model.predict_proba(g).probabilities for g in (MUTAG, turned)))
+    odd = replace(MUTAG, node_label_names=("Xx", *names[1:]))
+    assert model.predict_proba(odd).unseen == {"Xx": int((MUTAG.node_label == 0).sum())}
+
+
+def test_the_folder(saved):
+    assert sorted(path.name for path in saved.iterdir()) == [CARD, CONFIG, WEIGHTS]
+    config = json.loads((saved / CONFIG).read_text())
+    assert config["vocabulary"]["node_labels"] == list(MUTAG.node_label_names)
+    assert "No estimate was made." in (saved / CARD).read_text()
+
+
+def test_the_card(tmp_path):
+    estimate = {
+        "accuracy": 0.8765, "ci95": (0.8, 0.9), "balanced_accuracy": 0.7, "auroc": 0.912,
+        "majority": 0.6, "folds": 10, "better_than_majority": False,
+    }  # fmt: skip
+    about = {"data": {"name": "MUTAG"}, "settings": {"lr": 1e-3}, "versions": {"torch": "2"}}
+    text = (
+        model_of("sagpool-h", estimate=estimate, **about).save_pretrained(tmp_path) / CARD
+    ).read_text()
+    for part in (
+        "# Graph classifier: non-mutagenic, mutagenic",
+        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always saying the most frequent class: "
+        "60.0%",
+        "- area under the ROC curve 0.912",
+        "**It is not shown to be better than the most frequent class.**",
+        "- lr: 0.001",
+        "torch 2",
+    ):
+        assert part in text
+
+
+def test_what_is_told_about_a_model_may_be_edited(folder):
+    config = json.loads((folder / CONFIG).read_text())
+    config["about"]["note"] = "mine"
+    (folder / CONFIG).write_text(json.dumps(config))
+    assert TrainedModel.from_pretrained(folder).about == {"note": "mine"}
+
+
+def edit(folder: Path, *way: str, value: object) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    inner = config
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    (folder / CONFIG).write_text(json.dumps(config))
+
+
+NAMES = ["C", "N", "O", "F", "I", "Cl", "Sn"]
+VERSION = "{folder} was written by %s version of sagpool (format %d; this one reads 1)."
+WRONG = "{config} is wrong: "
+NOT_AS = "{config} is not as it was written: "
+CHANGED = "{config} was changed after it was written; save the model again."
+EDITS = [
+    (("format",), 2, VERSION % ("a newer", 2)),
+    (("format",), 0, VERSION % ("an older", 0)),
+    (("format",), "1", "{config} is not the configuration of a sagpool model."),
+    (("method",), "magic", WRONG + "there is no method 'magic' here."),
+    (
+        ("shape", "in_channels"),
+        9,
+        WRONG + "it has layers for 9 node features, and names for 7.",
+    ),
+    (("shape", "classes"), 3, WRONG + "it has layers for 3 classes, and names for 2."),
+    (("shape", "hidden"), "4", WRONG + "hidden cannot be '4'."),
+    (("shape", "hidden"), -4, WRONG + "hidden cannot be -4."),
+    (("shape", "hidden"), 1, WRONG + "The hidden size must be at least 2, not 1."),
+    (("shape", "ratio"), 2.0, WRONG + "The ratio must be above 0 and at most 1, not 2.0."),
+    (("shape",), {}, NOT_AS + "it has no 'in_channels'."),
+    (("vocabulary",), [], NOT_AS + "list indices must be integers or slices, not str."),
+    (("vocabulary", "class_names"), ["a", "a"], NOT_AS + "class_names has a name twice."),
+    (("vocabulary", "node_labels"), NAMES, CHANGED),
+    (("shape", "ratio"), 0.6, CHANGED),
+    (
+        ("shape", "hidden"),
+        6,
+        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), where the "
+        "configuration asks for (1, 1, 6).",
+    ),
+]
+
+
+@pytest.mark.parametrize(("way", "value", "sentence"), EDITS)
+def test_a_configuration_that_was_edited_gets_a_sentence(folder, way, value, sentence):
+    edit(folder, *way, value=value)
+    with pytest.raises(SagpoolError) as error:
+        TrainedModel.from_pretrained(folder)
+    paths = {"folder": folder, "config": folder / CONFIG, "weights": folder / WEIGHTS}
+    assert str(error.value) == sentence.format(**paths)
+
+
+def test_files_that_are_missing(folder, tmp_path):
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(SagpoolError, match=f"holds no model: it has no {WEIGHTS}"):
+        TrainedModel.from_pretrained(folder)
+    with pytest.raises(SagpoolError, match=f"holds no model: it has no {CONFIG}"):
+        TrainedModel.from_pretrained(tmp_path)
+    with pytest.raises(SagpoolError, match=r"There is no model folder .*absent\.$"):
+        TrainedModel.from_pretrained(str(tmp_path / "absent"))
+    with pytest.raises(SagpoolError, match=r"config\.json is a file; a model is a folder with con"):
+        TrainedModel.from_pretrained(folder / CONFIG)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SagpoolError, match=r"file cannot be written: File exists\.$"):
+        model_of("sagpool-h").save_pretrained(tmp_path / "file")
+
+
+class Trap:
+    """Sets a mark when it is unpickled."""
+
+    sprung = False
+
+    def __reduce__(self):
+        return (setattr, (Trap, "sprung", True))
+
+
+def test_a_pickle_in_place_of_the_weights_is_refused_and_never_run(folder):
+    for data in (pickle.dumps(Trap()), _torch_file(folder)):
+        (folder / WEIGHTS).write_bytes(data)
+        with pytest.raises(SagpoolError, match="is not what was saved with"):
+            TrainedModel.from_pretrained(folder)
+        # Nor if somebody took the trouble to make it look right.
+        edit(folder, "sha256", "weights", value=hashlib.sha256(data).hexdigest())
+        with pytest.raises(SagpoolError, match="is no file of weights"):
+            TrainedModel.from_pretrained(folder)
+    assert not Trap.sprung
+
+
+def _torch_file(folder: Path) -> bytes:
+    torch.save({"weights": Trap()}, folder / "trap.pt")
+    return (folder / "trap.pt").read_bytes()
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), name=st.sampled_from([CONFIG, WEIGHTS]))
+def test_spoilt_bytes_end_in_a_sentence_or_change_nothing(saved, folder, data, name):
+    whole = (saved / name).read_bytes()
+    start = data.draw(st.integers(0, len(whole)))
+    length = data.draw(st.sampled_from([0, 1, 1, 1, 4, 100, len(whole)]))
+    spoilt = whole[:start] + data.draw(st.binary(max_size=3)) + whole[start + length :]
+    (folder / name).write_bytes(spoilt)
+    try:
+        model = TrainedModel.from_pretrained(folder)
+    except SagpoolError as error:
+        (sentence,) = str(error).splitlines()
+        assert str(folder) in sentence
+    else:
+        expected = model_of("sagpool-h")
+        assert (model.method, model.vocabulary) == (expected.method, expected.vocabulary)
+        assert vars(model.shape) == vars(expected.shape)
+        assert all(torch.equal(model.weights[n], t) for n, t in expected.weights.items())
+    finally:
+        (folder / name).write_bytes(whole)
+
+
+def test_every_single_digit_of_the_configuration_counts(saved, folder):
+    """Those are the changes that still make JSON."""
+    text = (saved / CONFIG).read_text()
+    decisive = text[: text.index('"about"')]
+    for place, letter in enumerate(decisive):
+        if letter.isdigit():
+            (folder / CONFIG).write_text(
+                text[:place] + ("7" if letter != "7" else "8") + text[place + 1 :]
+            )
+            with pytest.raises(SagpoolError):
+                TrainedModel.from_pretrained(folder)
+
+
+class FakeHub(ModuleType):
+    def __init__(self, folder: Path) -> None:
+        super().__init__("huggingface_hub")
+        self.folder, self.calls = folder, []
+
+    def snapshot_download(self, name: str, allow_patterns: list[str]) -> str:
+        if name != "me/model":
+            raise RuntimeError("404 Client Error.\nRepository Not Found")
+        self.calls.append(("download", tuple(allow_patterns)))
+        return str(self.folder)
+
+    def create_repo(self, name: str, private: bool, exist_ok: bool) -> None:
+        self.calls.append(("create", name, private, exist_ok))
+
+    def upload_folder(self, repo_id: str, folder_path: str) -> str:
+        shutil.copytree(folder_path, self.folder)
+        return f"https://hub/{repo_id}"
+
+
+def test_to_the_hub_and_back(monkeypatch, tmp_path):
+    hub = FakeHub(tmp_path / "hub")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.chdir(tmp_path)
+    model = model_of("sagpool-h")
+    assert model.push_to_hub("me/model", private=True) == "https://hub/me/model"
+    again = TrainedModel.from_pretrained("me/model")
+    assert np.array_equal(*(m.predict_proba(MUTAG).probabilities for m in (model, again)))
+    assert hub.calls == [("create", "me/model", True, True), ("download", (WEIGHTS, CONFIG))]
+    with pytest.raises(SagpoolError) as error:
+        TrainedModel.from_pretrained("me/absent")
+    assert str(error.value) == ("There is no folder me/absent, and the Hub says: 404 Client Error.")
+    # A folder comes first, and what can only be a path is never looked up there.
+    model_of("sagpool-g").save_pretrained("me/model")
+    assert TrainedModel.from_pretrained("me/model").method == "sagpool-g"
+    for path in (Path("me/absent"), "./absent", "/absent/x", "absent", "a/b/c", "absent/"):
+        with pytest.raises(SagpoolError, match="There is no model folder"):
+            TrainedModel.from_pretrained(path)
+
+
+def test_without_the_hub_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(SagpoolError) as error:
+        TrainedModel.from_pretrained("me/model")
+    advice = "The Hub needs a package that is not installed: pip install 'sagpool[hub]'."
+    assert str(error.value) == f"There is no model folder me/model. {advice}"
+    with pytest.raises(SagpoolError) as error:
+        model_of("sagpool-h").push_to_hub("me/model")
+    assert str(error.value) == advice

@@ -1,0 +1,170 @@
+"""DiffPool by its kernels: the layer, and whole models; in Triton's interpreter without a GPU."""
+
+import os
+
+import pytest
+import torch
+
+from sagpool.fleet.evaluate import loss_sums
+from sagpool.graphs import load, pack
+from sagpool.graphs.batch import pack_on_device
+from sagpool.models import Shape, build
+from sagpool.nn import DiffPool, Streams
+from sagpool.ops import DeviceLayout
+from sagpool.ops.device import kernels_forced, triton_kernels
+
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
+if triton_kernels() is None:
+    pytest.skip("there is no Triton here", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def by_kernels(use_kernels):
+    use_kernels(True)
+
+
+def randn(*shape):
+    random = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=random).to(DEVICE)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Two members, one with a graph less, and fillers of many rows."""
+    with kernels_forced(True):
+        return pack(load("MUTAG").to(DEVICE), [[0, 5, 9], [3, 7]], rows=90)
+
+
+@pytest.fixture(params=[0, 8, 64])
+def most_formed(request, monkeypatch):
+    """Whether pooled graphs are matrices: never, if they are small, from the first pooling on."""
+    monkeypatch.setattr("sagpool.nn.pool.diffpool.layer.MOST_FORMED", request.param)
+
+
+@pytest.mark.usefixtures("most_formed")
+@pytest.mark.parametrize("clusters", [(30, 7), (5, 1)])
+def test_two_poolings(clusters, batch, against_double):
+    """Kernels in single precision against torch in double; which takes no kernels."""
+    adjacency = batch.adjacency
+    torch.manual_seed(0)
+    pools = [DiffPool(12, c, members=2).to(DEVICE) for c in clusters]
+    exact = [DiffPool(12, c, members=2).to(DEVICE).double() for c in clusters]
+    real = batch.real.view(-1)
+    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
+
+    def pooled(layers, x):
+        first = layers[0](x, adjacency)
+        propagated = first.adjacency.gcn(first.x)
+        second = layers[1](propagated, first.adjacency)
+        results = (first.x, propagated, second.x)
+        by_graph = [x.view(8, -1, 12)[real] for x in results]
+        return *by_graph, first.auxiliary[real], second.auxiliary[real]
+
+    def with_weights(layers, x, *weights):
+        names = [name for name, _ in layers.named_parameters()]
+        call = _Call(layers, pooled)
+        return torch.func.functional_call(
+            call, {f"layers.{n}": w for n, w in zip(names, weights, strict=True)}, (x,)
+        )
+
+    pools, exact = torch.nn.ModuleList(pools), torch.nn.ModuleList(exact)
+    weights = [p.detach() for p in pools.parameters()]
+    against_double(
+        lambda *inputs: with_weights(pools, *inputs),
+        lambda *inputs: with_weights(exact, *inputs),
+        [x, *weights],
+    )
+
+
+@pytest.mark.usefixtures("most_formed")
+def test_shares_may_be_used_in_many_ways(batch, against_double):
+    """What they are handed on to, others beside it, and nothing at all."""
+    adjacency, real = batch.adjacency, batch.real.view(-1)
+    torch.manual_seed(0)
+    pool = DiffPool(12, 20, members=2).to(DEVICE)
+    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
+
+    def uses(x):
+        pooled = pool.to(x.dtype)(x, adjacency)
+        coarse = pooled.adjacency
+        once = coarse.gcn(pooled.x)
+        by_graph = [once, coarse.gcn(once), coarse.neighbour_sum(pooled.x), coarse.degree]
+        assigned = pooled.assignment * real[adjacency.graph][:, None]
+        return *(y.view(8, -1)[real] for y in by_graph), assigned, pooled.auxiliary[real]
+
+    for wanted in (slice(None), slice(-1, None), slice(-2, -1), slice(2)):
+        some = lambda x, wanted=wanted: uses(x)[wanted]  # noqa: E731
+        against_double(some, some, [x], close=5e-5)
+
+
+@pytest.mark.usefixtures("most_formed")
+def test_a_use_without_gradients_takes_none_from_later_ones(batch):
+    pool = DiffPool(12, 20, members=2).to(DEVICE)
+    found = []
+    for before in (False, True):
+        x = randn(len(batch.adjacency.graph), 12).requires_grad_()
+        pooled = pool(x, batch.adjacency)
+        if before:
+            with torch.no_grad():
+                pooled.adjacency.gcn(pooled.x)
+        found.append(torch.autograd.grad(pooled.adjacency.gcn(pooled.x).square().sum(), x)[0])
+    assert found[0].any()
+    torch.testing.assert_close(*found)
+
+
+class _Call(torch.nn.Module):
+    def __init__(self, layers, function):
+        super().__init__()
+        self.layers, self.function = layers, function
+
+    def forward(self, x):
+        return self.function(self.layers, x)
+
+
+@pytest.mark.usefixtures("most_formed")
+@pytest.mark.parametrize(("max_nodes", "hidden"), [(28, 12), (28, 20), (110, 12), (110, 33)])
+def test_a_whole_model(max_nodes, hidden, batch):
+    """Fewer clusters than nodes, and more; layers that are narrow, and not."""
+    shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
+    torch.manual_seed(0)
+    model = build("diffpool-h", shape).to(DEVICE).eval()
+    for conv in model.convs:
+        torch.nn.init.normal_(conv.linear.bias)  # they begin with zeros
+
+    def step(model):
+        model.zero_grad()
+        loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+        loss.sum().backward()
+        return loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())
+
+    for one, other in zip(step(model), step(model.double()), strict=True):
+        scale = float(other.abs().max()) + 1e-30
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=2e-5 * scale)
+
+
+@pytest.mark.usefixtures("most_formed")
+@pytest.mark.parametrize("max_nodes", [28, 140])
+def test_a_member_that_diverged_stays_alone(max_nodes, batch):
+    """Even if a whole tile of clusters is lost."""
+    shape = Shape(7, 2, hidden=8, members=2, max_nodes=max_nodes, ratio=0.25)
+    model = build("diffpool-h", shape).to(DEVICE)
+    with torch.no_grad():
+        model.convs[0].linear.weight[1] = torch.nan
+    loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+    assert loss.isnan().tolist() == [False, True]
+    for grad in torch.autograd.grad(loss.sum(), list(model.parameters())):
+        assert grad[0].isfinite().all()
+
+
+@pytest.mark.usefixtures("most_formed")
+def test_the_host_need_not_know_how_large_graphs_are(batch, monkeypatch):
+    """So that a step can be recorded."""
+    ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int32, device=DEVICE)
+    unknown = pack_on_device(batch.source, ids, 90, len(batch.adjacency.col) + 20)
+    monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
+    torch.manual_seed(0)
+    model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
+    streams = Streams(torch.tensor([1, 2], device=DEVICE))
+    loss = loss_sums(model(unknown, streams), unknown)
+    loss.sum().backward()
+    assert loss.isfinite().all()

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.nn import AttentionScore, TwoHop
+from sagpool.nn.conv.two_hop import two_hop_pairs
+
+pytestmark = pytest.mark.usefixtures("path")
+
+VARIANTS = {
+    "single": {},
+    "augmentation": {"augmentation": True},
+    "serial 2": {"serial": 2},
+    "serial 4": {"serial": 4},
+    "parallel 2": {"parallel": 2},
+    "parallel 5": {"parallel": 5},
+    "all of them": {"augmentation": True, "serial": 2, "parallel": 3},
+}
+
+
+@pytest.mark.parametrize("conv", ["gcn", "cheb", "sage", "gat"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equation(fleet, dense, agree, conv, variant):
+    attention = AttentionScore(3, conv, **VARIANTS[variant], members=3).double()
+    x = fleet.features(3)
+    scores = attention(x, fleet.adjacency)
+    expected = [dense.score(attention, *graph) for graph in fleet.each(x)]
+    inputs = [x, *attention.parameters()]
+    agree(torch.cat(fleet.split(scores.rank)), torch.cat([rank for rank, _ in expected]), inputs)
+    agree(torch.cat(fleet.split(scores.gate)), torch.cat([gate for _, gate in expected]), inputs)
+
+
+def test_a_single_score_is_ranked_before_tanh_makes_it_one(packed):
+    ladder = packed(["ladder"])
+    attention = AttentionScore(3).double()
+    scores = attention(1e4 * ladder.features(3), ladder.adjacency)
+    assert scores.gate.unique().numel() < scores.rank.unique().numel()
+
+
+def test_two_hop_pairs_are_those_of_the_squared_matrix(fleet, dense):
+    pairs = two_hop_pairs(fleet.adjacency)
+    for A, wider in zip(fleet.matrices, dense.matrices(fleet, pairs), strict=True):
+        joined = (A + A @ A > 0).double() * (1 - torch.eye(len(A)))
+        assert torch.equal(wider, joined)
+
+
+def test_two_hop_sums_and_degrees_are_those_of_the_squared_matrix(fleet, agree):
+    x = fleet.features(3)
+    two_hop = TwoHop(fleet.adjacency)
+    expected = torch.cat([(A + A @ A) @ X for _, A, X in fleet.each(x)])
+    agree(torch.cat(fleet.split(two_hop.neighbour_sum(x))), expected, [x])
+    degree = torch.cat([(A + A @ A).sum(1) for A in fleet.matrices])
+    assert torch.equal(torch.cat(fleet.split(two_hop.degree)), degree)
+
+
+def test_wrong_arguments():
+    with pytest.raises(SagpoolError, match="Unknown convolution 'gin'; choose from gcn, cheb"):
+        AttentionScore(3, "gin")
+    with pytest.raises(SagpoolError, match="at least 1, not 0 and 1"):
+        AttentionScore(3, serial=0)
+    with pytest.raises(SagpoolError, match="at least 1, not 1 and 0"):
+        AttentionScore(3, parallel=0)

@@ -1,0 +1,192 @@
+"""What SAGPool and gPool share: everything but the score."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.nn import GPool, SAGPool, ScorePool
+
+pytestmark = pytest.mark.usefixtures("path")
+
+POOLS = {
+    "sag": lambda **options: SAGPool(3, **options),
+    "sag gat augmentation": lambda **options: SAGPool(3, conv="gat", augmentation=True, **options),
+    "sag parallel": lambda **options: SAGPool(3, conv="cheb", parallel=2, **options),
+    "topk": lambda **options: GPool(3, **options),
+}
+
+
+@pytest.fixture(params=POOLS)
+def pool_of(request):
+    def make(**options):
+        torch.manual_seed(0)
+        pool = POOLS[request.param](**options, members=3).double()
+        for parameter in pool.parameters():
+            torch.nn.init.normal_(parameter)
+        return pool
+
+    return make
+
+
+@pytest.fixture
+def reference(dense):
+    def pooled(pool, count_of, m, A, X):
+        """idx, X_out, A_out and Z_mask of one graph."""
+        if isinstance(pool, SAGPool):
+            rank, Z = dense.score(pool.attention, m, A, X)
+        else:
+            p = pool.projection[m, :, 0]
+            rank = X @ p / p.square().sum().sqrt()
+            Z = rank.tanh()
+        if pool.min_score is None:
+            idx = dense.top(rank, count_of(len(X)))
+        else:
+            Z = rank.softmax(0)
+            idx = sorted({int(Z.argmax()), *Z.gt(pool.min_score).nonzero()[:, 0].tolist()})
+        return idx, X[idx] * Z[idx, None], A[idx][:, idx], Z[idx]
+
+    return pooled
+
+
+def check(fleet, dense, agree, pool, x, expected):
+    pooled = pool(x, fleet.adjacency)
+    smaller = pooled.adjacency
+    ptr = fleet.adjacency.node_ptr
+    perm = [ptr[p] + i for p, (idx, *_) in zip(fleet.places, expected, strict=True) for i in idx]
+    assert torch.cat(fleet.split(pooled.perm, smaller)).tolist() == perm
+    inputs = [x, *pool.parameters()]
+    agree(
+        torch.cat(fleet.split(pooled.x, smaller)), torch.cat([X for _, X, _, _ in expected]), inputs
+    )
+    agree(
+        torch.cat(fleet.split(pooled.score, smaller)),
+        torch.cat([Z for _, _, _, Z in expected]),
+        inputs,
+    )
+    for A, (_, _, A_out, _) in zip(dense.matrices(fleet, smaller), expected, strict=True):
+        assert torch.equal(A, A_out)
+    # Every member has as many rows as any other, at least one of them its filler's.
+    assert (smaller.sizes.sum(1) == smaller.rows).all()
+    assert smaller.sizes.min() >= 1
+    return pooled
+
+
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 0.6, Fraction(1, 3), 1e-12])
+def test_ratio(fleet, dense, agree, pool_of, reference, ratio, ties):
+    pool = pool_of(ratio=ratio)
+    exact = Fraction(str(ratio))
+    x = fleet.features(3, ties=ties)
+    expected = [reference(pool, lambda n: math.ceil(n * exact), *graph) for graph in fleet.each(x)]
+    check(fleet, dense, agree, pool, x, expected)
+
+
+@pytest.mark.parametrize("k", [1, 3, 100])
+def test_k_nodes_or_all_of_fewer(fleet, dense, agree, pool_of, reference, k):
+    pool = pool_of(k=k)
+    x = fleet.features(3)
+    expected = [reference(pool, lambda n: min(k, n), *graph) for graph in fleet.each(x)]
+    check(fleet, dense, agree, pool, x, expected)
+
+
+def test_a_k_for_each_graph(fleet, dense, agree, pool_of, reference):
+    sizes = fleet.adjacency.sizes
+    k = np.arange(1, sizes.size + 1).reshape(sizes.shape) % 4 + 1
+    pool = pool_of(k=k[:, : -1 if fleet.adjacency.filler else None])  # none for a filler
+    x = fleet.features(3)
+    counts = iter([int(k.ravel()[place]) for place in fleet.places])
+    expected = [reference(pool, lambda n: min(next(counts), n), *graph) for graph in fleet.each(x)]
+    check(fleet, dense, agree, pool, x, expected)
+
+
+@pytest.mark.parametrize("min_score", [0.0, 0.1, 0.3, 0.9])
+def test_min_score(fleet, dense, agree, pool_of, reference, min_score):
+    pool = pool_of(min_score=min_score)
+    x = fleet.features(3)
+    expected = [reference(pool, None, *graph) for graph in fleet.each(x)]
+    check(fleet, dense, agree, pool, x, expected)
+
+
+def test_three_levels(fleet, agree, pool_of, reference):
+    """On a device, later levels have entries to spare."""
+    pools = [pool_of(ratio=0.8) for _ in range(3)]
+    x = fleet.features(3)
+    level, adjacency, perm = x, fleet.adjacency, torch.arange(len(x))
+    for pool in pools:
+        pooled = pool(level, adjacency)
+        level, adjacency, perm = pooled.x, pooled.adjacency, perm[pooled.perm]
+    parts, nodes = [], []
+    ptr = fleet.adjacency.node_ptr
+    for place, (m, A, X) in zip(fleet.places, fleet.each(x), strict=True):
+        own = torch.arange(len(X))
+        for pool in pools:
+            idx, X, A, _ = reference(pool, lambda n: math.ceil(n * Fraction(4, 5)), m, A, X)
+            own = own[idx]
+        parts.append(X)
+        nodes.append(own + ptr[place])
+    assert torch.equal(torch.cat(fleet.split(perm, adjacency)), torch.cat(nodes))
+    inputs = [x, *(p for pool in pools for p in pool.parameters())]
+    agree(torch.cat(fleet.split(level, adjacency)), torch.cat(parts), inputs)
+
+
+def test_repr():
+    assert repr(SAGPool(3)) == "SAGPool(3, ratio=0.5)"
+    assert repr(GPool(3, k=2)) == "GPool(3, k=2)"
+    assert repr(SAGPool(3, min_score=0.1)) == "SAGPool(3, min_score=0.1)"
+
+
+@pytest.mark.parametrize("layer", [SAGPool, GPool])
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"ratio": 0}, "ratio must be above 0 and at most 1, not 0"),
+        ({"ratio": 1.5}, "ratio must be above 0 and at most 1, not 1.5"),
+        ({"ratio": math.nan}, "ratio must be above 0"),
+        ({"k": 0}, "at least 1, not 0"),
+        ({"k": np.array([2, 0])}, "at least 1"),
+        ({"k": np.array([], int)}, "at least 1"),
+        ({"k": 1.5}, "whole numbers"),
+        ({"min_score": 1.0}, "min_score must be at least 0 and below 1, not 1.0"),
+        ({"min_score": -0.1}, "min_score must be at least 0"),
+        ({"in_channels": 0}, "in_channels must be at least 1, not 0"),
+    ],
+)
+def test_wrong_arguments(layer, options, sentence):
+    with pytest.raises(SagpoolError, match=sentence):
+        layer(**{"in_channels": 3, **options})
+
+
+def test_wrong_inputs(fleet):
+    pool = SAGPool(3, members=3).double()
+    with pytest.raises(SagpoolError, match="x has 4 channels, but the layer was made for 3"):
+        pool(fleet.features(4), fleet.adjacency)
+    with pytest.raises(SagpoolError, match=r"x has \d+ rows, but the graphs have \d+ nodes"):
+        pool(fleet.features(3)[3:], fleet.adjacency)
+    with pytest.raises(SagpoolError, match="k has shape"):
+        SAGPool(3, k=np.ones(7, int), members=3).double()(fleet.features(3), fleet.adjacency)
+
+
+def test_a_subclass_without_scores_is_told_so(fleet):
+    with pytest.raises(TypeError, match="ScorePool must define scores"):
+        ScorePool(3)(fleet.features(3), fleet.adjacency)
+
+
+@pytest.mark.parametrize("length", [1e-3, 1e-30, 0.0])
+def test_a_projection_that_has_decayed_is_no_end_of_training(length):
+    """Where all rows are zero, weight decay takes gPool's vector down until its square is 0."""
+    pool = GPool(3)
+    with torch.no_grad():
+        pool.projection.fill_(length)
+    x = torch.rand(5, 3, requires_grad=True)
+    edge_index = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
+    kept = pool(x, edge_index)[0]
+    kept.sum().backward()
+    assert kept.isfinite().all()
+    assert x.grad.isfinite().all()
+    assert pool.projection.grad.isfinite().all()
+    if length == 1e-3:
+        assert (kept > 0).all(), "only the direction counts"
