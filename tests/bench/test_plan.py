@@ -112,13 +112,19 @@ def test_repeat_gives_every_seed_and_fold():
     assert [(t.seed, t.fold) for t in repeat(one, 1, folds=2)] == [(0, 0), (0, 1)]
 
 
+OTHER = {
+    **{"method": "sagpool-h", "validation": 0.2, "ratio": 0.25},
+    "method_settings": (("conv", "gin"),),
+}
+
+
 def test_the_key_changes_with_everything_that_decides_the_result(mutag, monkeypatch):
     one = Training("gpool-h")
     fingerprint = mutag.fingerprint()
     keys = [run_key(mutag, fingerprint, one, "float32")]
     assert run_key(mutag, fingerprint, replace(one), "float32") == keys[0]
     for item in fields(Training):
-        value = {"method": "sagpool-h", "validation": 0.2, "ratio": 0.25}.get(item.name)
+        value = OTHER.get(item.name)
         other = replace(one, **{item.name: value or getattr(one, item.name) + 1})
         keys.append(run_key(mutag, fingerprint, other, "float32"))
     keys.append(run_key(mutag, fingerprint, one, "float64"))

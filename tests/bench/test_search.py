@@ -94,6 +94,7 @@ def test_halving_finds_the_best_with_fewer_trainings(count):
 def test_settings_name_all_that_a_training_has():
     assert set(settings_of(ONE)) == {item.name for item in fields(Training)} - {
         "method",
+        "method_settings",
         "seed",
         "fold",
     }

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 
 import pytest
 
@@ -50,7 +49,7 @@ train(
 def test_continued_after_a_signal(sent, wait_at, seconds, mutag, kit, tmp_path):
     trainings, file = kit.trainings(7), tmp_path / "fleet.npz"
     settings = {
-        "trainings": [asdict(training) for training in trainings],
+        "trainings": [training.to_dict() for training in trainings],
         "checkpoint": str(file),
         "wait_at": wait_at,
         "seconds": seconds,

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import pack
-from sagpool.models import Shape, build, count_parameters, methods, register, registry, sort_k
+from sagpool.models import (
+    Shape,
+    build,
+    count_parameters,
+    hierarchical,
+    methods,
+    register,
+    registry,
+    sort_k,
+)
 from sagpool.nn import GPool
 
 VARIANTS = ["cheb", "sage", "gat", "augmentation", "serial2", "parallel2", "parallel4"]
@@ -110,7 +119,7 @@ def test_sizes_that_make_no_sense(name, wrong, kit):
 def test_a_method_of_ones_own(own_methods, kit):
     @register("mine-h")
     def mine_h(shape: Shape) -> torch.nn.Module:
-        return registry.hierarchical(
+        return hierarchical(
             shape, lambda block: GPool(shape.hidden, k=9 - block, members=shape.members)
         )
 

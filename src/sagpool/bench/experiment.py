@@ -18,7 +18,9 @@ from sagpool.models import methods
 
 Value = int | float
 SETTINGS = tuple(
-    item.name for item in fields(Training) if item.name not in ("method", "seed", "fold", "folds")
+    item.name
+    for item in fields(Training)
+    if item.name not in ("method", "seed", "fold", "folds", "method_settings")
 )
 
 

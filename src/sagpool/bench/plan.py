@@ -99,7 +99,7 @@ def run_key(graphs: Graphs, fingerprint: str, training: Training, precision: str
 
     The data set's own name is part of it, since the random numbers depend on it.
     """
-    parts: list[Any] = [NUMERICS, graphs.name, fingerprint, precision, *vars(training).items()]
+    parts: list[Any] = [NUMERICS, graphs.name, fingerprint, precision, *training.to_dict().items()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 

@@ -8,7 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Curve, Result, Score, Training
 from sagpool.graphs import Graphs
 from sagpool.graphs.cache import replacing
+from sagpool.models import method_version
 
 FORMAT = 3
 _TENSORS = ("weights", "mean", "square", "best")
@@ -160,13 +161,14 @@ def _result(
         if name.startswith(start)
     }
     values: dict[str, Any] = {
-        name: row[name] for name in ("diverged", "best_epoch", "epochs", "parameters", "seconds")
+        name: row.pop(name)
+        for name in ("diverged", "best_epoch", "epochs", "parameters", "seconds")
     }
     for part in ("train", "validation", "test"):
-        values[part] = Score(row[f"{part}_loss"], row[f"{part}_accuracy"])
+        values[part] = Score(row.pop(f"{part}_loss"), row.pop(f"{part}_accuracy"))
     return Result(
-        training=Training(**{f.name: row[f.name] for f in fields(Training)}),
-        confusion=np.array(row["confusion"], np.int64),
+        confusion=np.array(row.pop("confusion"), np.int64),
+        training=Training.from_dict(row),
         curve=Curve(*np.ascontiguousarray(curve)),
         weights=weights or None,
         **values,
@@ -180,13 +182,17 @@ def identity_of(
     keeps: Callable[[Training], bool],
 ) -> str:
     """A name for all that has to be the same when a checkpoint is continued."""
-    settings = [asdict(training) for training in trainings]
+    settings = [training.to_dict() for training in trainings]
     kept = [number for number, training in enumerate(trainings) if keeps(training)]
     # Products may be less exact than the type, if torch is told so.
     exactness = f"{dtype}, {torch.get_float32_matmul_precision()}"
-    return json.dumps([graphs.fingerprint(), settings, exactness, kept])
+    versions = {training.method: method_version(training.method) for training in trainings}
+    changing = [{name: version for name, version in versions.items() if version}]
+    return json.dumps(
+        [graphs.fingerprint(), settings, exactness, kept, *(changing if changing[0] else [])]
+    )
 
 
 def trainings_of(identity: str) -> list[Training]:
     """The trainings that an identity stands for."""
-    return [Training(**settings) for settings in json.loads(identity)[1]]
+    return [Training.from_dict(settings) for settings in json.loads(identity)[1]]

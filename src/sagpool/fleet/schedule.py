@@ -50,6 +50,7 @@ def shape_of(graphs: Graphs, training: Training, parts: Split | None = None) -> 
         k=sort_k(graphs.node_counts[train]),
         max_nodes=int(graphs.node_counts.max()),
         dropout=training.dropout,
+        settings=dict(training.method_settings),
     )
 
 
@@ -67,13 +68,17 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
         if part not in splits:
             splits[part] = split_of(graphs, training)
         shape = shape_of(graphs, training, splits[part])
-        layers = (training.method, training.hidden, training.ratio, training.dropout, shape.k)
+        layers = (
+            *(training.method, training.method_settings, training.hidden, training.ratio),
+            *(training.dropout, shape.k),
+        )
         if layers not in stacks:
             with torch.device("meta"):
                 model = build(training.method, shape)
             stacks[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
         key = (
             training.method,
+            training.method_settings,
             training.ratio,
             training.dropout,
             training.batch_size,

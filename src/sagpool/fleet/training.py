@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import NO_TEST
+from sagpool.models import Value
+from sagpool.models.registry import changed_settings, method_settings, suggestion
 from sagpool.randomness import key_of
 
-# To be raised by whoever changes what comes out of one and the same `Training`: rows that were made
-# before are then no longer taken for rows of today.
+# Bump when the same `Training` gives other results: older rows then no longer count as its rows.
 NUMERICS = 2
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": operator.index, "float": float}
@@ -38,7 +39,9 @@ class Training:
         patience: epochs without a lower validation loss after which to stop
         max_epochs: when to stop anyway
         folds: of the cross-validation
-        validation: share of the training part; 0 with `NO_TEST` alone, to train on all graphs
+        validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
+        method_settings: settings of the method itself, a mapping or pairs; those that differ
+            from its defaults are stored, sorted by name
     """
 
     method: str
@@ -54,10 +57,13 @@ class Training:
     max_epochs: int = 100_000
     folds: int = 10
     validation: float = 0.1
+    method_settings: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
-        # Equal trainings draw equal random numbers: so 1 and np.float64(1) become 1.0.
-        for item in fields(self):
+        changed = changed_settings(self.method, dict(self.method_settings))
+        object.__setattr__(self, "method_settings", tuple(changed.items()))
+        # Equal trainings draw equal random numbers, so 1 and np.float64(1) become 1.0.
+        for item in fields(self)[:-1]:
             value = getattr(self, item.name)
             try:
                 object.__setattr__(self, item.name, _PLAIN[str(item.type)](value))
@@ -75,9 +81,25 @@ class Training:
         if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
             raise SagpoolError(f"The validation share must be in (0, 1), not {self.validation}.")
 
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Training:
+        """The inverse of `to_dict`; what is left out has its default."""
+        own = {item.name for item in fields(Training)[:-1]}
+        extra = {name: value for name, value in values.items() if name not in own}
+        for name in extra.keys() - method_settings(values["method"]).keys() if extra else ():
+            known = [*own, *method_settings(values["method"])]
+            raise SagpoolError(f"'{name}' is not a setting; {suggestion(name, known)}.")
+        given = {name: value for name, value in values.items() if name in own}
+        return Training(**given, method_settings=tuple(extra.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings by name, those of the method itself at the end if they are not defaults."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
+        return own | dict(self.method_settings)
+
     def stream(self, purpose: str, data: str) -> int:
         """The key of this training's random numbers for one purpose, as a signed 64-bit number."""
-        return int(key_of(purpose, data, *asdict(self).items()).astype(np.int64))  # type: ignore[arg-type]
+        return int(key_of(purpose, data, *self.to_dict().items()).astype(np.int64))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +139,7 @@ class Result:
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""
         return {
-            **asdict(self.training),
+            **self.training.to_dict(),
             "diverged": self.diverged,
             "best_epoch": self.best_epoch,
             "epochs": self.epochs,

@@ -1,9 +1,20 @@
-"""The paper's two architectures, and the methods by name."""
+"""Architectures, and the methods by name."""
 
 from sagpool.models.global_pooling import GlobalPooling
 from sagpool.models.hierarchical import HierarchicalPooling
+from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.output import Classifier, Output
-from sagpool.models.registry import Shape, build, count_parameters, methods, register, sort_k
+from sagpool.models.plugins import load_plugin, loaded_plugins
+from sagpool.models.registry import (
+    Shape,
+    Value,
+    build,
+    count_parameters,
+    method_settings,
+    method_version,
+    methods,
+    register,
+)
 
 __all__ = [
     "Classifier",
@@ -11,8 +22,15 @@ __all__ = [
     "HierarchicalPooling",
     "Output",
     "Shape",
+    "Value",
     "build",
     "count_parameters",
+    "global_",
+    "hierarchical",
+    "load_plugin",
+    "loaded_plugins",
+    "method_settings",
+    "method_version",
     "methods",
     "register",
     "sort_k",

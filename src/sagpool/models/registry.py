@@ -1,22 +1,24 @@
 """Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sagpool.errors import SagpoolError
-from sagpool.models.global_pooling import LAYERS, GlobalPooling
-from sagpool.models.hierarchical import HierarchicalPooling
-from sagpool.nn import DiffPool, GPool, RandomPool, SAGPool, Set2Set, SortConv, SortPool
-from sagpool.nn.pool.selection import Ratio, Selection
+from sagpool.models.plugins import load_installed_plugins, source_version
+from sagpool.nn.pool.selection import Ratio
 
-BLOCKS = 3
+Value = int | float | str | bool
+# Settings that every method built by `hierarchical` or `global_` has.
+ARCHITECTURE_SETTINGS: Mapping[str, Value] = MappingProxyType(
+    {"conv": "gcn", "readout": "mean-max"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +31,10 @@ class Shape:
         hidden: size of the node representations
         ratio: of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
-        max_nodes: nodes of the largest graph, on which DiffPool's clusters depend
+        max_nodes: nodes of the largest graph, on which the number of clusters depends
         dropout: rate in the MLP
         members: how many models train side by side
+        settings: of the method, by name; `build` adds the defaults
     """
 
     in_channels: int
@@ -42,22 +45,53 @@ class Shape:
     max_nodes: int | None = None
     dropout: float = 0.5
     members: int = 1
+    settings: Mapping[str, Value] = field(default_factory=dict)
 
 
 Build = Callable[[Shape], nn.Module]
-_methods: dict[str, Build] = {}
 
 
-def register(name: str) -> Callable[[Build], Build]:
-    """Register a method of one's own: a function from a `Shape` to a model.
+@dataclass(frozen=True)
+class Method:
+    """A registered method.
 
-    A model is called with a `Batch` and perhaps `Streams`, and gives an `Output`.
+    Args:
+        name: by which it is called
+        build: makes a model of a given shape
+        settings: all settings of the method beyond those of a `Training`, with their defaults
+        version: of its code; empty for the methods of this package, whose results have a version
+            of their own (`sagpool.fleet.NUMERICS`)
+    """
+
+    name: str
+    build: Build
+    settings: Mapping[str, Value]
+    version: str
+
+
+_methods: dict[str, Method] = {}
+
+
+def register(
+    name: str, *, settings: Mapping[str, Value] | None = None, version: str | None = None
+) -> Callable[[Build], Build]:
+    """Register a method: a function from a `Shape` to a model.
+
+    A model is called with a `Batch` and perhaps `Streams`, and returns an `Output`.
+
+    Args:
+        name: by which the method is called from now on
+        settings: its own settings with their defaults; `Shape.settings` has their values
+        version: of its code, part of the key under which results are stored. By default a hash
+            of the source file that defines it and of what that imports from its own folder
     """
 
     def add(build: Build) -> Build:
         if name in _methods:
             raise SagpoolError(f"There is a method named '{name}' already.")
-        _methods[name] = build
+        own = "" if build.__module__.startswith("sagpool.") else None
+        found = version or (source_version(name, build) if own is None else own)
+        _methods[name] = Method(name, build, {**ARCHITECTURE_SETTINGS, **(settings or {})}, found)
         return build
 
     return add
@@ -65,150 +99,96 @@ def register(name: str) -> Callable[[Build], Build]:
 
 def methods() -> tuple[str, ...]:
     """The names of all registered methods."""
+    _load_installed()
     return tuple(_methods)
+
+
+def find_method(name: str) -> Method:
+    if name not in methods():
+        raise SagpoolError(
+            f"Unknown method '{name}'; choose from {', '.join(_methods)}. "
+            "A method of your own has to be loaded first: --plugin FILE."
+        )
+    return _methods[name]
+
+
+def method_settings(name: str) -> dict[str, Value]:
+    """The settings that a method has beyond those of a `Training`, with their defaults."""
+    return dict(find_method(name).settings)
+
+
+def method_version(name: str) -> str:
+    """The version of a method's code; empty for the methods of this package."""
+    return find_method(name).version
+
+
+def changed_settings(name: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Those of the values that differ from the method's defaults, checked, sorted by name."""
+    if not values:
+        return {}
+    defaults = find_method(name).settings
+    changed = {}
+    for key in sorted(values):
+        if key not in defaults:
+            raise SagpoolError(f"{name} has no setting '{key}'; {suggestion(key, defaults)}.")
+        value = _as_type_of(defaults[key], values[key], key)
+        if value != defaults[key]:
+            changed[key] = value
+    return changed
 
 
 def build(name: str, shape: Shape) -> nn.Module:
     """A new model, with fresh weights."""
-    if name not in _methods:
-        raise SagpoolError(f"Unknown method '{name}'; choose from {', '.join(_methods)}.")
-    return _methods[name](shape)
+    method = find_method(name)
+    given = changed_settings(name, shape.settings)
+    settings = _Settings({**method.settings, **given})
+    model = method.build(replace(shape, settings=settings))
+    ignored = given.keys() - settings.used
+    if ignored:
+        raise SagpoolError(f"{name} makes no use of the setting '{min(ignored)}'.")
+    return model
 
 
 def count_parameters(name: str, shape: Shape) -> int:
-    """Trained numbers of one model (the paper's figure of parameter counts); none is made."""
+    """The number of trained parameters of one model; none is allocated."""
     with torch.device("meta"):
         model = build(name, replace(shape, members=1))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def sort_k(node_counts: np.ndarray | Tensor, share: float = 0.6) -> int:
-    """SortPool's K: the largest with which ``share`` of the graphs have more than K nodes.
-
-    Called with the graphs of the training part. At least 1.
-    """
-    largest_first = np.sort(np.asarray(node_counts))[::-1]
-    if not 0 < share <= 1 or not len(largest_first):
-        raise SagpoolError(f"K needs graphs and a share in (0, 1], not {share}.")
-    exact = Fraction(share).limit_denominator(10**9)  # 0.55 of 20 graphs are 11
-    smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
-    return max(1, int(smallest_above) - 1)
+def suggestion(wrong: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'`` or ``choose from x, y``, to follow what is wrong."""
+    close = difflib.get_close_matches(wrong, list(known), n=1)
+    return f"did you mean '{close[0]}'" if close else f"choose from {', '.join(known)}"
 
 
-def hierarchical(shape: Shape, pool: Callable[[int], nn.Module]) -> HierarchicalPooling:
-    """The hierarchical architecture with ``pool(block)`` as its pooling layers."""
-    return HierarchicalPooling(
-        shape.in_channels,
-        shape.hidden,
-        shape.classes,
-        [pool(block) for block in range(BLOCKS)],
-        dropout=shape.dropout,
-        members=shape.members,
-    )
+class _Settings(dict[str, Value]):
+    """Remembers which settings were looked up, so that none is ignored without a word."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        super().__init__(values)
+        self.used: set[str] = set()
+
+    def __getitem__(self, key: str) -> Value:
+        self.used.add(key)
+        return super().__getitem__(key)
 
 
-def global_(
-    shape: Shape, pool: nn.Module | None, pooled_channels: int | None = None
-) -> GlobalPooling:
-    """The global architecture with this pooling layer."""
-    return GlobalPooling(
-        shape.in_channels,
-        shape.hidden,
-        shape.classes,
-        pool,
-        pooled_channels=pooled_channels,
-        dropout=shape.dropout,
-        members=shape.members,
-    )
+def _as_type_of(default: Value, value: Value, name: str) -> Value:
+    """The value in the type of the setting's default, so that equal settings are equal."""
+    if isinstance(default, bool):
+        known = {"true": True, "false": False, "1": True, "0": False}
+        if str(value).lower() in known:
+            return known[str(value).lower()]
+    elif isinstance(default, str) and isinstance(value, str):
+        return value
+    elif isinstance(default, float) and isinstance(value, (int, float)):
+        return float(value)
+    elif isinstance(default, int) and isinstance(value, (int, float)) and int(value) == value:
+        return int(value)
+    raise SagpoolError(f"{name} must be of type {type(default).__name__}, not {value!r}.")
 
 
-def _needed(value: Any, what: str, name: str) -> Any:
-    if value is None:
-        raise SagpoolError(f"{name} needs {what}.")
-    return value
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "": {},
-    "-cheb": {"conv": "cheb"},
-    "-sage": {"conv": "sage"},
-    "-gat": {"conv": "gat"},
-    "-augmentation": {"augmentation": True},
-    "-serial2": {"serial": 2},
-    "-parallel2": {"parallel": 2},
-    "-parallel4": {"parallel": 4},
-}
-
-
-def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
-    @register(f"sagpool-h{suffix}")
-    def sagpool_h(shape: Shape) -> nn.Module:
-        return hierarchical(
-            shape,
-            lambda _: SAGPool(shape.hidden, shape.ratio, members=shape.members, **options),
-        )
-
-    @register(f"sagpool-g{suffix}")
-    def sagpool_g(shape: Shape) -> nn.Module:
-        k = _needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
-        width = LAYERS * shape.hidden
-        return global_(shape, SAGPool(width, k=k, members=shape.members, **options))
-
-
-for _suffix, _options in VARIANTS.items():
-    _register_sagpool(_suffix, _options)
-
-
-@register("gpool-h")
-def gpool_h(shape: Shape) -> nn.Module:
-    return hierarchical(shape, lambda _: GPool(shape.hidden, shape.ratio, members=shape.members))
-
-
-@register("diffpool-h")
-def diffpool_h(shape: Shape) -> nn.Module:
-    """The first clusters are ``ratio`` of the largest graph, the next ``ratio`` of those."""
-    clusters = [_needed(shape.max_nodes, "max_nodes, the size of the largest graph", "diffpool-h")]
-    for _ in range(BLOCKS):
-        kept = Selection(shape.ratio).counts(np.array([clusters[-1]]))
-        clusters.append(int(kept[0]))
-    return hierarchical(
-        shape,
-        lambda block: DiffPool(shape.hidden, clusters[block + 1], members=shape.members),
-    )
-
-
-@register("random-h")
-def random_h(shape: Shape) -> nn.Module:
-    return hierarchical(shape, lambda _: RandomPool(shape.ratio))
-
-
-@register("sortpool-g")
-def sortpool_g(shape: Shape) -> nn.Module:
-    """With the readout of the paper's architecture, like all the others in its table."""
-    return global_(
-        shape, SortPool(_needed(shape.k, "k, the number of nodes to keep", "sortpool-g"))
-    )
-
-
-@register("sortpool-g-conv1d")
-def sortpool_g_conv1d(shape: Shape) -> nn.Module:
-    """With DGCNN's one-dimensional convolutions in place of the readout."""
-    k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
-    lengths = np.unique(np.maximum(10, k) // 2 * 2)  # its max-pooling of pairs drops an odd node
-    if len(lengths) > 1:
-        raise SagpoolError(
-            "sortpool-g-conv1d needs one k for all members: the shape of its layers depends on it."
-        )
-    pool = SortConv(LAYERS * shape.hidden, int(lengths[0]), members=shape.members)
-    return global_(shape, pool, pool.out_channels)
-
-
-@register("set2set-g")
-def set2set_g(shape: Shape) -> nn.Module:
-    width = LAYERS * shape.hidden
-    return global_(shape, Set2Set(width, members=shape.members), 2 * width)
-
-
-@register("nopool-g")
-def nopool_g(shape: Shape) -> nn.Module:
-    return global_(shape, None)
+@cache
+def _load_installed() -> None:
+    load_installed_plugins()
