@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sagpool.graphs import Adjacency, Graphs, pack
 from sagpool.graphs.edges import pack_edges
-from sagpool.nn import AttentionScore, ChebConv, GATConv, GCNConv, PooledAdjacency, SAGEConv
+from sagpool.nn import AttentionScore, ChebConv, ClusterAdjacency, GATConv, GCNConv, SAGEConv
 
 # Nodes, and pairs of neighbours.
 GRAPHS = {
@@ -43,7 +43,7 @@ class Packed:
     places: list[int]  # of the real graphs: which of all graphs of all members each one is
     matrices: list[Tensor]  # of the real graphs: A, [nodes, nodes] float64
 
-    def split(self, x: Tensor, rows: Adjacency | PooledAdjacency | None = None) -> list[Tensor]:
+    def split(self, x: Tensor, rows: Adjacency | ClusterAdjacency | None = None) -> list[Tensor]:
         """The rows of each real graph, at this level or at the one that ``rows`` describes."""
         ptr = (rows or self.adjacency).node_ptr
         return [x[ptr[place] : ptr[place + 1]] for place in self.places]

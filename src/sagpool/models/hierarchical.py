@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from sagpool.graphs import Adjacency, Batch
 from sagpool.models.output import Classifier, Output
 from sagpool.nn import (
+    ClusterAdjacency,
     DiffPool,
     DiffPooled,
     GCNConv,
     Pooled,
-    PooledAdjacency,
     RandomPool,
     ScorePool,
     Streams,
@@ -86,7 +86,7 @@ class HierarchicalPooling(nn.Module):
         self,
         pool: nn.Module,
         x: Tensor,
-        adjacency: Adjacency | PooledAdjacency,
+        adjacency: Adjacency | ClusterAdjacency,
         projected: Tensor | None,
         streams: Streams,
         next_weight: Tensor | None,

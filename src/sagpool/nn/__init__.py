@@ -8,8 +8,7 @@ from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.dropout import Dropout
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.attention import AttentionScore, Scores
-from sagpool.nn.pool.diffpool.layer import DiffPool, DiffPooled
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency
+from sagpool.nn.pool.diffpool import ClusterAdjacency, DiffPool, DiffPooled
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.keep import Pooled, keep_top, unpool
 from sagpool.nn.pool.pyg_interface import PoolOutput
@@ -17,7 +16,7 @@ from sagpool.nn.pool.random_pool import RandomPool
 from sagpool.nn.pool.sag_pool import SAGPool
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.selection import Selection
-from sagpool.nn.pool.set2set.layer import Set2Set
+from sagpool.nn.pool.set2set import Set2Set
 from sagpool.nn.pool.sort_pool import SortConv, SortPool
 from sagpool.nn.readout import readout
 from sagpool.nn.streams import Streams
@@ -25,6 +24,7 @@ from sagpool.nn.streams import Streams
 __all__ = [
     "AttentionScore",
     "ChebConv",
+    "ClusterAdjacency",
     "DiffPool",
     "DiffPooled",
     "Dropout",
@@ -34,7 +34,6 @@ __all__ = [
     "Linear",
     "PoolOutput",
     "Pooled",
-    "PooledAdjacency",
     "RandomPool",
     "SAGEConv",
     "SAGPool",

@@ -1,11 +1,17 @@
 """Graph convolution of Kipf and Welling."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from sagpool.nn.linear import Linear
 from sagpool.nn.neighbourhood import Neighbourhood
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency
 from sagpool.ops import LabelSums
+
+if TYPE_CHECKING:
+    from sagpool.nn.pool.diffpool import ClusterAdjacency
 
 
 class GCNConv(nn.Module):
@@ -45,7 +51,7 @@ class GCNConv(nn.Module):
         """
         return self.linear.relu(propagated, beside)
 
-    def activated_after(self, product: Tensor, adjacency: PooledAdjacency) -> Tensor:
+    def activated_after(self, product: Tensor, adjacency: ClusterAdjacency) -> Tensor:
         """ReLU of the convolution, from the product of x with the weight.
 
         Args:

@@ -9,25 +9,27 @@ from torch.nn.functional import pad
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
 from sagpool.nn.conv.gcn import GCNConv
-from sagpool.nn.pool.diffpool.assignment import SoftAssignment, mean_of_graphs, soft_assignment
-from sagpool.nn.pool.diffpool.coarsen import LEAST_SQUARE, coarsen, coarsen_again, link_loss
+from sagpool.nn.pool.diffpool.assignment import SoftAssignment, graph_means, soft_assignment
+from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency
+from sagpool.nn.pool.diffpool.coarsen import coarsen
 from sagpool.nn.pool.diffpool.congruence import congruence
 from sagpool.nn.pool.diffpool.dense_adjacency import DenseAdjacency
-from sagpool.nn.pool.diffpool.device import kernels_for
+from sagpool.nn.pool.diffpool.device import has_kernels
+from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
+from sagpool.nn.pool.diffpool.link_loss import link_loss, link_loss_by_kernels
 from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
-from sagpool.nn.pool.diffpool.matmul import segment_matmul
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency, blocks_of
-from sagpool.nn.pool.diffpool.segments import Blocks, Spans
+from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
+from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments, segments_of
 from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
-from sagpool.ops.aligned import aligned
+from sagpool.ops.alignment import aligned
 
-# A' is formed if it has no more rows than this; products with larger ones are made by factors.
-MOST_FORMED = 64
+# A' is a matrix in memory up to this many rows, and stays in factors if it is larger.
+MAX_DENSE_CLUSTERS = 64
 
 
 class DiffPooled(NamedTuple):
     x: Tensor  # [members * graphs * clusters, channels], X'
-    adjacency: PooledAdjacency
+    adjacency: ClusterAdjacency
     assignment: Tensor  # [rows, clusters]
     auxiliary: Tensor  # [members * graphs], link and entropy loss of each graph
     readout: Tensor | None = None  # [members * graphs, 2 * channels], if x is X' W instead of X'
@@ -38,20 +40,20 @@ class DiffPool(nn.Module):
 
     ``S = softmax(GCN(X, A))``, ``X' = Sᵀ X``, ``A' = Sᵀ A S`` (the paper's Equation 1).
 
-    A' stays in factors where it is large (see `LowRankAdjacency`), and the link loss ‖A - S Sᵀ‖²
-    is ‖A‖² - 2 tr(Sᵀ A S) + ‖Sᵀ S‖²: no large matrix is formed that has more numbers than S. Both
-    losses are those of each graph by itself, so they do not depend on what else is in the batch:
-    ‖A - S Sᵀ‖ / N², and the mean entropy of the rows of S.
+    A large A' stays in factors (see `LowRankAdjacency`), and the link loss ‖A - S Sᵀ‖² is computed
+    as ‖A‖² - 2 tr(Sᵀ A S) + ‖Sᵀ S‖²: no large matrix has more elements than S. Both losses,
+    ‖A - S Sᵀ‖ / N² and the mean entropy of the rows of S, are computed for each graph by itself,
+    so they do not depend on the other graphs of the batch.
 
     Args:
         in_channels: size of each input row
-        clusters: nodes of each graph afterwards
+        clusters: nodes of each pooled graph
         members: how many models train side by side
 
     Shapes:
         x: ``[rows, in_channels]``
-        following: W, ``[members, in_channels, channels]``, by which X' will be multiplied: where
-            that is faster, the result has X' W in place of X', and a readout of X'
+        following: W, ``[members, in_channels, channels]``, by which X' will be multiplied. If it
+            is faster, the result contains X' W in place of X', and a readout of X'
     """
 
     def __init__(self, in_channels: int, clusters: int, *, members: int = 1) -> None:
@@ -66,34 +68,35 @@ class DiffPool(nn.Module):
     def forward(
         self,
         x: Tensor,
-        adjacency: Adjacency | PooledAdjacency,
+        adjacency: Adjacency | ClusterAdjacency,
         following: Tensor | None = None,
     ) -> DiffPooled:
-        if _has_kernels(x):
-            (share, uncertainty), x = self._assignment(x, adjacency)
+        if has_kernels(x):
+            soft, x = self._assignment_by_kernels(x, adjacency)
         else:
-            share, uncertainty = soft_assignment(self.assign(x, adjacency))
+            soft = soft_assignment(self.assign(x, adjacency))
         clusters = self.assign.linear.weight.shape[2]
         if isinstance(adjacency, DenseAdjacency):
-            level = _formed_level(share, uncertainty, x, adjacency)
-        elif _has_kernels(x):
-            level = _level_by_kernels(share, clusters, uncertainty, x, adjacency, following)
+            level = _dense_level(soft, x, adjacency)
+        elif has_kernels(x):
+            level = _level_by_kernels(soft, clusters, x, adjacency, following)
         else:
-            level = _level_by_torch(share, uncertainty, x, adjacency)
+            level = _level_by_torch(soft, clusters, x, adjacency)
         return DiffPooled(
             x=level.pooled.flatten(0, 1),
             adjacency=level.coarse,
-            assignment=share[:, :clusters],
+            assignment=soft.assignment[:, :clusters],
             auxiliary=level.link + level.entropy,
             readout=level.readout,
         )
 
-    def _assignment(
-        self, x: Tensor, adjacency: Adjacency | PooledAdjacency
+    def _assignment_by_kernels(
+        self, x: Tensor, adjacency: Adjacency | ClusterAdjacency
     ) -> tuple[SoftAssignment, Tensor]:
-        """By kernels, which add the bias on their way; and x for the pooling.
+        """The assignment, and x for the pooling.
 
-        The shares have more columns than there are clusters, unless the graphs are formed ones.
+        For aligned loads the assignment has more columns than there are clusters, unless the
+        adjacency is dense. Its kernel adds the bias.
         """
         weight: Tensor = self.assign.linear.weight
         bias = self.assign.linear.bias
@@ -107,66 +110,55 @@ class DiffPool(nn.Module):
         return soft_assignment(y, bias), x
 
 
-def _has_kernels(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and kernels_for(x) is not None
-
-
 class _Level(NamedTuple):
     pooled: Tensor  # [graphs, clusters, channels]
-    coarse: PooledAdjacency
+    coarse: ClusterAdjacency
     entropy: Tensor  # [graphs]
     link: Tensor  # [graphs]
     readout: Tensor | None = None  # [graphs, 2 * channels]
 
 
-def _formed_level(
-    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: DenseAdjacency
-) -> _Level:
+def _dense_level(soft: SoftAssignment, x: Tensor, adjacency: DenseAdjacency) -> _Level:
     graphs, nodes = len(adjacency.matrix), adjacency.clusters
-    s, h = share.view(graphs, nodes, -1), x.view(graphs, nodes, -1)
+    s, h = soft.assignment.view(graphs, nodes, -1), x.view(graphs, nodes, -1)
     back = s.transpose(1, 2)  # [graphs, clusters, nodes]
-    coarse = adjacency.pool(share)
+    coarse = adjacency.pool(soft.assignment)
     gram_norm = torch.bmm(back, s).square().sum((1, 2))
-    squared = adjacency.squared_norm - 2 * coarse.trace + gram_norm
-    link = squared.clamp(min=LEAST_SQUARE).sqrt() / nodes**2
-    return _Level(torch.bmm(back, h), coarse, uncertainty.view(graphs, nodes).mean(1), link)
+    link = link_loss(adjacency.squared_norm, coarse.trace, gram_norm, nodes**2)
+    return _Level(torch.bmm(back, h), coarse, soft.entropy.view(graphs, nodes).mean(1), link)
 
 
 def _level_by_torch(
-    share: Tensor, uncertainty: Tensor, x: Tensor, adjacency: Adjacency | PooledAdjacency
+    soft: SoftAssignment, clusters: int, x: Tensor, adjacency: Adjacency | ClusterAdjacency
 ) -> _Level:
-    blocks: Blocks | Spans
+    s = soft.assignment
     if isinstance(adjacency, LowRankAdjacency):
-        known: Blocks | Spans | None = adjacency.blocks
-        if isinstance(known, Blocks) and known.padding is None:
-            known = None  # padding may be of use now that rows are narrower
-        coarse = _coarse(adjacency.base, adjacency.shares(share), share.shape[1], known)
-        blocks, norm = adjacency.own_blocks, adjacency.squared_norm
+        base, t, norm = adjacency.base, adjacency.compose(s), adjacency.squared_norm
+        base_segments = adjacency.segments
+        if isinstance(base_segments, PaddedSegments) and base_segments.padding is None:
+            base_segments = segments_of(base, t)  # t is narrower, so padding may be faster now
+        graphs = adjacency.members * adjacency.graphs
+        segments: Segments = PaddedSegments.equal(graphs, adjacency.clusters)
     else:
         assert isinstance(adjacency, Adjacency)
-        blocks = blocks_of(adjacency, share)
-        coarse = _coarse(adjacency, share, share.shape[1], blocks)
-        norm = _squared_norm(adjacency, x.dtype)
-    pooled = segment_matmul(share, x, blocks)
-    ptr, graph = adjacency.node_ptr, adjacency.graph
-    entropy = segment_mean(uncertainty[:, None], ptr, graph)
-    squared = norm - 2 * coarse.trace + congruence(share, blocks).squared_norm
-    link = squared.clamp(min=LEAST_SQUARE).sqrt() / ptr.diff().to(x.dtype).square()
-    return _Level(pooled, coarse, entropy.view(-1), link)
+        base, t, norm = adjacency, s, _squared_norm(adjacency, x.dtype)
+        segments = base_segments = segments_of(adjacency, s)
+    coarse = _coarse(base, t, clusters, base_segments, GradientChain(t))
+    pooled = segment_matmul(s, x, segments)
+    ptr = adjacency.node_ptr
+    entropy = segment_mean(soft.entropy[:, None], ptr, adjacency.graph).view(-1)
+    trace, gram_norm = coarse.trace, congruence(s, segments).squared_norm
+    link = link_loss(norm, trace, gram_norm, ptr.diff().to(x.dtype).square())
+    return _Level(pooled, coarse, entropy, link)
 
 
 def _coarse(
-    base: Adjacency,
-    share: Tensor,
-    clusters: int,
-    blocks: Blocks | Spans | None = None,
-    handed: Tensor | None = None,
+    base: Adjacency, assignment: Tensor, clusters: int, segments: Segments, chain: GradientChain
 ) -> LowRankAdjacency | DenseAdjacency:
-    """``Tᵀ A T``, of the first graphs and the shares T of their nodes."""
-    blocks = blocks or blocks_of(base, share)
-    if clusters <= MOST_FORMED:
-        return DenseAdjacency.of(base, share if handed is None else handed, clusters, blocks)
-    return LowRankAdjacency(base, blocks, share, clusters, handed)
+    """``Tᵀ A T``, for the graphs before the first pooling and the assignment T of their nodes."""
+    if clusters <= MAX_DENSE_CLUSTERS:
+        return DenseAdjacency.of(base, chain.latest, clusters, segments)
+    return LowRankAdjacency(base, clusters, segments, assignment, chain)
 
 
 def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
@@ -176,27 +168,28 @@ def _squared_norm(adjacency: Adjacency, dtype: torch.dtype) -> Tensor:
 
 
 def _level_by_kernels(
-    share: Tensor,
+    soft: SoftAssignment,
     clusters: int,
-    uncertainty: Tensor,
     x: Tensor,
-    adjacency: Adjacency | PooledAdjacency,
+    adjacency: Adjacency | ClusterAdjacency,
     following: Tensor | None,
 ) -> _Level:
     norm = None
     if isinstance(adjacency, LowRankAdjacency):
-        base, spans, norm = adjacency.base, adjacency.spans, adjacency.squared_norm
-        entropy = uncertainty.view(spans.graphs, -1).mean(1)
-        made = coarsen_again(share, clusters, x, adjacency.handed_on, spans, adjacency.own_spans)
+        base, norm, segments = adjacency.base, adjacency.squared_norm, adjacency.segment_ptr
+        entropy = soft.entropy.view(segments.graphs, -1).mean(1)
+        made = adjacency.coarsen(soft.assignment, clusters, x)
     else:
         assert isinstance(adjacency, Adjacency)
-        base, spans = adjacency, Spans.of(adjacency)
-        entropy = mean_of_graphs(uncertainty, spans)
+        base, segments = adjacency, SegmentPtr.of(adjacency)
+        entropy = graph_means(soft.entropy, segments)
         product = None
-        if following is not None and clusters > MOST_FORMED:
-            # Most graphs have fewer nodes than clusters: they are multiplied before there are more.
+        if following is not None and clusters > MAX_DENSE_CLUSTERS:
+            # Most graphs have fewer nodes than clusters, so W is applied before the pooling.
             product, x = matmul_with_passthrough(x, following)
-        made = coarsen(share, clusters, x, spans, product)
-    coarse = _coarse(base, made.share, clusters, spans, made.handed)
-    link = link_loss(norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr)
+        made = coarsen(soft.assignment, clusters, x, segments, product)
+    coarse = _coarse(base, made.assignment, clusters, segments, made.chain)
+    link = link_loss_by_kernels(
+        norm, coarse.trace, made.gram_norm, adjacency.node_ptr, base.row_ptr
+    )
     return _Level(made.x, coarse, entropy, link, made.readout)

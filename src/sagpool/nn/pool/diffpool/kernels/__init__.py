@@ -1,15 +1,14 @@
-"""Triton kernels of DiffPool, and the general ones that it uses beside them."""
+"""Triton kernels of DiffPool, and the general ones that it uses too."""
 
 from sagpool.nn.pool.diffpool.kernels.assignment import soft_assignment, soft_assignment_backward
-from sagpool.nn.pool.diffpool.kernels.coarse import (
+from sagpool.nn.pool.diffpool.kernels.gram import gram, gram_backward, trace_and_norm
+from sagpool.nn.pool.diffpool.kernels.graph_sums import (
     coarse_scale,
     graph_means,
     graph_means_backward,
-    link_loss,
-    link_loss_backward,
     neighbour_sum,
 )
-from sagpool.nn.pool.diffpool.kernels.gram import gram, gram_backward, trace_and_norm
+from sagpool.nn.pool.diffpool.kernels.link_loss import link_loss, link_loss_backward
 from sagpool.nn.pool.diffpool.kernels.pooled_readout import (
     pooled_mean_max,
     pooled_mean_max_backward,
@@ -20,7 +19,7 @@ from sagpool.nn.pool.diffpool.kernels.segment_inner import (
     segment_inner_gcn_backward,
 )
 from sagpool.nn.pool.diffpool.kernels.segment_outer import segment_outer
-from sagpool.ops.kernels import bias_relu_backward, linear, row_tiles
+from sagpool.ops.kernels import bias_relu_backward, row_tiles
 
 __all__ = [
     "bias_relu_backward",
@@ -29,7 +28,6 @@ __all__ = [
     "gram_backward",
     "graph_means",
     "graph_means_backward",
-    "linear",
     "link_loss",
     "link_loss_backward",
     "neighbour_sum",

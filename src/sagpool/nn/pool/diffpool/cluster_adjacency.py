@@ -1,7 +1,9 @@
-"""Graphs of equal size with a weighted adjacency, as DiffPool makes them."""
+"""The pooled graphs that DiffPool makes: equally many nodes each, with a weighted adjacency."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -9,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.graphs import Adjacency
-from sagpool.nn.pool.diffpool.device import kernels_for
-from sagpool.nn.pool.diffpool.segments import Blocks, Spans
 from sagpool.ops import Rows
 
 Value = TypeVar("Value")
 
 
-class kept(cached_property[Value]):  # noqa: N801, as its base
-    """A cached property of a `PooledAdjacency`, but what has lost its gradient is not kept."""
+class grad_cached_property(cached_property[Value]):  # noqa: N801, as its base
+    """A cached property of a `ClusterAdjacency` that does not cache values without a gradient.
+
+    Otherwise a first use under `torch.no_grad` would cut all later ones off from autograd.
+    """
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         value = super().__get__(instance, owner)
@@ -27,34 +29,61 @@ class kept(cached_property[Value]):  # noqa: N801, as its base
         return value
 
 
-class PooledAdjacency(Rows):
-    """Acts as the `Adjacency` of graphs that all have the same number of nodes, the clusters."""
+@dataclass(frozen=True, eq=False)
+class ClusterAdjacency(Rows, ABC):
+    """Acts as the `Adjacency` A' of graphs whose nodes are clusters.
+
+    Args:
+        base: the graphs before the first pooling
+        clusters: nodes of each pooled graph
+    """
+
+    base: Rows
+    clusters: int
 
     @property
-    def clusters(self) -> int:
-        raise TypeError(f"{type(self).__name__} must say how many clusters there are.")
-
-    @property
+    @abstractmethod
     def source(self) -> Tensor:
-        """What its numbers depend on."""
-        raise TypeError(f"{type(self).__name__} must say what it depends on.")
+        """The tensor that all values are computed from."""
 
     @property
+    @abstractmethod
     def degree(self) -> Tensor:
         """``[rows]`` row sums."""
-        raise TypeError(f"{type(self).__name__} must know degrees.")
 
+    @property
+    @abstractmethod
+    def trace(self) -> Tensor:
+        """The trace of A' of each graph, ``[graphs]``."""
+
+    @property
+    @abstractmethod
+    def squared_norm(self) -> Tensor:
+        """‖A'‖² of each graph, ``[graphs]``."""
+
+    @abstractmethod
     def gcn(self, x: Tensor) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
-        raise TypeError(f"{type(self).__name__} must define gcn(x).")
 
     def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
         """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
         return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
 
+    @abstractmethod
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A' x``"""
-        raise TypeError(f"{type(self).__name__} must define neighbour_sum(x).")
+
+    @property
+    def members(self) -> int:
+        return self.base.members
+
+    @property
+    def graphs(self) -> int:
+        return self.base.graphs
+
+    @property
+    def device(self) -> torch.device:
+        return self.base.device
 
     @property
     def sizes(self) -> np.ndarray:  # type: ignore[override]
@@ -71,14 +100,3 @@ class PooledAdjacency(Rows):
 
     def _by_graph(self, x: Tensor) -> Tensor:
         return x.view(-1, self.clusters, x.shape[1])  # [graphs, clusters, channels]
-
-
-def blocks_of(base: Adjacency, share: Tensor) -> Blocks | Spans:
-    """The rows of each graph before the first pooling, for products with ``share``."""
-    if share.dtype == torch.float32 and kernels_for(share) is not None:
-        return Spans.of(base)
-    sizes = base.sizes.copy()
-    starts = sizes.cumsum() - sizes.ravel()
-    if base.filler:
-        sizes[:, -1] = 1  # what becomes of a filler does not matter: the less, the better
-    return Blocks.of(share, starts, sizes.ravel())
