@@ -155,7 +155,7 @@ def pack_on_device(
     place = torch.cat([pad(taken.view(1, -1), (0, 1)), pad(ends, (1, 0))])
     kernels = kernels_for(source.col)
     assert kernels is not None
-    node, row_ptr, col = kernels.lay_out(
+    node, row_ptr, col = kernels.pack_graphs(
         place, *source.starts, source.row_ptr, source.col, members * rows, entries
     )
     layout = DeviceLayout(place[1].long(), members, rows, sizes)

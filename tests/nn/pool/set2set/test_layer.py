@@ -8,7 +8,7 @@ pytestmark = pytest.mark.usefixtures("path")
 
 
 def reference(pool, m, X):
-    """One graph, with torch's own LSTM cell."""
+    """One graph, with torch's LSTM cell."""
     channels = X.shape[1]
     weights = {
         "weight_ih": pool.from_input.weight[m].T,

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, since `kernels_for` returns this module with all its kernels
 """Triton kernels of DiffPool, and the general ones that it uses too."""
 
 from sagpool.nn.pool.diffpool.kernels.assignment import soft_assignment, soft_assignment_backward
@@ -20,25 +21,3 @@ from sagpool.nn.pool.diffpool.kernels.segment_inner import (
 )
 from sagpool.nn.pool.diffpool.kernels.segment_outer import segment_outer
 from sagpool.ops.kernels import bias_relu_backward, row_tiles
-
-__all__ = [
-    "bias_relu_backward",
-    "coarse_scale",
-    "gram",
-    "gram_backward",
-    "graph_means",
-    "graph_means_backward",
-    "link_loss",
-    "link_loss_backward",
-    "neighbour_sum",
-    "pooled_mean_max",
-    "pooled_mean_max_backward",
-    "row_tiles",
-    "segment_inner",
-    "segment_inner_gcn",
-    "segment_inner_gcn_backward",
-    "segment_outer",
-    "soft_assignment",
-    "soft_assignment_backward",
-    "trace_and_norm",
-]
