@@ -43,46 +43,19 @@ def label_relu(
     height = 4 if width == _MAX_COLUMNS else min(128, _TILE // width)
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     _label_relu[(triton.cdiv(rows, height), members)](
-        row_ptr,
-        col,
-        label,
-        weight,
-        bias,
-        score_weight,
-        h,
-        y,
-        rows,
-        columns,
-        weight.stride(0),
-        bias.stride(0),
-        0 if score_weight is None else score_weight.stride(0),
-        SCORE=score_weight is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight.stride(0),
+        bias.stride(0), 0 if score_weight is None else score_weight.stride(0),
+        SCORE=score_weight is not None, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return h, y
 
 
 @triton.jit
 def _label_relu(
-    row_ptr,
-    col,
-    label,
-    weight,
-    bias,
-    score_weight,
-    h,
-    y,
-    rows,
-    columns,
-    weight_stride,
-    bias_stride,
-    score_weight_stride,
-    SCORE: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight_stride,
+    bias_stride, score_weight_stride,
+    SCORE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = row < rows
@@ -163,27 +136,12 @@ def bias_relu_backward(
     to_bias = h.new_empty(members, chunks, columns)
     to_score_weight = None if grad_y is None else torch.empty_like(to_bias)
     _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
-        grad_h,
-        grad_y,
-        h,
-        score_weight,
-        narrow,
-        grad,
-        to_bias,
-        to_score_weight,
-        to_weight,
-        rows,
-        chunk,
-        columns,
-        0 if score_weight is None else score_weight.stride(0),
-        GRAD=grad_h is not None,
-        SCORE=grad_y is not None,
-        FAN_IN=fan_in,
-        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in),
-        HEIGHT=height,
-        WIDTH=width,
+        grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows,
+        chunk, columns, 0 if score_weight is None else score_weight.stride(0),
+        GRAD=grad_h is not None, SCORE=grad_y is not None, FAN_IN=fan_in,
+        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in), HEIGHT=height, WIDTH=width,
         num_warps=2,
-    )
+    )  # fmt: skip
     of_score_weight = None if to_score_weight is None else to_score_weight.sum(1)[..., None]
     of_weight = None if to_weight is None else to_weight.sum(1)
     return grad, to_bias.sum(1, keepdim=True), of_score_weight, of_weight
@@ -191,26 +149,11 @@ def bias_relu_backward(
 
 @triton.jit
 def _bias_relu_backward(
-    grad_h,
-    grad_y,
-    h,
-    score_weight,
-    narrow,
-    grad,
-    to_bias,
-    to_score_weight,
-    to_weight,
-    rows,
-    chunk,
-    columns,
-    score_weight_stride,
-    GRAD: tl.constexpr,
-    SCORE: tl.constexpr,
-    FAN_IN: tl.constexpr,
-    NARROW: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows, chunk,
+    columns, score_weight_stride,
+    GRAD: tl.constexpr, SCORE: tl.constexpr, FAN_IN: tl.constexpr, NARROW: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns

@@ -29,19 +29,9 @@ def edge_attention(
     out, level = torch.empty_like(values), torch.empty_like(to_target)
     grid, tile = _tiles(rows, columns, TILE)
     _edge_attention[grid](
-        to_target,
-        from_source,
-        values,
-        row_ptr,
-        col,
-        out,
-        level,
-        rows,
-        heads,
-        columns,
-        OUT=columns // heads,
-        **tile,
-    )
+        to_target, from_source, values, row_ptr, col, out, level, rows, heads, columns,
+        OUT=columns // heads, **tile,
+    )  # fmt: skip
     return out, level
 
 
@@ -60,20 +50,9 @@ def _energy(target, source):
 
 @triton.jit
 def _edge_attention(
-    to_target,
-    from_source,
-    values,
-    row_ptr,
-    col,
-    out,
-    level,
-    rows,
-    heads,
-    columns,
-    OUT: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    to_target, from_source, values, row_ptr, col, out, level, rows, heads, columns,
+    OUT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = (tl.program_id(1) * WIDTH + tl.arange(0, WIDTH))[None, :]
     head = column // OUT
@@ -130,23 +109,10 @@ def edge_attention_backward(
     grad_values = torch.empty_like(values)
     grid, tile = _tiles(rows, columns, TILE_BACKWARD)
     _edge_attention_backward[grid](
-        to_target,
-        from_source,
-        values,
-        row_ptr,
-        col,
-        level,
-        mean,
-        grad,
-        grad_target,
-        grad_source,
-        grad_values,
-        rows,
-        heads,
-        columns,
-        OUT=width,
-        **tile,
-    )
+        to_target, from_source, values, row_ptr, col, level, mean, grad, grad_target, grad_source,
+        grad_values, rows, heads, columns,
+        OUT=width, **tile,
+    )  # fmt: skip
     if width > 1:
         grad_target, grad_source = (
             g.view(rows, heads, width).sum(2) for g in (grad_target, grad_source)
@@ -156,24 +122,10 @@ def edge_attention_backward(
 
 @triton.jit
 def _edge_attention_backward(
-    to_target,
-    from_source,
-    values,
-    row_ptr,
-    col,
-    level,
-    mean,
-    grad,
-    grad_target,
-    grad_source,
-    grad_values,
-    rows,
-    heads,
-    columns,
-    OUT: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    to_target, from_source, values, row_ptr, col, level, mean, grad, grad_target, grad_source,
+    grad_values, rows, heads, columns,
+    OUT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = (tl.program_id(1) * WIDTH + tl.arange(0, WIDTH))[None, :]
     head = column // OUT

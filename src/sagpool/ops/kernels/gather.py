@@ -41,20 +41,9 @@ def gather_gated(
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     blocks = triton.cdiv(columns, width)
     _gather_gated[(graphs, blocks)](
-        x,
-        gate,
-        perm,
-        kept_ptr,
-        out,
-        summary,
-        arg,
-        columns,
-        filler_every,
-        GATED=gate is not None,
-        HEIGHT=_GRAPH_ROWS,
-        WIDTH=width,
-        num_warps=1,
-    )
+        x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
+        GATED=gate is not None, HEIGHT=_GRAPH_ROWS, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     if filler_every:
         # Many programs per filler: a single one would take longer than all graphs together.
         chunks = triton.cdiv(longest_filler, _FILLER_ROWS)
@@ -66,19 +55,9 @@ def gather_gated(
 
 @triton.jit
 def _gather_gated(
-    x,
-    gate,
-    perm,
-    kept_ptr,
-    out,
-    summary,
-    arg,
-    columns,
-    filler_every,
-    GATED: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
+    GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     graph = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -158,48 +137,21 @@ def gather_gated_backward(
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(128, _TILE // width)
     _gather_gated_backward[(triton.cdiv(rows, height),)](
-        grad_out,
-        grad_summary,
-        x,
-        gate,
-        arg,
-        graph,
-        kept_ptr,
-        new_row,
-        grad_x,
-        grad_gate,
-        rows,
+        grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
         columns,
-        OUT=grad_out is not None,
-        SUMMARY=grad_summary is not None,
-        GATED=gate is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1 if width == _MAX_COLUMNS else 2,
-    )
+        OUT=grad_out is not None, SUMMARY=grad_summary is not None, GATED=gate is not None,
+        HEIGHT=height, WIDTH=width, num_warps=1 if width == _MAX_COLUMNS else 2,
+    )  # fmt: skip
     return grad_x, grad_gate
 
 
 @triton.jit
 def _gather_gated_backward(
-    grad_out,
-    grad_summary,
-    x,
-    gate,
-    arg,
-    graph,
-    kept_ptr,
-    new_row,
-    grad_x,
-    grad_gate,
-    rows,
+    grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
     columns,
-    OUT: tl.constexpr,
-    SUMMARY: tl.constexpr,
-    GATED: tl.constexpr,
-    HEIGHT: tl.constexpr,
+    OUT: tl.constexpr, SUMMARY: tl.constexpr, GATED: tl.constexpr, HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-):
+):  # fmt: skip
     old = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = old < rows
     new = tl.load(new_row + old, mask=in_rows, other=-1)

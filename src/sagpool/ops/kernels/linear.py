@@ -36,27 +36,12 @@ def linear(
     width = tile_of(fan_out, MAX_WIDTH)
     tile = _tile(fan_in, width, transposed=weight.stride(2) != 1)
     _linear[(triton.cdiv(rows, tile["HEIGHT"]), members)](
-        x,
-        weight,
-        bias,
-        score_weight,
-        h,
-        y,
-        rows,
-        fan_in,
-        fan_out,
-        *weight.stride(),
+        x, weight, bias, score_weight, h, y, rows, fan_in, fan_out, *weight.stride(),
         0 if bias is None else bias.stride(0),
         0 if score_weight is None else score_weight.stride(0),
-        RELU=bias is not None,
-        SCORE=score_weight is not None,
-        ADD=into is not None,
-        PRECISION=precision(),
-        WIDTH=width,
-        DEPTH=DEPTH,
-        num_stages=3,
-        **tile,
-    )
+        RELU=bias is not None, SCORE=score_weight is not None, ADD=into is not None,
+        PRECISION=precision(), WIDTH=width, DEPTH=DEPTH, num_stages=3, **tile,
+    )  # fmt: skip
     return h, y
 
 
@@ -69,28 +54,11 @@ def _tile(fan_in: int, width: int, *, transposed: bool) -> dict[str, int]:
 
 @triton.jit
 def _linear(
-    x,
-    weight,
-    bias,
-    score_weight,
-    h,
-    y,
-    rows,
-    fan_in,
-    fan_out,
-    weight_member,
-    weight_in,
-    weight_out,
-    bias_member,
-    score_weight_member,
-    RELU: tl.constexpr,
-    SCORE: tl.constexpr,
-    ADD: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    x, weight, bias, score_weight, h, y, rows, fan_in, fan_out, weight_member, weight_in,
+    weight_out, bias_member, score_weight_member,
+    RELU: tl.constexpr, SCORE: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     member, first_row = tl.program_id(1).to(tl.int64), tl.program_id(0) * HEIGHT
     i = tl.arange(0, HEIGHT)
     in_rows = first_row + i < rows

@@ -22,10 +22,10 @@ def pack_graphs(
     Args:
         place: ``[3, chosen + 1]`` int32: the graph, its first new row, its first new entry; the
             last column holds the ends
-        node_ptr: ``[graphs + 1]`` int32, the first node of each graph; the last graph is the filler,
-            each row of which is the node after the last
+        node_ptr: ``[graphs + 1]`` int32, the first node of each graph; the last graph is the
+            filler, each row of which is the node after the last
         entry_ptr: ``[graphs + 1]`` int32, the first entry of each graph
-        row_ptr: ``[nodes + 2]`` int32, the first entry of each node; the node after the last has none
+        row_ptr: ``[nodes + 2]`` int32, the first entry of each node; the filler's node has none
         col: ``[entries]`` int32, indices inside the node's graph
         rows: new rows
         entries: number of new entries, including spare ones
@@ -39,19 +39,10 @@ def pack_graphs(
     new_col = torch.full((entries,), rows - 1, dtype=torch.int32, device=col.device)
     chosen = place.shape[1] - 1
     _pack_graphs[(chosen,)](
-        place,
-        node_ptr,
-        entry_ptr,
-        row_ptr,
-        col,
-        node,
-        new_ptr,
-        new_col,
-        chosen + 1,
+        place, node_ptr, entry_ptr, row_ptr, col, node, new_ptr, new_col, chosen + 1,
         len(node_ptr) - 1,
-        BLOCK=_BLOCK,
-        num_warps=2,
-    )
+        BLOCK=_BLOCK, num_warps=2,
+    )  # fmt: skip
     return node, new_ptr, new_col
 
 

@@ -38,20 +38,9 @@ def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
     width = tile_of(columns, 32)
     tiles = segments.tiles
     _gram[(len(tiles), min(MAX_PARTS, triton.cdiv(columns, width)))](
-        spread,
-        t,
-        segments.ptr,
-        tiles,
-        out,
-        columns,
-        segments.period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
-        num_warps=2,
-        num_stages=2,
-    )
+        spread, t, segments.ptr, tiles, out, columns, segments.period,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH, num_warps=2, num_stages=2,
+    )  # fmt: skip
     return out
 
 
@@ -166,48 +155,21 @@ def gram_backward(
     width = tile_of(columns, 64)
     across, tiles = triton.cdiv(columns, width), segments.tiles
     _gram_backward[(len(tiles) * across,)](
-        p,
-        spread,
-        grad_trace,
-        grad_norm,
-        segments.ptr,
-        tiles,
-        out,
-        columns,
-        across,
+        p, spread, grad_trace, grad_norm, segments.ptr, tiles, out, columns, across,
         segments.period,
-        TRACE=grad_trace is not None,
-        NORM=grad_norm is not None,
-        ADD=into is not None,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+        TRACE=grad_trace is not None, NORM=grad_norm is not None, ADD=into is not None,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width, 16),
-    )
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _gram_backward(
-    p,
-    spread,
-    grad_trace,
-    grad_norm,
-    ptr,
-    tiles,
-    out,
-    columns,
-    across,
-    period,
-    TRACE: tl.constexpr,
-    NORM: tl.constexpr,
-    ADD: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    p, spread, grad_trace, grad_norm, ptr, tiles, out, columns, across, period,
+    TRACE: tl.constexpr, NORM: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph, first, start, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= end:

@@ -27,19 +27,9 @@ def link_loss(
     out, square = torch.empty_like(trace), torch.empty_like(trace)
     graphs = len(trace)
     _link_loss[(triton.cdiv(graphs, 128),)](
-        norm,
-        trace,
-        gram_norm,
-        ptr,
-        row_ptr,
-        out,
-        square,
-        graphs,
-        least,
-        COUNT=norm is None,
-        WIDTH=128,
-        num_warps=4,
-    )
+        norm, trace, gram_norm, ptr, row_ptr, out, square, graphs, least,
+        COUNT=norm is None, WIDTH=128, num_warps=4,
+    )  # fmt: skip
     return out, square
 
 

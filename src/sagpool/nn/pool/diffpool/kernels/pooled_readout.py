@@ -41,42 +41,19 @@ def pooled_mean_max(
     width = tile_of(channels, MAX_WIDTH)
     across = triton.cdiv(channels, width)
     _pooled_mean_max[(graphs * across,)](
-        assignment,
-        x,
-        segments.ptr,
-        out,
-        arg,
-        clusters,
-        assignment.shape[1],
-        channels,
-        across,
+        assignment, x, segments.ptr, out, arg, clusters, assignment.shape[1], channels, across,
         segments.period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width),
-    )
+    )  # fmt: skip
     return out, arg
 
 
 @triton.jit
 def _pooled_mean_max(
-    assignment,
-    x,
-    ptr,
-    out,
-    arg,
-    clusters,
-    columns,
-    channels,
-    across,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    assignment, x, ptr, out, arg, clusters, columns, channels, across, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph = program // across
     j = (program % across) * WIDTH + tl.arange(0, WIDTH)
@@ -147,59 +124,25 @@ def pooled_mean_max_backward(
     width = tile_of(channels, MAX_WIDTH)
     across = triton.cdiv(channels, width)
     _backward_to_x[(len(tiles) * across,)](
-        grad,
-        arg,
-        assignment,
-        segments.ptr,
-        tiles,
-        grad_x,
-        clusters,
-        columns,
-        channels,
-        across,
+        grad, arg, assignment, segments.ptr, tiles, grad_x, clusters, columns, channels, across,
         segments.period,
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        num_warps=warps_of(HEIGHT, width, 16),
-    )
+        HEIGHT=HEIGHT, WIDTH=width, num_warps=warps_of(HEIGHT, width, 16),
+    )  # fmt: skip
     width = tile_of(columns, 64)
     across = triton.cdiv(columns, width)
     _backward_to_assignment[(len(tiles) * across,)](
-        grad,
-        arg,
-        x,
-        segments.ptr,
-        tiles,
-        into,
-        columns,
-        channels,
-        across,
-        segments.period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+        grad, arg, x, segments.ptr, tiles, into, columns, channels, across, segments.period,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width),
-    )
+    )  # fmt: skip
     return grad_x
 
 
 @triton.jit
 def _backward_to_x(
-    grad,
-    arg,
-    assignment,
-    ptr,
-    tiles,
-    grad_x,
-    clusters,
-    columns,
-    channels,
-    across,
-    period,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    grad, arg, assignment, ptr, tiles, grad_x, clusters, columns, channels, across, period,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph, first, _, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= end:
@@ -220,21 +163,9 @@ def _backward_to_x(
 
 @triton.jit
 def _backward_to_assignment(
-    grad,
-    arg,
-    x,
-    ptr,
-    tiles,
-    grad_assignment,
-    columns,
-    channels,
-    across,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    grad, arg, x, ptr, tiles, grad_assignment, columns, channels, across, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     """X times the gradient of the maximum, in the column of the cluster that has the maximum."""
     program = tl.program_id(0)
     graph, first, _, counts, _ = tile_rows(tiles, ptr, program // across, period, HEIGHT)

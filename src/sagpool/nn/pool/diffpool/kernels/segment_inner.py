@@ -105,63 +105,22 @@ def _launch_inner(
     height, width = tile_of(m, MAX_HEIGHT), tile_of(n, BACKWARD_WIDTH if backward else MAX_WIDTH)
     down, across = triton.cdiv(m, height), triton.cdiv(n, width)
     _inner[(graphs * down * across,)](
-        a,
-        b,
-        segments.ptr,
-        out,
-        scale,
-        x,
-        y,
-        grad,
-        bias,
-        grad_degrees,
-        m,
-        n,
-        a.shape[1],
-        down,
-        across,
-        graphs * m,
-        segments.period,
-        1 if bias is None else graphs // len(bias),
+        a, b, segments.ptr, out, scale, x, y, grad, bias, grad_degrees, m, n, a.shape[1], down,
+        across, graphs * m, segments.period, 1 if bias is None else graphs // len(bias),
         0 if bias is None else bias.stride(0),
-        BIAS=bias is not None,
-        END=end,
-        PRECISION="ieee" if backward and precision() == "tf32x3" else precision(),
-        HEIGHT=height,
-        WIDTH=width,
-        DEPTH=DEPTH,
-        num_warps=warps_of(height, width, 16 if backward else 64),
-    )
+        BIAS=bias is not None, END=end,
+        PRECISION="ieee" if backward and precision() == "tf32x3" else precision(), HEIGHT=height,
+        WIDTH=width, DEPTH=DEPTH, num_warps=warps_of(height, width, 16 if backward else 64),
+    )  # fmt: skip
 
 
 @triton.jit
 def _inner(
-    a,
-    b,
-    ptr,
-    out,
-    scale,
-    x,
-    y,
-    grad,
-    bias,
-    grad_degrees,
-    m,
-    n,
-    a_columns,
-    down,
-    across,
-    all_m,
-    period,
-    each,
-    bias_stride,
-    BIAS: tl.constexpr,
-    END: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    a, b, ptr, out, scale, x, y, grad, bias, grad_degrees, m, n, a_columns, down, across, all_m,
+    period, each, bias_stride,
+    BIAS: tl.constexpr, END: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     # Tiles of one graph are adjacent, since they read the same rows.
     program = tl.program_id(0)
     graph = program // (down * across)

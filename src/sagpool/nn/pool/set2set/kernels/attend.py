@@ -73,23 +73,10 @@ def _span(ptr, members, graphs, FILLER: tl.constexpr):
 
 @triton.jit
 def _attend(
-    x,
-    query,
-    ptr,
-    out,
-    energy,
-    level,
-    members,
-    graphs,
-    columns,
-    query_member,
-    query_graph,
-    out_member,
-    out_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, query, ptr, out, energy, level, members, graphs, columns, query_member, query_graph,
+    out_member, out_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, graph, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -138,49 +125,19 @@ def attend_backward(
     members, graphs, _ = grad.shape
     alpha, slope = torch.empty_like(energy), torch.empty_like(energy)
     _attend_backward[(members * graphs,)](
-        x,
-        energy,
-        level,
-        out,
-        grad,
-        grad_query,
-        ptr,
-        alpha,
-        slope,
-        *grad.shape,
-        *out.stride()[:2],
-        *grad.stride()[:2],
-        *grad_query.stride()[:2],
-        FILLER=filler,
-        **_whole_rows(x),
-    )
+        x, energy, level, out, grad, grad_query, ptr, alpha, slope, *grad.shape, *out.stride()[:2],
+        *grad.stride()[:2], *grad_query.stride()[:2],
+        FILLER=filler, **_whole_rows(x),
+    )  # fmt: skip
     return alpha, slope
 
 
 @triton.jit
 def _attend_backward(
-    x,
-    energy,
-    level,
-    out,
-    grad,
-    grad_query,
-    ptr,
-    alpha,
-    slope,
-    members,
-    graphs,
-    columns,
-    out_member,
-    out_graph,
-    grad_member,
-    grad_graph,
-    query_member,
-    query_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, energy, level, out, grad, grad_query, ptr, alpha, slope, members, graphs, columns,
+    out_member, out_graph, grad_member, grad_graph, query_member, query_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, graph, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -231,50 +188,19 @@ def attend_backward_rows(
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(MAX_ROWS, SUM_TILE * 4 // query.element_size() // width)
     _attend_backward_rows[(members * graphs, triton.cdiv(columns, width))](
-        alpha,
-        slope,
-        query,
-        grad,
-        ptr,
-        grad_x,
-        steps,
-        rows,
-        members,
-        graphs,
-        columns,
-        *query.stride()[:3],
-        *grad.stride()[:3],
-        FILLER=filler,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        alpha, slope, query, grad, ptr, grad_x, steps, rows, members, graphs, columns,
+        *query.stride()[:3], *grad.stride()[:3],
+        FILLER=filler, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return grad_x
 
 
 @triton.jit
 def _attend_backward_rows(
-    alpha,
-    slope,
-    query,
-    grad,
-    ptr,
-    grad_x,
-    steps,
-    rows,
-    members,
-    graphs,
-    columns,
-    query_member,
-    query_step,
-    query_graph,
-    grad_member,
-    grad_step,
-    grad_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    alpha, slope, query, grad, ptr, grad_x, steps, rows, members, graphs, columns, query_member,
+    query_step, query_graph, grad_member, grad_step, grad_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, _, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns

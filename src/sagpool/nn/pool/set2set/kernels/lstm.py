@@ -53,20 +53,10 @@ def _tanh(x):
 
 @triton.jit
 def _lstm_cell(
-    gates,
-    cell,
-    new_cell,
-    state,
-    rows,
-    graphs,
-    columns,
-    gates_member,
-    gates_graph,
-    state_member,
+    gates, cell, new_cell, state, rows, graphs, columns, gates_member, gates_graph, state_member,
     state_graph,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, member, graph, column, mask = _places(rows, graphs, columns, HEIGHT, WIDTH)
     gates += member * gates_member + graph * gates_graph + column
     keep_in = tl.sigmoid(tl.load(gates, mask=mask, other=0.0))
@@ -88,40 +78,18 @@ def lstm_cell_backward(
     members, graphs, columns = grad_state.shape
     grid, tile = _tiles(grad_state)
     _lstm_cell_backward[grid](
-        gates,
-        cell,
-        grad_state,
-        grad_cell,
-        grad_gates,
-        members * graphs,
-        graphs,
-        columns,
-        *gates.stride()[:2],
-        *grad_state.stride()[:2],
-        *grad_gates.stride()[:2],
+        gates, cell, grad_state, grad_cell, grad_gates, members * graphs, graphs, columns,
+        *gates.stride()[:2], *grad_state.stride()[:2], *grad_gates.stride()[:2],
         **tile,
-    )
+    )  # fmt: skip
 
 
 @triton.jit
 def _lstm_cell_backward(
-    gates,
-    cell,
-    grad_state,
-    grad_cell,
-    grad_gates,
-    rows,
-    graphs,
-    columns,
-    gates_member,
-    gates_graph,
-    state_member,
-    state_graph,
-    back_member,
-    back_graph,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    gates, cell, grad_state, grad_cell, grad_gates, rows, graphs, columns, gates_member,
+    gates_graph, state_member, state_graph, back_member, back_graph,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, member, graph, column, mask = _places(rows, graphs, columns, HEIGHT, WIDTH)
     gates += member * gates_member + graph * gates_graph + column
     keep_in = tl.sigmoid(tl.load(gates, mask=mask, other=0.0))
