@@ -24,7 +24,7 @@ def backend(request, monkeypatch, use_kernels):
 
 
 def symmetric_matrix(rows, seed=0):
-    """The number of entries (i, j): some rows have none, one column is full, one entry is double."""
+    """Number of entries (i, j): some rows have none, one column is full, one entry is double."""
     random = torch.Generator().manual_seed(seed)
     times = (torch.rand(rows, rows, generator=random) < 3 / rows).int()
     times = times | times.T

@@ -48,18 +48,9 @@ def pack_graphs(
 
 @triton.jit
 def _pack_graphs(
-    place,
-    node_ptr,
-    entry_ptr,
-    row_ptr,
-    col,
-    node,
-    new_ptr,
-    new_col,
-    width,
-    graphs,
+    place, node_ptr, entry_ptr, row_ptr, col, node, new_ptr, new_col, width, graphs,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     at = tl.program_id(0)
     graph = tl.load(place + at)
     row, end = tl.load(place + width + at), tl.load(place + width + at + 1)

@@ -38,34 +38,17 @@ def _sum(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Te
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
     # One warp: with more, Triton 3.6 fails to compile some widths with 64-bit indices.
     _sum_of_rows[grid](
-        x,
-        row_ptr,
-        index,
-        weight,
-        out,
-        rows,
-        columns,
-        WEIGHTED=weight is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        x, row_ptr, index, weight, out, rows, columns,
+        WEIGHTED=weight is not None, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _sum_of_rows(
-    x,
-    row_ptr,
-    index,
-    weight,
-    out,
-    rows,
-    columns,
-    WEIGHTED: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, row_ptr, index, weight, out, rows, columns,
+    WEIGHTED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_rows, in_columns = row < rows, column < columns

@@ -84,7 +84,7 @@ def _row_tiles(ptr, tiles, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def tile_rows(tiles, ptr, number, period, HEIGHT: tl.constexpr):
-    """The graph of a tile, its first row, and `span` of the graph. Empty tiles start past its end."""
+    """The graph of a tile, its first row, and `span` of the graph; empty tiles are past its end."""
     graph = tl.load(tiles + number)
     start, counts, end = span(ptr, graph, period)
     first = start + (number - start // HEIGHT - graph) * HEIGHT

@@ -25,32 +25,17 @@ def fewer_rows(
     """
     out = torch.empty_like(ptr)
     _fewer_rows[(members,)](
-        ptr,
-        k,
-        out,
-        (len(ptr) - 1) // members,
-        rows,
-        numerator,
-        denominator,
-        BY_K=k is not None,
-        BLOCK=_BLOCK,
-        num_warps=1,
-    )
+        ptr, k, out, (len(ptr) - 1) // members, rows, numerator, denominator,
+        BY_K=k is not None, BLOCK=_BLOCK, num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _fewer_rows(
-    ptr,
-    k,
-    out,
-    graphs,
-    rows,
-    numerator,
-    denominator,
-    BY_K: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    ptr, k, out, graphs, rows, numerator, denominator,
+    BY_K: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     place = member * rows
     for first in range(0, graphs - 1, BLOCK):

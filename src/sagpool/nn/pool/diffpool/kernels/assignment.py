@@ -33,34 +33,17 @@ def soft_assignment(logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor
     grid = (triton.cdiv(rows // members, tile["HEIGHT"]), members)
     stride = 0 if bias is None else bias.stride(0)
     _soft_assignment[grid](
-        logits,
-        bias,
-        assignment,
-        entropy,
-        rows // members,
-        columns,
-        stored,
-        stride,
-        BIAS=bias is not None,
-        **tile,
-    )
+        logits, bias, assignment, entropy, rows // members, columns, stored, stride,
+        BIAS=bias is not None, **tile,
+    )  # fmt: skip
     return assignment, entropy
 
 
 @triton.jit
 def _soft_assignment(
-    logits,
-    bias,
-    assignment,
-    entropy,
-    rows,
-    columns,
-    stored,
-    bias_stride,
-    BIAS: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    logits, bias, assignment, entropy, rows, columns, stored, bias_stride,
+    BIAS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     first = tl.program_id(0) * HEIGHT
     row, column = tl.arange(0, HEIGHT), tl.arange(0, WIDTH)
@@ -107,32 +90,18 @@ def soft_assignment_backward(
     chunks = triton.cdiv(rows, each)
     grad, grad_bias = torch.empty_like(assignment), assignment.new_empty(members, chunks, columns)
     _soft_assignment_backward[(chunks, members)](
-        assignment,
-        grad_assignment.contiguous(),
-        grad_entropy.contiguous(),
-        grad,
-        grad_bias,
-        rows,
-        each,
-        columns,
+        assignment, grad_assignment.contiguous(), grad_entropy.contiguous(), grad, grad_bias, rows,
+        each, columns,
         **tile,
-    )
+    )  # fmt: skip
     return grad, grad_bias.sum(1, keepdim=True)
 
 
 @triton.jit
 def _soft_assignment_backward(
-    assignment,
-    grad_assignment,
-    grad_entropy,
-    grad,
-    grad_bias,
-    rows,
-    each,
-    columns,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    assignment, grad_assignment, grad_entropy, grad, grad_bias, rows, each, columns,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.arange(0, WIDTH)
     in_columns = column < columns

@@ -46,18 +46,9 @@ def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
 
 @triton.jit
 def _gram(
-    spread,
-    t,
-    ptr,
-    tiles,
-    out,
-    columns,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    spread, t, ptr, tiles, out, columns, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     _, first, start, counts, _ = tile_rows(tiles, ptr, tl.program_id(0), period, HEIGHT)
     rows = counts - start
     size = tl.minimum(rows, columns)

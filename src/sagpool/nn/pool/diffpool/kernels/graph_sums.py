@@ -57,32 +57,17 @@ def coarse_scale(
     out = assignment.new_empty(graphs * clusters)
     width = tile_of(clusters, 64)
     _coarse_scale[(graphs, triton.cdiv(clusters, width))](
-        assignment,
-        row_ptr,
-        segments.ptr,
-        out,
-        clusters,
-        columns,
-        segments.period,
-        HEIGHT=16,
-        WIDTH=width,
-        num_warps=1,
-    )
+        assignment, row_ptr, segments.ptr, out, clusters, columns, segments.period,
+        HEIGHT=16, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _coarse_scale(
-    assignment,
-    row_ptr,
-    ptr,
-    out,
-    clusters,
-    columns,
-    period,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    assignment, row_ptr, ptr, out, clusters, columns, period,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     graph = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < clusters

@@ -35,18 +35,9 @@ def link_loss(
 
 @triton.jit
 def _link_loss(
-    norm,
-    trace,
-    gram_norm,
-    ptr,
-    row_ptr,
-    out,
-    square,
-    graphs,
-    least,
-    COUNT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    norm, trace, gram_norm, ptr, row_ptr, out, square, graphs, least,
+    COUNT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     graph = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     mask = graph < graphs
     start = tl.load(ptr + graph, mask=mask, other=0)

@@ -30,18 +30,9 @@ def attend(
     members, graphs, _ = query.shape
     energy, level = x.new_empty(len(x)), x.new_empty(members * graphs)
     _attend[(members * graphs,)](
-        x,
-        query,
-        ptr,
-        out,
-        energy,
-        level,
-        *query.shape,
-        *query.stride()[:2],
-        *out.stride()[:2],
-        FILLER=filler,
-        **_whole_rows(x),
-    )
+        x, query, ptr, out, energy, level, *query.shape, *query.stride()[:2], *out.stride()[:2],
+        FILLER=filler, **_whole_rows(x),
+    )  # fmt: skip
     return energy, level
 
 

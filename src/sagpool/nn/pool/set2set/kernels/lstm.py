@@ -13,17 +13,10 @@ def lstm_cell(gates: Tensor, cell: Tensor, new_cell: Tensor, state: Tensor) -> N
     members, graphs, columns = state.shape
     grid, tile = _tiles(state)
     _lstm_cell[grid](
-        gates,
-        cell,
-        new_cell,
-        state,
-        members * graphs,
-        graphs,
-        columns,
-        *gates.stride()[:2],
+        gates, cell, new_cell, state, members * graphs, graphs, columns, *gates.stride()[:2],
         *state.stride()[:2],
         **tile,
-    )
+    )  # fmt: skip
 
 
 def _tiles(state: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
