@@ -103,7 +103,7 @@ def test_no_gradient_of_a_user_is_overwritten(batch, against_double):
     """An addition gives one gradient tensor to both terms, so no kernel may write into it."""
     adjacency, real = batch.adjacency, batch.real.view(-1)
     torch.manual_seed(0)
-    pools = torch.nn.ModuleList(DiffPool(12, clusters, members=2) for clusters in (20, 7))
+    pools = torch.nn.ModuleList(DiffPool(12, clusters, members=2) for clusters in (32, 7))
     real_row = real[adjacency.graph][:, None]
     x = randn(len(adjacency.graph), 12) * real_row
 
@@ -112,16 +112,16 @@ def test_no_gradient_of_a_user_is_overwritten(batch, against_double):
         first = first_pool(x, adjacency)
         coarse = first.adjacency
         pooled_x, assigned = first.x + to_x, first.assignment + to_assignment
-        source = to_source.sum()[None]
-        if isinstance(coarse, LowRankAdjacency):
-            source = coarse.assignment[:, :20] * real_row + to_source
         second = second_pool(pooled_x, coarse)
         convolved = coarse.gcn(pooled_x) + to_gcn  # after the next pooling
+        low_rank = isinstance(coarse, LowRankAdjacency)
+        source = coarse.assignment + to_source if low_rank else to_source
         by_graph = [pooled_x, convolved, second.x, second.adjacency.gcn(second.x)]
         losses = (first.auxiliary + second.auxiliary)[real]
-        return *(y.view(8, -1)[real] for y in by_graph), assigned * real_row, source, losses
+        rows = (assigned * real_row, source * real_row)
+        return *(y.view(8, -1)[real] for y in by_graph), *rows, losses
 
-    terms = [randn(8 * 20, 12), randn(len(x), 20), randn(8 * 20, 12), randn(len(x), 20)]
+    terms = [randn(8 * 32, 12), randn(len(x), 32), randn(8 * 32, 12), randn(len(x), 32)]
     against_double(uses, uses, [x, *terms], close=5e-5)
 
 
