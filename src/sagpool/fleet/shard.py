@@ -12,13 +12,14 @@ from torch import Tensor
 
 from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.evaluate import loss_sums, validate
-from sagpool.fleet.recording import Recorder, selections_of
+from sagpool.fleet.recording import Recorder
 from sagpool.fleet.stack import Stack
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, pack_on_device
 from sagpool.graphs.batch_source import BatchSource
 from sagpool.nn import Streams
-from sagpool.nn.streams import mix
+from sagpool.nn.pool import pools_of
+from sagpool.nn.random import mix
 from sagpool.ops import to_device
 
 
@@ -87,13 +88,13 @@ class Shard:
             ``[3, members]`` training loss, validation loss and validation accuracy
         """
         model = self.stack.model.train()
-        for selection in selections_of(model):
-            selection.refresh()  # a member may have changed
+        for pool in pools_of(model):
+            pool.refresh()  # a slot may have another member now
         self.loss_sum.zero_()
         self.graph_sum.zero_()
         step = self._step(graphs)
         for ids in batches:
-            # Who has fewer graphs than others has them in front; in the last batch all have few.
+            # Members with fewer graphs are padded at the end; the last batch is short for all.
             most = int((ids != NO_GRAPH).sum(1).max())
             step(ids[:, : max(1, most)])
             between_steps()

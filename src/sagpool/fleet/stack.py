@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
-from sagpool.ops.aligned import aligned
+from sagpool.ops.alignment import aligned
 
 
 class Stack:

@@ -15,7 +15,7 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
 from sagpool.graphs.batch_source import BatchSource
 from sagpool.graphs.graphs import Graphs
-from sagpool.ops import DeviceLayout, LabelSums, Layout, ragged_arange, repeat_each, to_device
+from sagpool.ops import DeviceLayout, HostLayout, LabelSums, ragged_arange, repeat_each, to_device
 from sagpool.ops.device import kernels_for
 
 NO_GRAPH = -1
@@ -28,14 +28,14 @@ class Batch:
     """The mini-batches of all members, laid end to end.
 
     Args:
-        adjacency: of all rows; see there for the filler graphs
+        structure: of all rows; see there for the filler graphs
         real: ``[members, graphs]`` bool, False for what only fills up
         y: ``[members, graphs]`` int64 classes, 0 where not real
         source: what the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
     """
 
-    adjacency: Adjacency
+    structure: Adjacency
     real: Tensor
     y: Tensor | None
     source: BatchSource
@@ -58,7 +58,7 @@ class Batch:
             return self._propagated(dtype)
         label = source.node_label.index_select(0, self.node)
         return LabelSums(
-            self.adjacency.row_ptr, self.adjacency.col, label, partial(self._propagated, dtype)
+            self.structure.row_ptr, self.structure.col, label, partial(self._propagated, dtype)
         )
 
     def _propagated(self, dtype: torch.dtype) -> Tensor:
@@ -69,7 +69,7 @@ class Batch:
         """
         known = self.source.propagated(dtype)
         if known is None:
-            return self.adjacency.gcn(self.x.to(dtype))
+            return self.structure.gcn(self.x.to(dtype))
         return known.index_select(0, self.node)
 
 
@@ -127,7 +127,7 @@ def pack(
     length = source.length.index_select(0, node)
     row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
     return Batch(
-        adjacency=Adjacency(Layout(sizes, filler=True, place=graphs.device), row_ptr, col),
+        structure=Adjacency(HostLayout(sizes, filler=True, device=graphs.device), row_ptr, col),
         real=to_device(real, graphs.device),
         y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
         source=source,
@@ -155,12 +155,12 @@ def pack_on_device(
     place = torch.cat([pad(taken.view(1, -1), (0, 1)), pad(ends, (1, 0))])
     kernels = kernels_for(source.col)
     assert kernels is not None
-    node, row_ptr, col = kernels.lay_out(
+    node, row_ptr, col = kernels.pack_graphs(
         place, *source.starts, source.row_ptr, source.col, members * rows, entries
     )
     layout = DeviceLayout(place[1].long(), members, rows, sizes)
     return Batch(
-        adjacency=Adjacency(layout, row_ptr, col),
+        structure=Adjacency(layout, row_ptr, col),
         real=pad(ids >= 0, (0, 1)),
         y=None if source.y is None else source.y.index_select(0, taken.view(-1)).view(taken.shape),
         source=source,

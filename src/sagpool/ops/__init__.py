@@ -3,11 +3,11 @@
 from sagpool.ops.dense import LabelSums, dense_relu
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.keep import InducedCSR, Kept, gather_gated, induced_csr, keep_rows
+from sagpool.ops.layout import DeviceLayout, HostLayout, Layout, UniformLayout, pooled_layout
 from sagpool.ops.pool import PooledRows, choose_rows, pool_rows
 from sagpool.ops.product import matmul_with_passthrough
 from sagpool.ops.propagate import gcn_propagate, propagate
 from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
-from sagpool.ops.rows import DeviceLayout, Layout, Rows, fewer_rows
 from sagpool.ops.segment import (
     segment_expand,
     segment_max,
@@ -21,17 +21,17 @@ from sagpool.ops.transfer import to_device
 
 __all__ = [
     "DeviceLayout",
+    "HostLayout",
     "InducedCSR",
     "Kept",
     "LabelSums",
     "Layout",
     "PooledRows",
-    "Rows",
+    "UniformLayout",
     "choose_rows",
     "dense_relu",
     "edge_attention",
     "edge_rows",
-    "fewer_rows",
     "gather_gated",
     "gcn_propagate",
     "induced_csr",
@@ -39,6 +39,7 @@ __all__ = [
     "marked",
     "matmul_with_passthrough",
     "pool_rows",
+    "pooled_layout",
     "propagate",
     "ragged_arange",
     "repeat_each",

@@ -44,9 +44,7 @@ def dense_relu(
         beside: v, ``[members, out, 1]``, if wanted
 
     Returns:
-        ``[members * rows, out]``, which with a v must go to a single place that sends back a
-        gradient of its own making, as `pool_rows` does: it is added to in place; and
-        ``[members * rows, 1]`` or None
+        ``[members * rows, out]``, and ``[members * rows, 1]`` or None
     """
     if beside is None:
         return _DenseRelu.apply(x, weight, bias, None)[0], None
@@ -99,8 +97,11 @@ class _DenseRelu(Function):
             if grad_y is not None:
                 grad_beside = torch.bmm(h.transpose(1, 2), grad_y)
                 back = beside.transpose(1, 2)  # [members, 1, out]
-                grad = torch.bmm(grad_y, back) if grad is None else grad.baddbmm_(grad_y, back)
-            grad = torch.ops.aten.threshold_backward(grad, h, 0)
+                # Into a buffer of our own: grad_h may be the gradient of other results too.
+                grad = torch.bmm(grad_y, back) if grad is None else grad.baddbmm(grad_y, back)
+                torch.ops.aten.threshold_backward.grad_input(grad, h, 0, grad_input=grad)
+            else:
+                grad = torch.ops.aten.threshold_backward(grad, h, 0)
             grad_bias = grad.sum(1, keepdim=True)
         if ctx.needs_input_grad[0]:
             grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)

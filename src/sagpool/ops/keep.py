@@ -1,4 +1,4 @@
-"""What is left when only marked rows are kept: their features, and the adjacency among them."""
+"""Keep only the marked rows: their features, and the adjacency among them."""
 
 from typing import Any, NamedTuple
 
@@ -8,33 +8,31 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from sagpool.ops.device import kernels_for, on_cpu
-from sagpool.ops.propagate import sum_of_rows
+from sagpool.ops.device import on_cpu
+from sagpool.ops.propagate import dots_of_rows, sum_of_rows
 from sagpool.ops.ragged import edge_rows, marked, repeat_each
-
-_BLOCK = 4096
 
 
 class Kept(NamedTuple):
-    """Which old row each new row comes from, and the way back.
+    """Which old row each new row comes from, and the inverse.
 
-    A filler's row may come back several times, to fill up; every other row at most once.
+    The row of a filler may be repeated; every other row is kept at most once.
     """
 
     perm: Tensor  # [new rows] int64, the old row of each new row, ascending
     rows: Tensor  # [kept] int64, the old rows that are kept, ascending
     place: Tensor  # [kept] int64, the (first) new row of each of them
     seen: Tensor  # [old rows + 1] int64, how many of the rows before this one are kept
-    repeats: Tensor | None  # [kept] int64, how often each comes back; None: once each
+    repeats: Tensor | None  # [kept] int64, how often each is repeated; None for once each
 
 
 def keep_rows(mask: Tensor, count: int, repeats: Tensor | None = None, total: int = 0) -> Kept:
-    """Keep the marked rows, in their order, without asking the device how many they are.
+    """Keep the marked rows, in their order, without waiting for the device to count them.
 
     Args:
         mask: ``[old rows]`` bool
         count: how many are marked
-        repeats: ``[count]`` int64, how often each kept row comes back; once if not given
+        repeats: ``[count]`` int64, how often each kept row is repeated; once if not given
         total: the sum of the repeats
     """
     seen = pad(torch.cumsum(mask, 0), (1, 0))
@@ -59,8 +57,7 @@ def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
         gate: ``[new rows]``; ones if not given
 
     Returns:
-        ``[new rows, channels]``; of a row that comes back several times, only the first time
-        passes a gradient on
+        ``[new rows, channels]``; of a repeated row, only the first copy has a gradient
     """
     return _GatherGated.apply(x, x.new_ones(len(kept.perm)) if gate is None else gate, kept)
 
@@ -80,21 +77,12 @@ class _GatherGated(Function):
         kept, grad = ctx.kept, grads[0].contiguous()
         grad_x = grad_gate = None
         if ctx.needs_input_grad[0]:
-            # An old row is the sum of the new rows that it became: one, or none.
+            # The sum over the new rows of each old row: one, or none.
             first = gate if kept.repeats is None else gate.index_select(0, kept.place)
             grad_x = sum_of_rows(grad, kept.seen, kept.place, first)
         if ctx.needs_input_grad[1]:
-            grad_gate = _dots_of_rows(x, kept.perm, grad)
+            grad_gate = dots_of_rows(x, kept.perm, grad)
         return grad_x, grad_gate, None
-
-
-def _dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
-    """The dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``."""
-    if (kernels := kernels_for(x)) is not None:
-        return kernels.dots_of_rows(x, rows, y)
-    # Block by block: what is held in between stays in the cache.
-    blocks = zip(rows.split(_BLOCK), y.split(_BLOCK), strict=True)
-    return torch.cat([x.index_select(0, chosen).mul_(part).sum(1) for chosen, part in blocks])
 
 
 class InducedCSR(NamedTuple):
@@ -108,13 +96,12 @@ def induced_csr(row_ptr: Tensor, col: Tensor, kept: Kept) -> InducedCSR:
     Args:
         row_ptr: ``[old rows + 1]`` int32
         col: ``[entries]`` int32
-        kept: the rows to keep; where a filler comes back several times, its first new row has
-            its entries and the others none
+        kept: the rows to keep; of a repeated row, the first copy has the entries
 
     Returns:
-        on the CPU exactly the surviving entries; on other devices, which would have to be asked
-        how many those are, as many as before, of which the last ones belong to no row; they
-        name the last row, so that one member's NaN does not reach another through them
+        on the CPU exactly the surviving entries. On other devices, where counting them would wait
+        for the device, as many as before: the spare ones at the end belong to no row, and point to
+        the last row, so that a NaN does not reach another member through them
     """
     new_row = torch.full((len(row_ptr) - 1,), -1, dtype=torch.int32, device=col.device)
     new_row[kept.rows] = kept.place.int()
@@ -131,7 +118,7 @@ def induced_csr(row_ptr: Tensor, col: Tensor, kept: Kept) -> InducedCSR:
         place = torch.where(survives, seen - 1, len(col)).long()
         survived = col.new_full((len(col) + 1,), len(kept.perm) - 1)
         survived = survived.scatter_(0, place, renamed)[:-1]
-    # Dropped rows keep no entry, so what was seen by the end of a kept row is its new end.
+    # Dropped rows have no entries left, so the count at the end of a kept row is its new end.
     ends = pad(seen, (1, 0))[row_ptr[kept.rows + 1].long()]
     if kept.repeats is not None:
         ends = repeat_each(ends, kept.repeats, len(kept.perm))

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from sagpool.ops.device import kernels_for
 from sagpool.ops.keep import gather_gated, induced_csr, keep_rows
-from sagpool.ops.rows import Rows
+from sagpool.ops.layout import Layout
 from sagpool.ops.topk import top_of_each
 from sagpool.ops.transfer import to_device
 
@@ -24,7 +24,7 @@ class PooledRows(NamedTuple):
     perm: Tensor  # [new rows] int32 or int64, the old row of each new row
 
 
-def choose_rows(rank: Tensor, old: Rows, new: Rows) -> Tensor:
+def choose_rows(rank: Tensor, old: Layout, new: Layout) -> Tensor:
     """Mark the rows that are highest in ``rank``: of each graph as many as it has in ``new``.
 
     Of a filler one row is marked. Equal ranks go to the lower row, whatever the device.
@@ -33,7 +33,7 @@ def choose_rows(rank: Tensor, old: Rows, new: Rows) -> Tensor:
         ``[old rows]`` bool
     """
     if (kernels := kernels_for(rank)) is not None:
-        return kernels.top_of_each(rank.detach(), old.node_ptr, new.node_ptr, _every(old))
+        return kernels.top_of_each(rank.detach(), old.node_ptr, new.node_ptr, old.filler_period)
     counts = to_device(_marked(new).ravel(), rank.device)
     return top_of_each(rank, old.graph, old.node_ptr, counts)
 
@@ -44,8 +44,8 @@ def pool_rows(
     mask: Tensor,
     row_ptr: Tensor,
     col: Tensor,
-    old: Rows,
-    new: Rows,
+    old: Layout,
+    new: Layout,
 ) -> PooledRows:
     """``X[idx] ⊙ gate[idx]`` and ``A[idx, idx]`` for the marked rows idx, in their order.
 
@@ -61,9 +61,9 @@ def pool_rows(
         new: the rows as they will be
     """
     if (kernels := kernels_for(x)) is not None:
-        total = new.members * new.rows
+        total = new.total_rows
         perm, new_row = kernels.keep_rows(mask, old.node_ptr, new.node_ptr, total)
-        kept = _Kept(perm, new_row, old.graph, new.node_ptr, _every(new), new.rows)
+        kept = _Kept(perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows)
         out, readout = _PoolRows.apply(x, gate, kept)
         kept_ptr, kept_col = kernels.induced_csr(row_ptr, col, perm, new_row)
         return PooledRows(out, readout, kept_ptr, kept_col, perm)
@@ -80,16 +80,11 @@ def pool_rows(
     return PooledRows(rows, None, *induced_csr(row_ptr, col, back), back.perm)
 
 
-def _marked(new: Rows) -> np.ndarray:
+def _marked(new: Layout) -> np.ndarray:
     """``[members, graphs]`` marked rows of each graph."""
     if not new.filler:
         return new.sizes.copy()
     return np.concatenate([new.sizes[:, :-1], np.ones_like(new.sizes[:, :1])], axis=1)
-
-
-def _every(rows: Rows) -> int:
-    """Every so-manieth graph is a filler; 0: none."""
-    return rows.graphs if rows.filler else 0
 
 
 class _Kept(NamedTuple):

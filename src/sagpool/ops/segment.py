@@ -28,15 +28,15 @@ def segment_sum(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
 
 def segment_mean(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Mean over the rows of each segment, ``[segments, channels]``; 0 for an empty segment."""
-    share = 1 / ptr.diff().to(x.dtype)
-    return _SegmentSum.apply(x, share[segment], ptr, segment)
+    weight = 1 / ptr.diff().to(x.dtype)
+    return _SegmentSum.apply(x, weight[segment], ptr, segment)
 
 
 def segment_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Maximum over the rows of each segment, which must not be empty, ``[segments, channels]``.
 
-    A maximum that several rows share sends its gradient to one of them on the CPU, and a part
-    to each on CUDA.
+    If several rows have the maximum, one of them gets its gradient on the CPU, and each an equal
+    part on CUDA.
     """
     segments = len(ptr) - 1
     if on_cpu(x):
@@ -61,16 +61,16 @@ def segment_expand(values: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
 
 def segment_softmax(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Softmax over the rows of each segment, separately in each channel, ``[rows, channels]``."""
-    # Any shift leaves the result as it is, so none of it needs a gradient.
+    # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(x.detach(), ptr, segment)
     exponential = (x - largest[segment]).exp()
-    # The largest adds 1; less is only the sum over nothing, by which spare rows are divided.
+    # The largest adds 1; only empty segments, which spare rows refer to, have less.
     total = segment_sum(exponential, ptr, segment).clamp(min=1)
     return exponential / segment_expand(total, ptr, segment)
 
 
 class _SegmentSum(Function):
-    """Weighted sum; its backward is a gather instead of autograd's general scatter."""
+    """Weighted sum; its backward pass is a gather instead of autograd's scatter."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:

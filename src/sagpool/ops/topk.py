@@ -12,8 +12,8 @@ _ALL_BUT_SIGN = 0x7FFFFFFF
 def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Tensor:
     """Mark the ``counts[g]`` rows with the highest scores of each graph g.
 
-    Equal scores go to the lower row, whatever the device. No sort of indices is needed: the
-    scores are sorted as plain numbers, and each row compared with the last that is kept.
+    Of equal scores the lower row is kept, on every device. Indices are not sorted: the scores are
+    sorted as integers, and each row is compared with the last that is kept.
 
     Args:
         score: ``[rows]``
@@ -25,7 +25,7 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
         ``[rows]`` bool
     """
     start = ptr[:-1]
-    # One number that sorts by graph first, then from high to low score.
+    # Sorts by graph first, then by descending score.
     key = (graph << 32) + _descending(score.detach())
     in_order = _sort(key)
     last = in_order.index_select(0, start + counts - 1)
@@ -44,10 +44,10 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
 def _descending(score: Tensor) -> Tensor:
     """``[rows]`` int32, smaller for a higher score, equal for equal ones.
 
-    Wider types are ranked as float32: nodes that see the same neighbourhood have equal scores up
-    to rounding, and rounding in the 52nd bit must not choose between them.
+    Wider types are ranked as float32: nodes with the same neighbourhood have equal scores up to
+    rounding, and rounding in the 52nd bit must not decide between them.
     """
-    bits = (score.float() + 0.0).view(torch.int32)  # + 0.0 makes one zero of the two
+    bits = (score.float() + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0
     ascending = bits ^ ((bits >> 31) & _ALL_BUT_SIGN)
     return ~ascending
 

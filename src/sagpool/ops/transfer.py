@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """A copy on the device, for which the host does not wait."""
+    """A copy on the device; the host does not wait for it."""
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
-        # From pageable memory the copy would wait for all that the device has still to do.
+        # A copy from pageable memory would wait for all pending work of the device.
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
