@@ -23,10 +23,9 @@ from sagpool.nn.pool.keep import choose_top, keep_chosen
 from measure import versions
 from sagpool import SagpoolError, load
 from sagpool.fleet import Training
-from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
-from sagpool.fleet.stack import row_length
+from sagpool.fleet.stack import AdamState, adam_step, row_length
 from sagpool.graphs import Adjacency, pack
 from sagpool.models import Shape, build
 from sagpool.nn import GATConv

@@ -3,7 +3,7 @@ import torch
 from torch.autograd import gradcheck
 
 from sagpool.ops import gather_gated, keep_rows
-from sagpool.ops.product import matmul_with_passthrough
+from sagpool.ops.linear import matmul_with_passthrough
 
 pytestmark = pytest.mark.usefixtures("path")
 

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from sagpool.fleet import Training
-from sagpool.fleet.adam import AdamState, adam_step
-from sagpool.fleet.evaluate import loss_sums
 from sagpool.fleet.memory import step_bytes
+from sagpool.fleet.stack import AdamState, adam_step
 from sagpool.graphs import load, pack
 from sagpool.models import Shape, build, methods
 from sagpool.nn import Streams
@@ -34,7 +33,7 @@ def test_nan_stays_in_its_member(by_kernels, mutag):
     streams = Streams(torch.tensor([1, 2], device=DEVICE))
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
-    loss = loss_sums(model(batch, streams), batch)
+    loss = model(batch, streams).loss_sums(batch)
     assert loss[0].isfinite()
     assert loss[1].isnan()
     loss.sum().backward()
@@ -121,7 +120,7 @@ def test_a_training_step(method, by_kernels, mutag):
 
     def step():
         streams = Streams(torch.tensor([1, 2], device=DEVICE))
-        loss = loss_sums(model(pack(mutag, IDS), streams), batch)
+        loss = model(pack(mutag, IDS), streams).loss_sums(batch)
         return loss, *torch.autograd.grad(loss.sum(), list(model.parameters()))
 
     expected = step()

@@ -21,6 +21,16 @@ class Output(NamedTuple):
     auxiliary: Tensor | None  # [members, graphs], losses that pooling layers add
     levels: tuple[Pooled, ...]  # of the pooling layers that selected nodes
 
+    def loss_sums(self, batch: Batch) -> Tensor:
+        """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs."""
+        assert batch.y is not None
+        log_probability = self.logits.log_softmax(2)  # [members, graphs, classes]
+        loss = -log_probability.gather(2, batch.y[..., None]).squeeze(2)
+        if self.auxiliary is not None:
+            loss = loss + self.auxiliary
+        # A mask, not a product: the loss of a filler may be NaN, and 0 · NaN is NaN.
+        return torch.where(batch.real, loss, 0).sum(1)
+
 
 class HierarchicalPooling(nn.Module):
     """Three blocks of conv → ReLU → pool → readout; the readouts' sum; an MLP (Figure 2, right).

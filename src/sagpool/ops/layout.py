@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import kernels_for, to_device
 from sagpool.ops.ragged import repeat_each
-from sagpool.ops.transfer import to_device
 
 
 class Layout(ABC):

@@ -1,5 +1,6 @@
 """Sums over neighbours: the product of a sparse CSR matrix with the node features."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +9,21 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.csr import csr_matrix
 from sagpool.ops.device import kernels_for, on_cpu
 from sagpool.ops.ragged import edge_rows, without_spare
+
+
+def csr_matrix(row_ptr: Tensor, col: Tensor, values: Tensor, columns: int) -> Tensor:
+    """A sparse matrix of ``len(row_ptr) - 1`` rows; the indices are not checked."""
+    size = (len(row_ptr) - 1, columns)
+    return torch.sparse_csr_tensor(row_ptr, col, values, size, check_invariants=False)
+
+
+# torch warns once per process, at the first such matrix.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    csr_matrix(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), 1)
+
 
 _SPARE_BAG = 32
 _BLOCK = 4096

@@ -75,18 +75,6 @@ def unpack_pyg(
     )
 
 
-def check_features(x: Tensor, in_channels: int) -> None:
-    if x.ndim != 2 or not x.is_floating_point():
-        raise SagpoolError(
-            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
-            f"{tuple(x.shape)}."
-        )
-    if x.shape[1] != in_channels:
-        raise SagpoolError(
-            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
-        )
-
-
 def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
     """Put pooled rows back in place: row i at row ``perm[i]``, zero where nodes were dropped.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context, Pool, Pooled
-from sagpool.nn.pool.pyg_interface import PoolOutput, check_features, pack_pyg, unpack_pyg
+from sagpool.nn.pool.pyg_interface import PoolOutput, pack_pyg, unpack_pyg
 from sagpool.nn.pool.selection import (
     Ratio,
     Selected,
@@ -96,7 +96,7 @@ class ScorePool(Pool):
 
         The second is PyG's call and returns PyG's six results.
         """
-        check_features(x, self.in_channels)
+        _check_features(x, self.in_channels)
         if isinstance(edge_index, Structure):
             context = edge_attr if isinstance(edge_attr, Context) else Context()
             x, selected = self._select(x, edge_index, context)
@@ -143,3 +143,15 @@ class ScorePool(Pool):
         else:
             kept = f"ratio={self.selection.ratio}"
         return f"{type(self).__name__}({self.in_channels}, {kept})"
+
+
+def _check_features(x: Tensor, in_channels: int) -> None:
+    if x.ndim != 2 or not x.is_floating_point():
+        raise SagpoolError(
+            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
+            f"{tuple(x.shape)}."
+        )
+    if x.shape[1] != in_channels:
+        raise SagpoolError(
+            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
+        )

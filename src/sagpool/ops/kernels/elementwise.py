@@ -45,7 +45,7 @@ def adam_step(
     scalars: Tensor,
     eps: float,
 ) -> None:
-    """Adam in one pass, in place; see `sagpool.fleet.adam`.
+    """Adam in one pass, in place; see `sagpool.fleet.stack`.
 
     Args:
         weights: ``[members, numbers]``

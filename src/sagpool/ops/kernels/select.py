@@ -113,7 +113,7 @@ def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
 def _descending(score, row, end):
     """Integers that are smaller for higher scores, and equal for equal ones.
 
-    Wider types are ranked as float32; see `sagpool.ops.topk`.
+    Wider types are ranked as float32; see `sagpool.ops.segment`.
     """
     value = tl.load(score + row, mask=row < end, other=0.0).to(tl.float32) + 0.0
     bits = value.to(tl.int32, bitcast=True)

@@ -3,9 +3,9 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
-from sagpool.nn import ClusterAdjacency, DiffPool
+from sagpool.nn import DiffPool
+from sagpool.nn.pool.diffpool import ClusterAdjacency, segments
 from sagpool.nn.pool.diffpool import layer as diffpool_layer
-from sagpool.nn.pool.diffpool import segments
 from sagpool.nn.pool.diffpool.dense_adjacency import DenseAdjacency
 from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
 from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
@@ -83,11 +83,11 @@ def test_equation_for_pooled_graphs(fleet, dense, agree):
 
 
 def low_rank(base, t):
-    return LowRankAdjacency(base, t.shape[1], segments_of(base, t), t, GradientChain(t))
+    return LowRankAdjacency(base, t.shape[1], segments_of(base.layout, t), t, GradientChain(t))
 
 
 def dense_of(base, t):
-    return DenseAdjacency.of(base, t, t.shape[1], segments_of(base, t))
+    return DenseAdjacency.of(base, t, t.shape[1], segments_of(base.layout, t))
 
 
 @pytest.mark.parametrize("made", [low_rank, dense_of])

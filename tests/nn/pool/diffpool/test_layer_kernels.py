@@ -5,7 +5,6 @@ import os
 import pytest
 import torch
 
-from sagpool.fleet.evaluate import loss_sums
 from sagpool.graphs import load, pack
 from sagpool.graphs.batch import pack_on_device
 from sagpool.models import Shape, build
@@ -161,7 +160,7 @@ def test_a_whole_model(max_nodes, hidden, batch):
 
     def step(model):
         model.zero_grad()
-        loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+        loss = model(batch, Streams(torch.tensor([1, 2], device=DEVICE))).loss_sums(batch)
         loss.sum().backward()
         return loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())
 
@@ -178,7 +177,7 @@ def test_nan_stays_in_its_member(max_nodes, batch):
     model = build("diffpool-h", shape).to(DEVICE)
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
-    loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+    loss = model(batch, Streams(torch.tensor([1, 2], device=DEVICE))).loss_sums(batch)
     assert loss.isnan().tolist() == [False, True]
     for grad in torch.autograd.grad(loss.sum(), list(model.parameters())):
         assert grad[0].isfinite().all()
@@ -193,6 +192,6 @@ def test_the_host_need_not_know_graph_sizes(batch, monkeypatch):
     torch.manual_seed(0)
     model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
     streams = Streams(torch.tensor([1, 2], device=DEVICE))
-    loss = loss_sums(model(unknown, streams), unknown)
+    loss = model(unknown, streams).loss_sums(unknown)
     loss.sum().backward()
     assert loss.isfinite().all()

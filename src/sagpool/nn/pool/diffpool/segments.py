@@ -13,8 +13,7 @@ from torch import Tensor
 
 from sagpool.nn.pool.diffpool.device import has_kernels, kernels_for
 from sagpool.ops import Layout
-from sagpool.ops.device import on_cpu
-from sagpool.ops.transfer import to_device
+from sagpool.ops.device import on_cpu, to_device
 
 # On a CPU, from this mean number of elements per segment, each segment is multiplied by itself:
 # a separate call takes less time than copying the rows into a padded batch.
