@@ -7,10 +7,10 @@ from matplotlib.image import imread
 
 from sagpool.bench.store import Store
 from sagpool.bench.summary import latest, summarise
-from sagpool.report.figures.accuracy import add_dots
-from sagpool.report.figures.curves import VALIDATION, median_curve
-from sagpool.report.figures.parameters import SIZES, alike, count_all
-from sagpool.report.figures.sensitivity import effects
+from sagpool.report.canvas import add_dots
+from sagpool.report.sections.curves import VALIDATION, median_curve
+from sagpool.report.sections.parameters import SIZES, alike, count_all
+from sagpool.report.sections.sensitivity import effects
 
 
 class Curve:
