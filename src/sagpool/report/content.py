@@ -16,26 +16,18 @@ from sagpool.report.names import in_order
 class Content:
     """The content of a run store.
 
-    Args:
-        name: file name of the store
-        summaries: all cells, in the order of their last request
-        shown: the cell requested last for each data set and method, methods in the paper's order;
-            without cells in which every training diverged at once
-        pairs: comparisons of the shown cells
-        runs: all finished trainings
-        statistics: of the data sets, by fingerprint
-        invocations: the commands that filled the store
-        traces: pooled graphs, by the key of their run; of the first run of each shown cell
+    The shown cells are those requested last for each data set and method, methods in the paper's
+    order; without cells in which every training diverged at once.
     """
 
-    name: str
-    summaries: list[Summary]
+    name: str  # file name of the store
+    summaries: list[Summary]  # all cells, in the order of their last request
     shown: list[Summary]
-    pairs: list[Pair]
-    runs: list[Run]
-    statistics: dict[str, Statistics]
-    invocations: list[Invocation]
-    traces: dict[str, list[Trace]]
+    pairs: list[Pair]  # comparisons of the shown cells
+    runs: list[Run]  # all finished trainings
+    statistics: dict[str, Statistics]  # of the data sets, by fingerprint
+    invocations: list[Invocation]  # the commands that filled the store
+    traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
 
     @property
     def datasets(self) -> list[str]:

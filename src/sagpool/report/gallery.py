@@ -15,7 +15,7 @@ from sagpool.explain.trace import Trace
 from sagpool.report.canvas import hide_small_labels
 from sagpool.report.files import writing
 from sagpool.report.page import template
-from sagpool.report.picture import STYLE, inline
+from sagpool.report.picture import STYLE, inline, to_svg
 
 DPI = 150
 _OURS = re.compile(r"\d+(-[A-Za-z0-9._-]+)?\.png")
@@ -68,7 +68,7 @@ def _card(trace: Trace, name: str) -> Card:
     with rc_context(STYLE):
         figure = draw(trace, wide=False, captioned=False)
         hide_small_labels(figure)
-        return Card(trace, inline(figure, name, trace.caption))
+        return Card(trace, inline(to_svg(figure, name), trace.caption))
 
 
 def _page(explained: Explained, cards: list[Card]) -> str:

@@ -21,13 +21,9 @@ def scope(content: Content) -> str:
     methods = len({s.cell.method for s in content.shown})
     seeds = max(len({run.seed for run in s.runs}) for s in content.shown)
     folds = max(s.cell.settings["folds"] for s in content.shown)
-    parts = [
-        _count(len(content.datasets), "data set"),
-        _count(methods, "method"),
-        f"{_count(seeds, 'seed')} × {folds} folds",
-        _count(len(content.runs), "training"),
-    ]
-    return " · ".join(parts)
+    counts = [_count(len(content.datasets), "data set"), _count(methods, "method")]
+    counts += [f"{_count(seeds, 'seed')} × {folds} folds", _count(len(content.runs), "training")]
+    return " · ".join(counts)
 
 
 def days(content: Content) -> str:
@@ -82,12 +78,9 @@ def _leads(architecture: str, members: list[Summary], content: Content) -> Marku
 def _single(summary: Summary) -> Markup:
     spread = summary.spread
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.1f}"
+    trainings = _count(len(summary.runs), "training")
     return Markup("<strong>{}</strong> reaches {:.1f}{} % on {}, over {}.").format(
-        names.html(summary.cell.method),
-        spread.mean,
-        std,
-        summary.cell.dataset,
-        _count(len(summary.runs), "training"),
+        names.html(summary.cell.method), spread.mean, std, summary.cell.dataset, trainings
     )
 
 

@@ -42,13 +42,6 @@ def leader(summaries: Sequence[Summary], pairs: Sequence[Pair]) -> Leader:
     if not others:
         return Leader(best.cell.method, None, None)
     second = others[0].cell.method
-    compared = {best.cell.method, second}
-    p = next(
-        (
-            pair.holm
-            for pair in pairs
-            if pair.dataset == best.cell.dataset and {pair.first, pair.second} == compared
-        ),
-        None,
-    )
-    return Leader(best.cell.method, second, p)
+    here = [pair for pair in pairs if pair.dataset == best.cell.dataset]
+    p = {frozenset((pair.first, pair.second)): pair.holm for pair in here}
+    return Leader(best.cell.method, second, p.get(frozenset((best.cell.method, second))))

@@ -81,16 +81,13 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 def plain(method: str) -> str:
     base, index, suffix = _display(method)
-    if not index:
-        return base
-    return f"{base}_({index}, {suffix})" if suffix else f"{base}_{index}"
+    return f"{base}_({index}, {suffix})" if suffix else f"{base}_{index}" if index else base
 
 
 def html(method: str) -> Markup:
     base, index, suffix = _display(method)
-    if not index:
-        return escape(base)
-    return escape(base) + Markup("<sub>{}</sub>").format(f"{index}, {suffix}" if suffix else index)
+    below = f"{index}, {suffix}" if suffix else index
+    return escape(base) + (Markup("<sub>{}</sub>").format(below) if below else "")
 
 
 def tex(method: str) -> str:

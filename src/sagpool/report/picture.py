@@ -64,23 +64,19 @@ def render_all(drawings: Iterable[Drawing]) -> dict[Drawing, Picture]:
     return pictures
 
 
-def inline(figure: Figure, name: str, caption: str) -> Markup:
-    """The figure as an element of a page on which no other figure has this name."""
-    return _inline(_svg(figure, name), caption)
-
-
 def _render(drawing: Drawing, name: str) -> Picture:
     """Equal figures give equal bytes."""
-    svg, png = _svg(drawing.figure, name), io.BytesIO()
+    svg, png = to_svg(drawing.figure, name), io.BytesIO()
     with rc_context(STYLE):
         drawing.figure.patch.set_facecolor("white")
         drawing.figure.set_dpi(DPI)
         FigureCanvasAgg(drawing.figure).print_png(png)
     white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg)
-    return Picture(name, png.getvalue(), white, _inline(svg, drawing.caption))
+    return Picture(name, png.getvalue(), white, inline(svg, drawing.caption))
 
 
-def _svg(figure: Figure, name: str) -> str:
+def to_svg(figure: Figure, name: str) -> str:
+    """``name`` has to be unique among the figures of a page."""
     file = io.StringIO()
     # Ids inside the SVG are hashes; a salt per figure keeps them unique on the page.
     with rc_context({**STYLE, "svg.hashsalt": name}):
@@ -89,8 +85,8 @@ def _svg(figure: Figure, name: str) -> str:
     return file.getvalue()
 
 
-def _inline(svg: str, caption: str) -> Markup:
-    """Use the colours and the font of the page, and remove ids that could clash."""
+def inline(svg: str, caption: str) -> Markup:
+    """An element of a page, with its colours and font, and without ids that could clash."""
     svg = svg[svg.index("<svg") :]
     unwanted = r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->"
     svg = re.sub(unwanted, "", svg, flags=re.DOTALL)

@@ -22,24 +22,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A section; one without parts is left out of the report.
+    """A section; one without parts is left out of the report."""
 
-    Args:
-        anchor: its id on the page
-        title: its heading
-        parts: shown one below the other
-        intro: paragraphs that tell how to read the parts
-    """
-
-    anchor: str
+    anchor: str  # its id on the page
     title: str
     parts: Sequence[Part]
-    intro: Sequence[str] = ()
-
-    @property
-    def drawings(self) -> list[Drawing]:
-        return [drawing for part in self.parts for drawing in part.drawings]
-
-    @property
-    def tables(self) -> list[Table]:
-        return [part.table for part in self.parts if part.table]
+    intro: Sequence[str] = ()  # paragraphs that tell how to read the parts

@@ -45,25 +45,13 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Args:
-        name: file name without suffix
-        caption: what the table shows
-        heads: of the columns
-        groups: the rows
-        records: the same data as plain values, for the CSV file
-        notes: explanations of the marks
-        matrix: whether to centre the cells, because they have several lines
-    """
-
-    name: str
+    name: str  # file name without suffix
     caption: str
     heads: Sequence[Head]
     groups: Sequence[RowGroup]
-    records: Sequence[dict[str, Any]]
-    notes: Sequence[str] = ()
-    matrix: bool = False
+    records: Sequence[dict[str, Any]]  # the same data as plain values, for the CSV file
+    notes: Sequence[str] = ()  # explain the marks
+    matrix: bool = False  # cells have several lines and are centred
 
     def to_markdown(self) -> str:
         lines = [

@@ -42,12 +42,13 @@ def write_content(content: Content, folder: Path) -> Path:
 def _write(content: Content, folder: Path) -> Path:
     with rc_context(STYLE):
         sections = [made for section in SECTIONS if (made := section(content)).parts]
-        pictures = render_all(drawing for section in sections for drawing in section.drawings)
+        parts = [part for section in sections for part in section.parts]
+        pictures = render_all(drawing for part in parts for drawing in part.drawings)
     files: dict[Path, bytes] = {}
     for picture in pictures.values():
         files[folder / "figures" / f"{picture.name}.png"] = picture.png
         files[folder / "figures" / f"{picture.name}.svg"] = picture.svg.encode()
-    for table in (table for section in sections for table in section.tables):
+    for table in (part.table for part in parts if part.table):
         files[folder / "tables" / f"{table.name}.md"] = table.to_markdown().encode()
         files[folder / "tables" / f"{table.name}.csv"] = table.to_csv().encode()
         files[folder / "tables" / f"{table.name}.tex"] = table.to_tex().encode()

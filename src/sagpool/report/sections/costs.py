@@ -39,7 +39,7 @@ class Cost(NamedTuple):
 
 
 def section(content: Content) -> Section:
-    costs = {dataset: _costs(content.of(dataset)) for dataset in content.datasets}
+    costs = {dataset: costs_of(content.of(dataset)) for dataset in content.datasets}
     drawings = [
         _drawing(content.label(dataset), here)
         for dataset, here in costs.items()
@@ -60,8 +60,8 @@ def section(content: Content) -> Section:
     )
 
 
-def _costs(summaries: Sequence[Summary]) -> list[Cost]:
-    """Of the cells of one data set."""
+def costs_of(summaries: Sequence[Summary]) -> list[Cost]:
+    """The costs of cells of one data set."""
     seconds = {s.cell.method: float(np.mean([run.seconds for run in s.runs])) for s in summaries}
     memory = {s.cell.method: s.cell.bytes for s in summaries}
     base_seconds, base_memory = seconds.get(BASELINE), memory.get(BASELINE)

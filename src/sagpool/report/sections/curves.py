@@ -51,9 +51,8 @@ def _drawings(content: Content) -> Iterator[Drawing]:
             losses = canvas.add_axes(figure, left=left, bottom=bottom + strips + GAP, top=top)
             stops = canvas.add_axes(figure, left=left, bottom=bottom, top=top + LOSSES + GAP)
             draw_curves(losses, stops, members)
-            caption = (
-                f"Learning curves on {label}; half of the trainings ended by epoch {epochs:.0f}"
-            )
+            half = f"half of the trainings ended by epoch {epochs:.0f}"
+            caption = f"Learning curves on {label}; {half}"
             yield Drawing(f"curves-{dataset}-{family}", caption, figure)
 
 

@@ -66,24 +66,19 @@ def count_all() -> list[Counts]:
 
 
 def _count(method: str, ratio: float) -> tuple[int, ...]:
-    return tuple(
-        count_parameters(
-            method, Shape(CHANNELS, CLASSES, hidden=CHANNELS, ratio=ratio, max_nodes=size)
-        )
-        for size in SIZES
-    )
+    shapes = [Shape(CHANNELS, CLASSES, hidden=CHANNELS, ratio=ratio, max_nodes=n) for n in SIZES]
+    return tuple(count_parameters(method, shape) for shape in shapes)
 
 
 def alike(counts: list[Counts]) -> list[list[Counts]]:
     """Groups of methods whose lines would coincide."""
     found: list[list[Counts]] = []
     for one in counts:
-        for group in found:
-            if _close(one, group[0]):
-                group.append(one)
-                break
-        else:
+        group = next((group for group in found if _close(one, group[0])), None)
+        if group is None:
             found.append([one])
+        else:
+            group.append(one)
     return found
 
 

@@ -14,8 +14,8 @@ def section(content: Content) -> Section:
 
 def _data_table(content: Content) -> Table:
     """The paper's Table 1, for the data sets of the store."""
-    fingerprints = list(dict.fromkeys(run.fingerprint for run in content.runs))
-    data = [content.statistics[fingerprint] for fingerprint in fingerprints]
+    by_fingerprint = {run.fingerprint: content.statistics[run.fingerprint] for run in content.runs}
+    data = by_fingerprint.values()
     majority = [None if s.majority is None else 100 * s.majority for s in data]
     return listing(
         "data",
@@ -23,35 +23,34 @@ def _data_table(content: Content) -> Table:
         [
             words("data set", [s.name for s in data]),
             words("node features", [f"{s.features} {s.feature_kind}" for s in data]),
-            words("fingerprint", [code(fingerprint[:12]) for fingerprint in fingerprints]),
+            words("fingerprint", [code(fingerprint[:12]) for fingerprint in by_fingerprint]),
             numbers("graphs", [s.graphs for s in data], ",d"),
             numbers("classes", [s.classes for s in data], "d"),
             numbers("avg nodes", [s.avg_nodes for s in data]),
             numbers("avg edges", [s.avg_edges for s in data]),
             numbers("majority", majority, ".1f"),
         ],
-        [
-            {"fingerprint": fingerprint, **vars(s)}
-            for fingerprint, s in zip(fingerprints, data, strict=True)
-        ],
+        [{"fingerprint": fingerprint, **vars(s)} for fingerprint, s in by_fingerprint.items()],
     )
 
 
 def _commands_table(content: Content) -> Table:
     commands = content.invocations
     runs = [[run for run in content.runs if run.invocation == one.id] for one in commands]
+    started = [one.started.replace("T", " ").removesuffix("+00:00") for one in commands]
+    versions = [", ".join(f"{k} {v}" for k, v in one.versions.items()) for one in commands]
     seeds = [_numbers(sorted({run.seed for run in here})) for here in runs]
     return listing(
         "commands",
         "The commands that made the rows (times in UTC), and what they ran on.",
         [
-            words("started", [_without_zone(one.started) for one in commands]),
+            words("started", started),
             words("experiment", [one.experiment for one in commands]),
             words("seeds", seeds),
             numbers("runs", [len(here) for here in runs], ",d"),
             words("device", [one.device for one in commands]),
             words("command", [long(one.command) for one in commands]),
-            words("versions", [long(_versions(one.versions)) for one in commands]),
+            words("versions", map(long, versions)),
         ],
         [
             {
@@ -67,14 +66,6 @@ def _commands_table(content: Content) -> Table:
             for one, here, seeds_here in zip(commands, runs, seeds, strict=True)
         ],
     )
-
-
-def _without_zone(time: str) -> str:
-    return time.replace("T", " ").removesuffix("+00:00")
-
-
-def _versions(versions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _numbers(values: Sequence[int]) -> str:
