@@ -62,7 +62,7 @@ def test_several_settings_of_one_method(make, made, tmp_path):
     page = write_report(store, tmp_path / "report")
     assert len(rows(tmp_path / "report/tables/cells.csv")) == 3
     assert len(rows(tmp_path / "report/tables/results.csv")) == 1
-    assert "2 of these 3 cells were asked for again later" in page.read_text()
+    assert "2 of these 3 cells were requested again later" in page.read_text()
     assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
 
 

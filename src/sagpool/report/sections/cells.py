@@ -12,8 +12,8 @@ from sagpool.report.table import Table, code, listing, numbers, plus_minus, word
 def section(content: Content) -> Section:
     repeated = len(content.summaries) - len(content.shown)
     intro = (
-        f"{repeated} of these {len(content.summaries)} cells were asked for again later with "
-        "other settings; all other sections show the one asked for last, never the best one."
+        f"{repeated} of these {len(content.summaries)} cells were requested again later with "
+        "other settings; all other sections show the one requested last, never the best one."
     )
     return Section("cells", "All cells", [Part(table=_table(content))], [intro] if repeated else [])
 

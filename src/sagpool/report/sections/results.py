@@ -128,9 +128,9 @@ def _details(summary: Summary) -> list[str]:
         if summary.deviation is not None:
             paper += f" ({summary.deviation:+z.1f})".replace("-", "−")
         found.append(paper)
-    asked = cell.seeds * cell.settings["folds"]
-    if len(summary.runs) < asked:
-        found.append(f"{len(summary.runs)} of {asked} runs")
+    planned = cell.seeds * cell.settings["folds"]
+    if len(summary.runs) < planned:
+        found.append(f"{len(summary.runs)} of {planned} runs")
     if summary.diverged:
         found.append(f"{summary.diverged} diverged")
     if summary.failures:

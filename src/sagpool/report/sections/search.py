@@ -47,11 +47,11 @@ def _table(content: Content) -> Table:
     )
 
 
-def _candidate(ranking: tuple[Ranked, ...], place: int) -> dict[str, Any]:
-    """The candidate at this place with its own settings; empty if there is none."""
-    if place >= len(ranking):
+def _candidate(ranking: tuple[Ranked, ...], rank: int) -> dict[str, Any]:
+    """The candidate at this rank with the settings in which it differs; empty if there is none."""
+    if rank >= len(ranking):
         return {}
-    candidate = ranking[place]
+    candidate = ranking[rank]
     common = names.common_settings([one.settings for one in ranking])
     own = {name: value for name, value in candidate.settings.items() if name not in common}
     return {
