@@ -1,4 +1,4 @@
-"""Stores full of made-up results, and a browser where there is one."""
+"""Stores with made-up results, and a browser if one is installed."""
 
 import dataclasses
 import shutil
@@ -54,13 +54,13 @@ class Made:
         settings: of the training
         seeds: how many
         paper: published mean and standard deviation
-        diverged: how many of the runs diverge, at once
+        diverged: how many of the runs diverge at once
         candidates: settings that a search has ranked, best first
-        runs: how many are done; all, if it is not given
-        accuracy: of every run, in percent, in place of made-up ones
+        runs: how many are finished; all by default
+        accuracy: of every run, in percent; random by default
         feature_kind: of the data set
-        graphs: how many are drawn
-        epochs: about how many
+        graphs: how many pooled graphs are stored
+        epochs: mean number of epochs
     """
 
     dataset: str = "MADE"
@@ -121,7 +121,9 @@ def fill_store(store: Store, cells: Sequence[Made]) -> None:
 
 
 def _graphs(name: str, feature_kind: str) -> Graphs:
-    first = zlib.crc32(name.encode())  # no two sets have the same graphs, and fingerprint
+    first = zlib.crc32(
+        name.encode()
+    )  # different graphs for each data set, and so another fingerprint
     kinds = [nx.gnp_random_graph(12 + i % 7, 0.2, seed=first + i) for i in range(20)]
     graphs = Graphs.from_networkx(kinds, y=["a", "a", "b", "a", "b"] * 4, name=name)
     return dataclasses.replace(graphs, feature_kind=feature_kind)
@@ -181,6 +183,12 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
+def make_at() -> Callable[[Path, Sequence[Made]], Path]:
+    """A store at this path: ``make_at(path, [Made(...), Made(...)])``."""
+    return make_store
+
+
+@pytest.fixture(scope="session")
 def made() -> type[Made]:
     return Made
 
@@ -191,7 +199,7 @@ def chromium() -> str:
     return CHROMIUM
 
 
-# Something of everything: two architectures, variants, a search, a cell asked for twice, published
+# A bit of everything: two architectures, variants, a search, a cell requested twice, published
 # numbers, an unfinished and a diverged cell.
 RICH = (
     Made("FIRST", "sagpool-g", 72, paper=(71, 1), graphs=2),
@@ -223,7 +231,7 @@ def rich(rich_store: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def explained(tmp_path_factory: pytest.TempPathFactory) -> Explained:
-    """Molecules of all kinds, and what a model that has seen nothing makes of them."""
+    """Explanations of molecules of all kinds by an untrained model."""
     path = tmp_path_factory.mktemp("explained") / "drugs.csv"
     path.write_text(
         "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,no\n"

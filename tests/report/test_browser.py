@@ -1,4 +1,4 @@
-"""The page in Chromium, where there is one."""
+"""The page in Chromium, if it is installed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def long_names(make, made, tmp_path) -> Path:
-    """A report in which nothing has a short name."""
+    """A report with long names of data sets and methods."""
     name, method = "a_data_set_" * 7, f"{'a_method_' * 7}-h"
     store = make(
         made(name, "sagpool-h", graphs=1), made(name, method, settings={"lr": 0.1}, graphs=1),
@@ -67,12 +67,12 @@ def visit(request: pytest.FixtureRequest, browser: Browser, rich) -> Iterator[Vi
     page.close()
 
 
-def test_no_errors_and_no_other_file(visit, rich):
+def test_no_errors_and_no_requests_for_other_files(visit, rich):
     assert visit.complaints == []
     assert visit.requests == [(rich / "report.html").as_uri()]
 
 
-def test_figures_are_seen_whole_and_large_enough(visit):
+def test_figures_fit_and_are_large_enough(visit):
     figures = visit.page.evaluate(FIGURES)
     assert len(figures) > 10
     for figure in figures:
@@ -83,7 +83,7 @@ def test_figures_are_seen_whole_and_large_enough(visit):
         assert figure["right"] <= visit.width, figure
 
 
-def test_texts_in_figures_can_be_read(visit):
+def test_text_in_figures_is_large_enough(visit):
     for figure in visit.page.evaluate(FIGURES):
         assert figure["texts"] > 0, figure
         assert figure["smallest"] >= 7.8, figure
@@ -99,12 +99,12 @@ OUTSIDE = """() => [...document.querySelectorAll("svg.figure")].flatMap((figure)
         })"""
 
 
-def test_texts_stay_inside_their_figures(visit):
+def test_text_stays_inside_its_figure(visit):
     assert visit.page.evaluate(OUTSIDE) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_long_names_have_room(browser, long_names, size):
+def test_long_names_fit(browser, long_names, size):
     width, height = SIZES[size]
     page = browser.new_page(viewport={"width": width, "height": height})
     page.goto(long_names.as_uri())
@@ -119,7 +119,7 @@ def test_the_page_does_not_scroll_sideways(visit):
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= visit.width
 
 
-def test_the_contents_are_beside_the_text_on_wide_screens_alone(visit):
+def test_the_table_of_contents_is_shown_on_wide_screens_only(visit):
     assert visit.page.locator("nav").is_visible() == (visit.width > 1000)
 
 
@@ -164,7 +164,7 @@ def test_a_gallery(browser, gallery, explained, size, scheme):
         assert figure["width"] >= 280
         assert figure["smallest"] >= 7.5
     assert page.evaluate(OUTSIDE) == []
-    # Each has one card, the surest first, and can be shown with those of its kind alone.
+    # One card for each graph, the most confident first; right and wrong ones can be filtered.
     titles = page.locator(".card .title").all_inner_texts()
     assert titles == [trace.title for trace in explained.by_confidence]
     for kind, expected in (("right", True), ("wrong", False)):

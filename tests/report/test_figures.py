@@ -7,32 +7,34 @@ from matplotlib.image import imread
 
 from sagpool.bench.store import Store
 from sagpool.bench.summary import latest, summarise
-from sagpool.report.figures.accuracy import add_dots
-from sagpool.report.figures.curves import VALIDATION, median_curve
-from sagpool.report.figures.parameters import SIZES, alike, count_all
-from sagpool.report.figures.sensitivity import effects
+from sagpool.report.canvas import add_dots
+from sagpool.report.sections.curves import VALIDATION, median_curve
+from sagpool.report.sections.parameters import SIZES, alike, count_all
+from sagpool.report.sections.sensitivity import effects
 
 
 class Curve:
-    """All that a median needs of a run."""
+    """A run, as far as a median curve needs it."""
 
     def __init__(self, *losses):
         self.curve = np.tile(np.array(losses, float), (3, 1))
 
 
-def test_the_median_is_over_the_runs_still_running_while_half_of_them_are():
+def test_the_median_curve_ends_where_fewer_than_half_of_the_runs_are_left():
     runs = [Curve(5, 4, 3, 2, 1), Curve(5, 2), Curve(1, 6, 5), Curve(3, 4, 9, 8)]
     curve = median_curve(runs, VALIDATION)
-    np.testing.assert_allclose(curve.middle, [4, 4, 5, 5])  # the fifth epoch has one run of four
+    np.testing.assert_allclose(
+        curve.middle, [4, 4, 5, 5]
+    )  # one run of four reaches the fifth epoch
     assert (curve.low <= curve.middle).all()
 
 
-def test_losses_that_are_no_numbers_are_left_out():
+def test_the_median_curve_ignores_losses_that_are_not_finite():
     runs = [Curve(np.nan, 2, np.inf), Curve(np.nan, 4, 3)]
     np.testing.assert_allclose(median_curve(runs, VALIDATION).middle, [np.nan, 3, 3])
 
 
-def test_a_setting_that_was_run_more_often_weighs_no_more(make, made):
+def test_a_setting_that_was_run_more_often_has_no_more_weight(make, made):
     """Three settings: (0.01, 16), (0.01, 32), (0.001, 16); the first has more seeds."""
     store = make(
         made(settings={"lr": 0.01, "hidden": 32}, seeds=1, accuracy=(60.0,) * 5),
@@ -50,7 +52,7 @@ def test_a_setting_that_was_run_more_often_weighs_no_more(make, made):
     np.testing.assert_allclose(hidden.accuracy, [60, 60])
 
 
-def test_the_parameters_of_diffpool_alone_grow_with_the_graphs():
+def test_only_the_parameters_of_diffpool_grow_with_the_graphs():
     groups = alike(count_all())
     growing = [g for g in groups if len(set(g[0].parameters[0.5])) > 1]
     assert [[one.method for one in group] for group in growing] == [["diffpool-h"]]
@@ -64,12 +66,12 @@ def test_the_parameters_of_diffpool_alone_grow_with_the_graphs():
 @pytest.mark.parametrize(
     "name", ["accuracy-FIRST", "curves-FIRST-global", "kept-FIRST-0-sagpool-h"]
 )
-def test_files_are_named_by_what_they_show(rich, name):
+def test_figure_files_are_named_after_their_content(rich, name):
     assert (rich / "figures" / f"{name}.svg").is_file()
 
 
 @pytest.mark.parametrize("count", [3, 200])
-def test_every_dot_is_in_the_picture(count):
+def test_every_dot_is_drawn(count):
     figure = Figure(figsize=(4, 3), dpi=200)
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_axis_off()

@@ -23,11 +23,11 @@ from sagpool.report.colours import colour
         ("my_own", "my_own", "my_own", r"my\_own"),
     ],
 )
-def test_a_method_in_three_forms(method, plain, html, tex):
+def test_the_name_of_a_method_in_each_format(method, plain, html, tex):
     assert (names.plain(method), names.html(method), names.tex(method)) == (plain, html, tex)
 
 
-def test_the_order_is_the_paper_s_then_that_of_appearance():
+def test_methods_of_the_paper_come_first_in_its_order():
     given = ["random-h", "sagpool-h", "own-h", "set2set-g", "sagpool-h-cheb", "random-h"]
     assert names.in_order(given) == [
         *("set2set-g", "sagpool-h", "sagpool-h-cheb", "random-h", "own-h")
@@ -37,7 +37,7 @@ def test_the_order_is_the_paper_s_then_that_of_appearance():
 @pytest.mark.parametrize(
     ("value", "text"), [(5e-4, "5e-4"), (0.005, "5e-3"), (0.5, "0.5"), (128, "128"), (0.0, "0")]
 )
-def test_settings_as_people_write_them(value, text):
+def test_settings_are_written_in_their_usual_notation(value, text):
     assert names.setting(value) == text
 
 
@@ -48,12 +48,12 @@ def luminance(tint: str) -> float:
 
 @pytest.mark.parametrize("method", [*methods(), "own-h", "another-g"])
 @pytest.mark.parametrize("ground", ["#ffffff", "#14161a"])
-def test_colours_stand_out_from_both_grounds(method, ground):
+def test_colours_stand_out_on_light_and_dark_pages(method, ground):
     darker, lighter = sorted([luminance(colour(method)), luminance(ground)])
     assert (lighter + 0.05) / (darker + 0.05) >= 3
 
 
-def test_no_two_methods_that_share_a_panel_have_the_same_colour():
+def test_methods_of_one_panel_have_different_colours():
     by_architecture = itertools.groupby(
         sorted(methods(), key=names.architecture), names.architecture
     )

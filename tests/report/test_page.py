@@ -1,8 +1,7 @@
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-
-import pytest
 
 from sagpool.report import write_report
 
@@ -10,7 +9,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Checker(HTMLParser):
-    """Every element that is opened is closed, in order."""
+    """Checks that every element is closed, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +38,7 @@ def checked(page: Path) -> Checker:
     return checker
 
 
-def test_the_page_is_well_formed_and_names_nothing_twice(rich):
+def test_the_page_is_well_formed_and_ids_are_unique(rich):
     found = checked(rich / "report.html")
     assert len(set(found.ids)) == len(found.ids)
 
@@ -53,7 +52,7 @@ def test_the_page_needs_no_other_file(rich):
     assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
 
 
-def test_every_figure_is_there_in_all_forms(rich):
+def test_every_figure_is_written_in_all_formats(rich):
     figures = rich / "figures"
     png, svg = ({path.stem for path in figures.glob(f"*.{kind}")} for kind in ("png", "svg"))
     assert png == svg
@@ -63,10 +62,10 @@ def test_every_figure_is_there_in_all_forms(rich):
     for path in figures.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
     for path in figures.glob("*.svg"):
-        assert "<text" in path.read_text()  # text is text
+        assert "<text" in path.read_text()  # not paths
 
 
-def test_every_section_is_linked_to(rich):
+def test_every_section_is_in_the_table_of_contents(rich):
     text = (rich / "report.html").read_text()
     anchors = re.findall(r'<section id="([^"]*)"', text)
     assert re.findall(r'<li><a href="#([^"]*)"', text) == anchors
@@ -76,7 +75,7 @@ def test_every_section_is_linked_to(rich):
     ]
 
 
-def test_tables_are_there_in_all_forms(rich):
+def test_every_table_is_written_in_all_formats(rich):
     stems = {path.stem for path in (rich / "tables").glob("*.csv")}
     assert stems == {
         *("results", "variants", "pairs", "search"),
@@ -113,20 +112,21 @@ def test_names_are_escaped(make, made, tmp_path):
     assert r"a\textless{}b\textgreater{}\&" in (folder / "tables/results.tex").read_text()
 
 
-def test_an_older_report_is_replaced_and_other_files_stay(make, made, rich_store, tmp_path):
-    folder = tmp_path / "report"
-    write_report(rich_store, folder)
+def test_files_of_an_earlier_report_are_replaced_and_other_files_stay(make, made, rich, tmp_path):
+    folder = shutil.copytree(rich, tmp_path / "report")
     (folder / "figures" / "mine.png").write_bytes(b"mine")
+    (folder / "tables" / "results-mine.csv").write_bytes(b"mine")
     write_report(make(made()), folder)
     assert not (folder / "tables" / "search.csv").exists()
+    assert (folder / "tables" / "results-mine.csv").exists()
     names = {path.stem for path in (folder / "figures").iterdir()}
     assert names == {"accuracy-MADE", "curves-MADE-hierarchical", "parameters", "mine"}
     checked(folder / "report.html")
 
 
-@pytest.mark.parametrize("title", ["Results", "Every test accuracy", "All cells"])
-def test_without_published_numbers_nothing_is_said_of_the_paper(make, made, tmp_path, title):
+def test_without_published_numbers_the_paper_is_not_mentioned(make, made, tmp_path):
     text = write_report(make(made(), made(method="gpool-h")), tmp_path / "report").read_text()
-    assert f"<h2>{title}</h2>" in text
+    for title in ("Results", "Every test accuracy", "All cells"):
+        assert f"<h2>{title}</h2>" in text
     assert "Ours beside the paper" not in text
     assert "published means" not in text

@@ -1,4 +1,4 @@
-"""Stores that are small, odd, unfinished or broken."""
+"""Stores that are small, unusual, unfinished or damaged."""
 
 import csv
 import shutil
@@ -23,7 +23,7 @@ def test_a_single_run(make, made, tmp_path):
     page = write_report(make(made(seeds=1, runs=1, accuracy=(62.5,))), tmp_path / "report")
     (row,) = rows(tmp_path / "report/tables/results.csv")
     assert (row["mean"], row["runs"], row["std_seeds"], row["ci95_low"]) == ("62.5", "1", "", "")
-    assert (row["best"], row["significant"]) == ("False", "")  # there is nothing to beat
+    assert (row["best"], row["significant"]) == ("False", "")  # there is no other method
     assert "reaches 62.5 % on MADE, over 1 training." in page.read_text()
 
 
@@ -34,15 +34,15 @@ def test_a_single_seed(make, made, tmp_path):
     assert "No ±: there is one seed alone." in page.read_text()
 
 
-def test_diverged_runs_are_counted_and_the_others_shown(make, made, tmp_path):
+def test_diverged_runs_are_counted_and_left_out_of_the_mean(make, made, tmp_path):
     store = make(made(diverged=3, accuracy=tuple(range(60, 70))))
     write_report(store, tmp_path / "report")
     (row,) = rows(tmp_path / "report/tables/results.csv")
     assert (row["diverged"], row["runs"]) == ("3", "10")
-    assert float(row["mean"]) == pytest.approx(66)  # of 63 to 69
+    assert float(row["mean"]) == pytest.approx(66)  # the mean of 63 to 69
 
 
-def test_a_cell_in_which_all_diverged_is_named(make, made, tmp_path):
+def test_a_cell_in_which_all_runs_diverged_is_mentioned(make, made, tmp_path):
     def make_alone(cell):
         (tmp_path / "runs.sqlite").unlink()
         return make(cell)
@@ -62,7 +62,7 @@ def test_several_settings_of_one_method(make, made, tmp_path):
     page = write_report(store, tmp_path / "report")
     assert len(rows(tmp_path / "report/tables/cells.csv")) == 3
     assert len(rows(tmp_path / "report/tables/results.csv")) == 1
-    assert "2 of these 3 cells were asked for again later" in page.read_text()
+    assert "2 of these 3 cells were requested again later" in page.read_text()
     assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
 
 
@@ -87,7 +87,7 @@ with Store.writing(Path(sys.argv[1])) as store:
 """
 
 
-def test_while_another_process_writes(make, made, tmp_path):
+def test_a_report_while_another_process_writes(make, made, tmp_path):
     store = make(made())
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""The numbers of the tables against ones worked out here, in all three forms."""
+"""The numbers in the tables against ones computed here, in all three formats."""
 
 import csv
 import re
@@ -18,15 +18,16 @@ STD = statistics.stdev(PER_SEED)
 HALF = 2.262157 * (statistics.variance(FIRST) * (1 / 10 + 1 / 4)) ** 0.5
 
 
-@pytest.fixture
-def tables(make, made, tmp_path: Path) -> Path:
-    store = make(
+@pytest.fixture(scope="module")
+def tables(make_at, made, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    cells = [
         made(method="sagpool-h", accuracy=FIRST, paper=(70.0, 0.5)),
         made(method="gpool-h", accuracy=SECOND),
         made(method="sagpool-h-cheb", accuracy=tuple(a + 0.1 for a in FIRST)),
-    )
-    write_report(store, tmp_path / "report")
-    return tmp_path / "report" / "tables"
+    ]
+    write_report(make_at(folder / "runs.sqlite", cells), folder / "report")
+    return folder / "report" / "tables"
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -61,19 +62,19 @@ def test_latex(tables):
     text = (tables / "results.tex").read_text()
     assert rf"SAGPool$_h$ & \shortstack{{$\mathbf{{{MEAN:.2f}}} \pm {STD:.2f}$ \\" in text
     assert all(rule in text for rule in (r"\toprule", r"\midrule", r"\bottomrule"))
-    # As many columns in every line as the head has.
+    # Every row has as many columns as the head.
     lines = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {2}
 
 
-def test_a_best_one_that_is_not_ahead_for_sure_is_marked(tables):
+def test_a_small_but_constant_lead_is_significant(tables):
     best = next(row for row in rows(tables / "variants.csv") if row["best"] == "True")
     assert best["method"] == "sagpool-h-cheb"
-    # Always ahead by the same, but who is ahead by chance would be so rarely: it is significant.
+    # Ahead by 0.1 points in every single training.
     assert best["significant"] == "True"
 
 
-def test_a_best_one_within_the_noise(make, made, tmp_path):
+def test_a_lead_within_the_noise_is_marked(make, made, tmp_path):
     noisy = tuple(a + (1.5 if i % 2 else -1.4) for i, a in enumerate(FIRST))
     store = make(made(method="sagpool-h", accuracy=FIRST), made(method="gpool-h", accuracy=noisy))
     page = write_report(store, tmp_path / "report")
@@ -97,7 +98,7 @@ def test_pairs(tables):
     assert float(pair["holm_p"]) >= float(pair["p"])
 
 
-def test_all_cells_and_what_the_search_chose(rich):
+def test_the_tables_of_cells_and_searches(rich):
     cells = rows(rich / "tables/cells.csv")
     assert len(cells) == 8
     assert [row["setting_lr"] for row in cells if row["method"] == "sagpool-h"][:2] == [
@@ -110,7 +111,7 @@ def test_all_cells_and_what_the_search_chose(rich):
     assert float(search["second_accuracy"]) == pytest.approx(74)
 
 
-def test_the_matrix_has_the_cell_that_was_asked_for_last(rich):
+def test_the_results_table_shows_the_cell_requested_last(rich):
     cells = [
         row
         for row in rows(rich / "tables/cells.csv")
@@ -124,7 +125,7 @@ def test_the_matrix_has_the_cell_that_was_asked_for_last(rich):
     assert shown["mean"] == cells[-1]["mean"] != cells[0]["mean"]
 
 
-def test_what_a_cell_lacks_is_said(rich):
+def test_incomplete_and_diverged_runs_are_counted(rich):
     text = (rich / "tables/results.md").read_text()
     assert "FRANKENSTEIN (structure only)" in text
     assert "7 of 10 runs" in text

@@ -1,4 +1,4 @@
-"""``sagpool report``: tables, plots and a page from a run store."""
+"""``sagpool report``: tables, figures and a page from a run store."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,18 +9,18 @@ from sagpool.cli.results import print_json
 
 
 def report(
-    store: Annotated[Path, typer.Argument(help="A run store, as `sagpool bench` makes it.")],
+    store: Annotated[Path, typer.Argument(help="A run store made by `sagpool bench`.")],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="The folder to write into.  [default: report]"),
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON for machines; files only with -o."),
+        typer.Option("--json", help="Print JSON; write files only with -o."),
     ] = False,
 ) -> None:
-    """Make tables, plots and a page to read or to send from a run store."""
-    # Matplotlib takes a second to import, for which no other command should wait.
+    """Make tables, figures and an HTML page from a run store."""
+    # Imported here because matplotlib takes a second to import.
     from sagpool.report.content import read_content
     from sagpool.report.write import write_content
 

@@ -1,102 +1,72 @@
-"""Small figures that can be read on a phone, and the forms in which they are kept."""
+"""Small figures that can be read on a phone: axes, legends, labels and dots."""
 
-from __future__ import annotations
-
-import io
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from markupsafe import Markup, escape
-from matplotlib import rc_context
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
 from sagpool.explain.draw import INK
+from sagpool.report.colours import FAINT, MUTED
 
-# On the page, each of these is what the reader's theme makes of it.
-MUTED = "#767676"
-FAINT = "#e2e2e2"
-GROUND = "#fefefe"
-_THEMED = {
-    INK: "currentColor",
-    MUTED: "var(--muted)",
-    FAINT: "var(--line)",
-    GROUND: "var(--ground)",
-}
+# In inches.
+WIDTH = 3.9  # on a page 374 CSS pixels wide, a point is 4 / 3 of a pixel
+LEFT = 0.58  # for the numbers and the label of a y axis
+BOTTOM = 0.45  # for those of an x axis
+TITLE, LEGEND_LINE = 0.34, 0.16
 
-LEFT = 0.58  # inches, for the numbers at an axis and its label
-WIDTH = 3.9  # inches; on a page of 374 CSS pixels a point is 4 / 3 of a pixel
-SMALL, NORMAL, TITLE = 8.0, 8.5, 9.5  # points
-DPI = 200
-STYLE: dict[Any, Any] = {  # matplotlib's types would have each name spelt out
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",
-    "path.simplify": True,
-    "text.parse_math": False,  # a $ in the name of a data set is a $
-}
+# In points.
+SMALL = 8.0
+SMALLEST_LABEL = 6.2  # eight pixels on a phone
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A finished figure."""
-
-    name: str  # of its files
-    caption: str
-    png: bytes
-    svg: str  # on white
-    inline: Markup  # for the page
+def new_panel(
+    title: str, height: float, keys: Sequence[Artist] = (), *, left: float = LEFT
+) -> tuple[Figure, Axes]:
+    """A new figure with a title, a legend and axes of this height in inches."""
+    top = head_height(keys)
+    figure = new_figure(title, top + height + BOTTOM, keys)
+    return figure, add_axes(figure, left=left, bottom=BOTTOM, top=top)
 
 
-def render(figure: Figure, name: str, caption: str) -> Picture:
-    """The figure in all its forms; equal figures give equal bytes."""
-    whole, png = _svg(figure, name), io.BytesIO()
-    with rc_context(STYLE):
-        figure.patch.set_facecolor("white")
-        figure.set_dpi(DPI)
-        FigureCanvasAgg(figure).print_png(png)
-    white = re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', whole)
-    return Picture(name, caption, png.getvalue(), white, _inline(whole, caption))
-
-
-def inline(figure: Figure, name: str, caption: str) -> Markup:
-    """The figure for the page alone; ``name`` is that of no other on it."""
-    return _inline(_svg(figure, name), caption)
-
-
-def _svg(figure: Figure, name: str) -> str:
-    text = io.StringIO()
-    # Names inside the file are hashes; with a salt for each figure they do not clash on the page.
-    with rc_context({**STYLE, "svg.hashsalt": name}):
-        figure.patch.set_facecolor("none")
-        FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
-    return text.getvalue()
-
-
-def new_figure(height: float, title: str) -> Figure:
-    """An empty figure of the common width, with a title in its upper left corner."""
+def new_figure(title: str, height: float, keys: Sequence[Artist] = ()) -> Figure:
+    """A figure of the common width, with a title and a legend in its upper left corner."""
     figure = Figure(figsize=(WIDTH, height), facecolor="none")
     figure.text(
-        0.06 / WIDTH, 1 - 0.06 / height, short(title, 46), color=INK, size=TITLE, weight="bold",
+        0.06 / WIDTH, 1 - 0.06 / height, short(title, 46), color=INK, size=9.5, weight="bold",
         va="top",
     )  # fmt: skip
+    if keys:
+        columns = _legend_columns(keys)
+        # Matplotlib fills the columns of a legend; readers follow its rows.
+        ordered = [key for column in range(columns) for key in keys[column::columns]]
+        figure.legend(
+            handles=ordered, loc="upper left", ncols=columns, frameon=False,
+            bbox_to_anchor=(0, 1 - 0.27 / height), fontsize=SMALL, labelcolor=INK, borderpad=0,
+            borderaxespad=0.35, handlelength=1.3, handletextpad=0.5, columnspacing=1.2,
+            labelspacing=0.3,
+        )  # fmt: skip
     return figure
 
 
-def short(words: str, most: int = 26) -> str:
-    """Names of others may be of any length; those of ours are left as they are."""
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+def head_height(keys: Sequence[Artist]) -> float:
+    """The height of the title and the legend, in inches."""
+    if not keys:
+        return TITLE
+    lines = [label.count("\n") + 1 for label in _labels(keys)]
+    columns = _legend_columns(keys)
+    return TITLE + LEGEND_LINE * sum(
+        max(lines[start : start + columns]) for start in range(0, len(lines), columns)
+    )
 
 
 def add_axes(
     figure: Figure, *, left: float, bottom: float, top: float, right: float = 0.12
 ) -> Axes:
-    """Axes with these margins, in inches; lines where the eye needs them, and no others."""
+    """Axes with these margins, in inches, and as few lines as possible."""
     width, height = figure.get_size_inches()
     ax = figure.add_axes(
         (left / width, bottom / height, 1 - (left + right) / width, 1 - (top + bottom) / height),
@@ -111,59 +81,72 @@ def add_axes(
     return ax
 
 
-def label_y(ax: Axes, words: str) -> None:
+def label_x(ax: Axes, label: str) -> None:
+    ax.set_xlabel(label, color=INK, size=SMALL)
+
+
+def label_y(ax: Axes, label: str) -> None:
     """A label at the left edge of the figure, however wide the numbers are."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     middle = (ax.get_position().y0 + ax.get_position().y1) / 2
-    ax.set_ylabel(words, color=INK, size=SMALL)
+    ax.set_ylabel(label, color=INK, size=SMALL)
     ax.yaxis.set_label_coords(0.15 / WIDTH, middle, transform=figure.transFigure)
 
 
-def room_for(texts: Sequence[str], size: float = SMALL) -> float:
-    """The width of the longest text, in inches."""
-    widths = [TextPath((0, 0), text, size=size).get_extents().width for text in texts]
-    return 0.15 + max(widths) / 72
+def label_rows(ax: Axes, labels: Sequence[str]) -> None:
+    """Make the y axis a list of rows, the first one on top."""
+    ax.set_yticks(range(len(labels)), labels, color=INK)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    add_grid(ax, "x")
 
 
-def legend_rows(labels: Sequence[str]) -> int:
-    most = max(1, int((WIDTH - 0.1) / (room_for(labels) + 0.32)))  # columns
-    return -(-len(labels) // most)
+def add_grid(ax: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
+    ax.grid(axis=axis, color=FAINT, linewidth=0.6)
 
 
-def add_legend(figure: Figure, handles: Sequence[Artist], *, top: float) -> None:
-    """A legend in a few columns, ``top`` inches below the upper edge of the figure."""
-    rows = legend_rows([str(handle.get_label()) for handle in handles])
-    columns = -(-len(handles) // rows)
-    # Matplotlib goes down the columns; people read along the rows.
-    ordered = [handle for column in range(columns) for handle in handles[column::columns]]
-    figure.legend(
-        handles=ordered, loc="upper left", ncols=columns, frameon=False,
-        bbox_to_anchor=(0, 1 - top / figure.get_size_inches()[1]), fontsize=SMALL,
-        labelcolor=INK, borderpad=0, borderaxespad=0.35, handlelength=1.3, handletextpad=0.5,
-        columnspacing=1.2, labelspacing=0.3,
+def add_dots(ax: Axes, x: np.ndarray, y: np.ndarray, tint: str, size: float = 2.2) -> None:
+    """Many small dots as one path, so that a file holds one element instead of thousands."""
+    few = len(x) <= 60
+    line = np.full((len(x), 3, 2), np.nan)
+    line[:, 0], line[:, 1] = np.stack([x, y], 1), np.stack([x, y + 0.004], 1)
+    (drawn,) = ax.plot(
+        *line.reshape(-1, 2).T, color=tint, linewidth=size + 0.6 * few, solid_capstyle="round",
+        alpha=0.8 if few else 0.55, zorder=2,
     )  # fmt: skip
+    # Matplotlib would simplify strokes as short as these away.
+    drawn.set_snap(False)
+    drawn.get_path().should_simplify = False
 
 
-def _inline(svg: str, caption: str) -> Markup:
-    """An element of the page: its colours, its font, and no names that could clash."""
-    svg = svg[svg.index("<svg") :]
-    unwanted = r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->"
-    svg = re.sub(unwanted, "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    svg = svg.replace("xlink:href=", "href=")
-    svg = re.sub(r"font:\s*(?:(bold|\d+) )?([\d.]+px)[^;\"]*", _font, svg)
-    svg = re.sub(r"font-family:[^;\"]*;?", "", svg)
-    for ink, themed in _THEMED.items():
-        svg = svg.replace(ink, themed)
-    box = re.search(r'viewBox="[^"]*"', svg)
-    assert box is not None
-    opening = f'<svg class="figure" role="img" aria-label="{escape(caption)}" {box[0]}>'
-    # Blank lines and indents are a tenth of the size.
-    lines = (line.strip() for line in re.sub(r"<svg[^>]*>", opening, svg, count=1).splitlines())
-    return Markup("\n".join(line for line in lines if line))
+def jitter(count: int, width: float) -> np.ndarray:
+    """Offsets in ``[-width / 2, width / 2]`` that look random and are always the same."""
+    return ((np.arange(count) * 0.6180339887) % 1 - 0.5) * width
 
 
-def _font(found: re.Match[str]) -> str:
-    weight = f"font-weight: {found[1]}; " if found[1] else ""
-    return f"{weight}font-size: {found[2]}"
+def short(label: str, most: int = 26) -> str:
+    """Cut a long label; data sets and methods of users may have names of any length."""
+    return label if len(label) <= most else f"{label[: most - 1]}…"
+
+
+def width_of(labels: Sequence[str]) -> float:
+    """The width of the longest label with some space around it, in inches."""
+    lines = [line for label in labels for line in label.split("\n")]
+    return 0.15 + max(TextPath((0, 0), line, size=SMALL).get_extents().width for line in lines) / 72
+
+
+def hide_small_labels(figure: Figure) -> None:
+    """Hide node labels that are too small to read."""
+    for ax in figure.axes:
+        for label in ax.texts:
+            label.set_visible(float(label.get_fontsize()) >= SMALLEST_LABEL)
+
+
+def _labels(keys: Sequence[Artist]) -> list[str]:
+    return [str(key.get_label()) for key in keys]
+
+
+def _legend_columns(keys: Sequence[Artist]) -> int:
+    most = max(1, int((WIDTH - 0.1) / (width_of(_labels(keys)) + 0.32)))
+    rows = -(-len(keys) // most)
+    return -(-len(keys) // rows)

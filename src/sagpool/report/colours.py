@@ -1,10 +1,14 @@
-"""One colour for each method, the same in all figures.
+"""The colours of figures: greys that follow the theme of the page, and one for each method.
 
-All of them stand out from white and from a dark page alike (a contrast of 3 or more), and the
-methods that share a panel are told apart by people who do not see all colours.
+The colours of methods stand out from white and from a dark page (a contrast of at least 3), and
+people with a colour vision deficiency can tell apart the methods of one panel.
 """
 
 import zlib
+
+MUTED = "#767676"
+FAINT = "#e2e2e2"
+GROUND = "#fefefe"
 
 _METHODS = {
     "set2set-g": "#b07d08",
@@ -17,7 +21,7 @@ _METHODS = {
     "sagpool-h": "#dd5a0b",
     "random-h": "#858585",
 }
-# By which the variants of SAGPool differ from it: warm shades for -h, purple ones for -g.
+# Variants of SAGPool: warm shades for -h, purple ones for -g.
 _VARIANTS = {
     "cheb": ("#b8860b", "#8e6fd0"),
     "sage": ("#9a5b1e", "#a0479f"),
@@ -31,6 +35,7 @@ _OTHERS = ("#6f7f14", "#7a6ad8", "#14908f", "#a8628f", "#b46a3c", "#5b8a5b")
 
 
 def colour(method: str) -> str:
+    """The same colour in all figures and all reports; for a method of any name."""
     if method in _METHODS:
         return _METHODS[method]
     for start, shade in (("sagpool-h-", 0), ("sagpool-g-", 1)):

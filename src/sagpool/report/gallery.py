@@ -1,23 +1,21 @@
-"""Pictures of the nodes that a model kept, in files and on a page."""
-
-from __future__ import annotations
+"""The page of `sagpool explain`: pictures of the nodes that a model kept."""
 
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
 from matplotlib import rc_context
 
-from sagpool.errors import SagpoolError
 from sagpool.explain.draw import draw
 from sagpool.explain.explained import Explained
 from sagpool.explain.trace import Trace
-from sagpool.report.canvas import STYLE, inline
-from sagpool.report.figures.kept import hide_small_labels
+from sagpool.report.canvas import hide_small_labels
+from sagpool.report.files import writing
 from sagpool.report.page import template
+from sagpool.report.picture import STYLE, inline, to_svg
 
 DPI = 150
 _OURS = re.compile(r"\d+(-[A-Za-z0-9._-]+)?\.png")
@@ -28,7 +26,6 @@ class Card:
     """A graph on the page."""
 
     trace: Trace
-    file: str
     figure: Markup
 
     @property
@@ -37,28 +34,27 @@ class Card:
 
 
 def write_gallery(explained: Explained, folder: Path) -> Iterator[Path]:
-    """Write ``pictures/``, ``scores.csv`` and, at last, ``index.html``; each picture's path.
+    """Write ``scores.csv``, ``pictures/`` and ``index.html``; yields the path of each picture.
 
     Args:
         explained: what to show
-        folder: made if it is not there; what an earlier call wrote is overwritten
+        folder: created if missing; the files of an earlier call are replaced
     """
-    try:
-        (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    pictures = folder / "pictures"
+    with writing(folder):
+        pictures.mkdir(parents=True, exist_ok=True)
         (folder / "scores.csv").write_text(explained.scores(), encoding="utf-8")
         cards, written = [], set()
         for trace in explained.by_confidence:
-            path = folder / "pictures" / f"{explained.file_name(trace)}.png"
+            path = pictures / f"{explained.file_name(trace)}.png"
             path.write_bytes(_png(trace))
             cards.append(_card(trace, path.name))
             written.add(path)
             yield path
-        _remove_others(folder / "pictures", written)
+        for path in pictures.iterdir():
+            if _OURS.fullmatch(path.name) and path not in written:  # from an earlier call
+                path.unlink()
         (folder / "index.html").write_text(_page(explained, cards), encoding="utf-8")
-    except OSError as error:
-        raise SagpoolError(
-            f"{error.filename or folder} cannot be written: {error.strerror}."
-        ) from None
 
 
 def _png(trace: Trace) -> bytes:
@@ -68,11 +64,11 @@ def _png(trace: Trace) -> bytes:
     return data.getvalue()
 
 
-def _card(trace: Trace, file: str) -> Card:
+def _card(trace: Trace, name: str) -> Card:
     with rc_context(STYLE):
         figure = draw(trace, wide=False, captioned=False)
         hide_small_labels(figure)
-        return Card(trace, file, inline(figure, file, trace.caption))
+        return Card(trace, inline(to_svg(figure, name), trace.caption))
 
 
 def _page(explained: Explained, cards: list[Card]) -> str:
@@ -85,10 +81,3 @@ def _page(explained: Explained, cards: list[Card]) -> str:
         filtered=verdicts == {"right", "wrong"},
         scored=any(level.score is not None for level in cards[0].trace.levels),
     )
-
-
-def _remove_others(folder: Path, written: Collection[Path]) -> None:
-    """Remove pictures that an earlier call wrote here and this one did not; other files stay."""
-    for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and path not in written:
-            path.unlink()

@@ -1,6 +1,4 @@
-"""The main result in a sentence or two."""
-
-from __future__ import annotations
+"""The head of the page: its title, the size of the comparison, and the main result."""
 
 from collections import Counter
 
@@ -9,84 +7,85 @@ from markupsafe import Markup
 from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.results import groups, leader
+from sagpool.report.leaders import by_architecture, leader
 
 
-def headline(content: Content) -> list[Markup]:
-    """Who leads where, and how close we are to the paper; each sentence on its own."""
-    told = [
-        _leaders(title, members, content)
-        for title, members in groups(content).items()
-        if len({s.cell.method for s in members}) > 1
-    ]
-    if not told:
-        told = [_single(summary) for summary in content.shown[:3]]
-    return [*told, *_agreement(content)]
+def title(content: Content) -> str:
+    *others, last = content.datasets
+    named = f"{', '.join(others)} and {last}" if others else last
+    return f"Graph pooling on {named if len(others) < 3 else f'{len(others) + 1} data sets'}"
 
 
 def scope(content: Content) -> str:
-    """How much there is: data sets, methods, trainings."""
+    """The numbers of data sets, methods, seeds, folds and trainings."""
     methods = len({s.cell.method for s in content.shown})
     seeds = max(len({run.seed for run in s.runs}) for s in content.shown)
     folds = max(s.cell.settings["folds"] for s in content.shown)
-    parts = [
-        _count(len(content.datasets), "data set"),
-        _count(methods, "method"),
-        f"{_count(seeds, 'seed')} × {folds} folds",
-        _count(len(content.runs), "training"),
+    counts = [_count(len(content.datasets), "data set"), _count(methods, "method")]
+    counts += [f"{_count(seeds, 'seed')} × {folds} folds", _count(len(content.runs), "training")]
+    return " · ".join(counts)
+
+
+def days(content: Content) -> str:
+    """The days from the first command to the last result."""
+    begin = content.invocations[0].started[:10]
+    end = max(run.finished for run in content.runs)[:10]
+    return begin if begin == end else f"{begin} to {end}"
+
+
+def sentences(content: Content) -> list[Markup]:
+    """Which methods lead, and how close our results are to the paper's."""
+    leads = [
+        _leads(architecture, members, content)
+        for architecture, members in by_architecture(content).items()
+        if len({s.cell.method for s in members}) > 1
     ]
-    return " · ".join(parts)
+    return [*(leads or map(_single, content.shown[:3])), *_agreement(content)]
 
 
-def _leaders(title: str, members: list[Summary], content: Content) -> Markup:
+def _leads(architecture: str, members: list[Summary], content: Content) -> Markup:
     compared = {
         dataset: [s for s in members if s.cell.dataset == dataset] for dataset in content.datasets
     }
     compared = {dataset: here for dataset, here in compared.items() if len(here) > 1}
-    first = [leader(here, content.pairs) for here in compared.values()]
-    if not first:
-        return Markup("No two {} methods were run on one data set.").format(title)
-    # Of as many leads each, the paper's order decides.
-    order = names.in_order(one.method for one in first)
-    leads = Counter(one.method for one in first)
-    most = max(order, key=lambda method: leads[method])
-    clear = sum(one.clear for one in first if one.method == most)
-    kind = f"{title} methods" if title != "other" else "other methods"
-    sentence = Markup("Among the {}, <strong>{}</strong> has the highest mean ").format(
-        kind, names.html(most)
+    leaders = [leader(here, content.pairs) for here in compared.values()]
+    if not leaders:
+        return Markup("No two {} methods were run on one data set.").format(architecture)
+    # In the paper's order, which decides between methods with equally many leads.
+    leads = Counter(one.method for one in leaders)
+    most = max(names.in_order(leads), key=lambda method: leads[method])
+    sentence = Markup("Among the {} methods, <strong>{}</strong> has the highest mean ").format(
+        architecture, names.html(most)
     )
     if len(compared) == 1:
-        (dataset, here), (best,) = next(iter(compared.items())), first
+        (dataset, here), (best,) = next(iter(compared.items())), leaders
         mean = next(s.spread.mean for s in here if s.cell.method == best.method)
-        ahead = "significantly ahead of" if best.clear else "not significantly ahead of"
+        ahead = "significantly ahead of" if best.significant else "not significantly ahead of"
         return sentence + Markup("on {}: {:.1f} %, {} {}.").format(
             content.label(dataset), mean, ahead, names.html(best.second or "")
         )
-    times = f"on {leads[most]} of {len(compared)} data sets"
-    if not clear:
-        return sentence + Markup("{}, nowhere significantly ahead of the second.").format(times)
-    ahead = "all of them" if clear == leads[most] and clear > 1 else f"{clear} of these"
-    if leads[most] == 1:
-        return sentence + Markup("{}, significantly ahead of the second.").format(times)
-    return sentence + Markup("{}, and on {} it is significantly ahead of the second.").format(
-        times, ahead
-    )
+    significant = sum(one.significant for one in leaders if one.method == most)
+    if not significant:
+        ahead = "nowhere significantly ahead of the second"
+    elif leads[most] == 1:
+        ahead = "significantly ahead of the second"
+    else:
+        where = "all of them" if significant == leads[most] else f"{significant} of these"
+        ahead = f"and on {where} it is significantly ahead of the second"
+    return sentence + Markup("on {} of {} data sets, {}.").format(leads[most], len(compared), ahead)
 
 
 def _single(summary: Summary) -> Markup:
     spread = summary.spread
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.1f}"
+    trainings = _count(len(summary.runs), "training")
     return Markup("<strong>{}</strong> reaches {:.1f}{} % on {}, over {}.").format(
-        names.html(summary.cell.method),
-        spread.mean,
-        std,
-        summary.cell.dataset,
-        _count(len(summary.runs), "training"),
+        names.html(summary.cell.method), spread.mean, std, summary.cell.dataset, trainings
     )
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Leaving out what does not answer the same question as the paper."""
+    """Without data sets that differ from the paper's."""
     deviations = [
         abs(s.deviation) for s in content.shown if s.deviation is not None and not s.cell.note
     ]
@@ -104,5 +103,5 @@ def _agreement(content: Content) -> list[Markup]:
     ]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

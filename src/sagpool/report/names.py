@@ -1,13 +1,15 @@
-"""Methods and settings as people write them: ``sagpool-h-cheb`` is SAGPool with indices."""
+"""Display names of methods and settings: ``sagpool-h-cheb`` is SAGPool with a subscript.
 
-from __future__ import annotations
+A method of any name can be displayed; those of the package and of the paper have nicer names.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
+ARCHITECTURES = ("global", "hierarchical", "other")
 _BASES = {
     "set2set": "Set2Set",
     "sortpool": "SortPool",
@@ -26,7 +28,7 @@ _SUFFIXES = {
     "parallel4": "parallel, M=4",
     "conv1d": "1-D conv",
 }
-# As in the paper's Tables 3 and 4; what they do not have comes after.
+# The order of the paper's Tables 3 and 4.
 _ORDER = [
     *("set2set-g", "sortpool-g", "sagpool-g", "diffpool-h", "gpool-h", "sagpool-h"),
     *(f"sagpool-h-{suffix}" for suffix in ("cheb", "sage", "gat", "augmentation")),
@@ -51,7 +53,7 @@ _TEX = str.maketrans(
 
 class Parts(NamedTuple):
     base: str
-    architecture: str  # g, h, or nothing for a name of another form
+    architecture: str  # g, h, or empty for a name of another form
     suffix: str
 
 
@@ -61,7 +63,7 @@ def parts(method: str) -> Parts:
 
 
 def is_variant(method: str) -> bool:
-    """Whether it is SAGPool with another score than the paper's first one."""
+    """Whether the method is SAGPool with another score function."""
     base, _, suffix = parts(method)
     return base == "sagpool" and bool(suffix)
 
@@ -71,26 +73,25 @@ def architecture(method: str) -> str:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """The paper's order, then the order in which they come."""
+    """Each method once: first those of the paper in its order, then the others as given."""
     listed = list(dict.fromkeys(methods))
-    place = {method: i for i, method in enumerate([*_ORDER, *listed][::-1])}
-    return sorted(listed, key=lambda method: -place[method])
+    others = [method for method in listed if method not in _ORDER]
+    return [method for method in _ORDER if method in listed] + others
 
 
 def plain(method: str) -> str:
-    base, index, suffix = _written(method)
-    joined = ", ".join(part for part in (index, suffix) if part)
-    return f"{base}_{joined}" if index and not suffix else f"{base}_({joined})" if joined else base
+    base, index, suffix = _display(method)
+    return f"{base}_({index}, {suffix})" if suffix else f"{base}_{index}" if index else base
 
 
 def html(method: str) -> Markup:
-    base, index, suffix = _written(method)
-    joined = ", ".join(part for part in (index, suffix) if part)
-    return escape(base) + (Markup("<sub>{}</sub>").format(joined) if joined else Markup(""))
+    base, index, suffix = _display(method)
+    below = f"{index}, {suffix}" if suffix else index
+    return escape(base) + (Markup("<sub>{}</sub>").format(below) if below else "")
 
 
 def tex(method: str) -> str:
-    base, index, suffix = _written(method)
+    base, index, suffix = _display(method)
     if not index:
         return tex_escape(base)
     if not suffix:
@@ -103,7 +104,7 @@ def tex_escape(text: str) -> str:
 
 
 def setting(value: Any) -> str:
-    """A number as one writes it: 5e-4, 0.5, 128."""
+    """A value in its usual notation: 5e-4, 0.5, 128."""
     if isinstance(value, float):
         if value and abs(value) < 0.01:
             digits, exponent = f"{value:e}".split("e")
@@ -116,6 +117,12 @@ def settings(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {setting(value)}" for name, value in values.items())
 
 
-def _written(method: str) -> Parts:
+def common_settings(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The settings with the same value everywhere; none if there is nothing to compare with."""
+    first, *others = several
+    return {k: v for k, v in first.items() if others and all(o.get(k) == v for o in others)}
+
+
+def _display(method: str) -> Parts:
     base, index, suffix = parts(method)
     return Parts(_BASES.get(base, base), index, _SUFFIXES.get(suffix, suffix))

@@ -1,19 +1,17 @@
-"""The page: one file that needs no other."""
+"""The HTML page: one file that needs no other."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from sagpool.report import headline
 from sagpool.report.content import Content
-from sagpool.report.headline import headline, scope
-from sagpool.report.provenance import span
-from sagpool.report.sections import Section
+from sagpool.report.picture import Drawing, Picture
+from sagpool.report.section import Section
 
 
 def template(name: str) -> Template:
-    """A page with what all pages have: the style, and the button for dark and light."""
+    """A template of this package."""
     environment = Environment(
         loader=PackageLoader("sagpool.report"),
         autoescape=True,
@@ -25,22 +23,13 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def page(content: Content, sections: Sequence[Section]) -> str:
+def page(content: Content, sections: Sequence[Section], pictures: Mapping[Drawing, Picture]) -> str:
     return template("report.html").render(
-        title=_title(content),
-        scope=scope(content),
-        headline=headline(content),
-        span=span(content),
+        title=headline.title(content),
+        scope=headline.scope(content),
+        headline=headline.sentences(content),
+        days=headline.days(content),
         store=content.name,
         sections=sections,
-    )
-
-
-def _title(content: Content) -> str:
-    names = content.datasets
-    if len(names) > 3:
-        return f"Graph pooling on {len(names)} data sets"
-    *others, last = names
-    return (
-        f"Graph pooling on {', '.join(others)} and {last}" if others else f"Graph pooling on {last}"
+        pictures=pictures,
     )

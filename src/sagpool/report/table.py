@@ -1,12 +1,10 @@
-"""Tables, and the forms in which they are kept: Markdown, CSV, LaTeX and HTML."""
-
-from __future__ import annotations
+"""Tables, and the formats they are written in: Markdown, CSV, LaTeX and HTML."""
 
 import csv
 import io
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -15,7 +13,7 @@ from sagpool.report import names
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table, for each of its forms."""
+    """The content of a table cell in each format."""
 
     plain: str
     html: Markup
@@ -23,14 +21,23 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class Head:
+    """The head of a column; columns of numbers are aligned right, or centred in a matrix."""
+
     title: Cell
-    number: bool = False  # aligned to the right, or in the middle of a matrix
+    number: bool = False
+
+
+class Column(NamedTuple):
+    """A column of a plain list."""
+
+    head: Head
+    cells: Sequence[Cell]
 
 
 @dataclass(frozen=True)
-class Section:
-    """Rows under a heading of their own; no heading if it is empty."""
+class RowGroup:
+    """Rows under a heading; an empty heading is not shown."""
 
     heading: str
     rows: Sequence[Sequence[Cell]]
@@ -38,53 +45,40 @@ class Section:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Args:
-        name: of its files
-        caption: what it shows
-        columns: with their titles
-        sections: with the rows
-        records: the same as plain values, for machines; what the CSV form holds
-        notes: what the marks mean
-        matrix: whether cells are to be centred, as they hold several lines
-    """
-
-    name: str
+    name: str  # file name without suffix
     caption: str
-    columns: Sequence[Column]
-    sections: Sequence[Section]
-    records: Sequence[dict[str, Any]]
-    notes: Sequence[str] = field(default=())
-    matrix: bool = False
+    heads: Sequence[Head]
+    groups: Sequence[RowGroup]
+    records: Sequence[dict[str, Any]]  # the same data as plain values, for the CSV file
+    notes: Sequence[str] = ()  # explain the marks
+    matrix: bool = False  # cells have several lines and are centred
 
     def to_markdown(self) -> str:
         lines = [
-            _markdown_row(column.title.plain for column in self.columns),
-            _markdown_row("---:" if column.number else "---" for column in self.columns),
+            _markdown_row(_markdown(head.title.plain) for head in self.heads),
+            _markdown_row("---:" if head.number else "---" for head in self.heads),
         ]
-        for section in self.sections:
-            if section.heading:
-                heading = f"*{_markdown(section.heading)}*"
-                lines.append(_raw_row([heading, *[""] * (len(self.columns) - 1)]))
-            lines += [_markdown_row(cell.plain for cell in row) for row in section.rows]
+        for group in self.groups:
+            if group.heading:
+                heading = f"*{_markdown(group.heading)}*"
+                lines.append(_markdown_row([heading, *[""] * (len(self.heads) - 1)]))
+            lines += [_markdown_row(_markdown(cell.plain) for cell in row) for row in group.rows]
         body = "\n".join(lines)
         notes = "".join(f"\n\n{_markdown(note)}" for note in self.notes)
         return f"{_markdown(self.caption)}\n\n{body}{notes}\n"
 
     def to_csv(self) -> str:
-        text = io.StringIO()
+        file = io.StringIO()
         header = list(dict.fromkeys(name for record in self.records for name in record))
-        writer = csv.DictWriter(text, header, lineterminator="\n")
+        writer = csv.DictWriter(file, header, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.records)
-        return text.getvalue()
+        return file.getvalue()
 
     def to_tex(self) -> str:
-        """For a document with the package booktabs."""
-        aligned = "".join("r" if column.number else "l" for column in self.columns)
-        if self.matrix:
-            aligned = aligned.replace("r", "c")
+        """For documents that use the booktabs package."""
+        numbers = "c" if self.matrix else "r"
+        aligned = "".join(numbers if head.number else "l" for head in self.heads)
         lines = [
             "% needs \\usepackage{booktabs}",
             "\\begin{table}",
@@ -92,24 +86,53 @@ class Table:
             "\\centering\\small",
             f"\\begin{{tabular}}{{{aligned}}}",
             "\\toprule",
-            _tex_row(f"\\textbf{{{column.title.tex}}}" for column in self.columns),
+            _tex_row(f"\\textbf{{{head.title.tex}}}" for head in self.heads),
         ]
-        for section in self.sections:
+        for group in self.groups:
             lines.append("\\midrule")
-            lines += [_tex_row(cell.tex for cell in row) for row in section.rows]
+            lines += [_tex_row(cell.tex for cell in row) for row in group.rows]
         lines += ["\\bottomrule", "\\end{tabular}"]
         lines += [f"\n{{\\footnotesize {names.tex_escape(note)}}}" for note in self.notes]
         return "\n".join([*lines, "\\end{table}", ""])
 
 
-def text(value: object) -> Cell:
-    words = "" if value is None else str(value)
-    return Cell(words, escape(words), names.tex_escape(words))
+def listing(
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    records: Sequence[dict[str, Any]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table that is a plain list of rows."""
+    heads, cells = zip(*columns, strict=True)
+    return Table(
+        name, caption, heads, [RowGroup("", list(zip(*cells, strict=True)))], records, notes
+    )
+
+
+def words(title: str, values: Iterable[Cell | str]) -> Column:
+    """A column of words."""
+    return Column(Head(text(title)), [_as_cell(value) for value in values])
+
+
+def numbers(title: str, values: Iterable[Cell | str | float | None], form: str = ".2f") -> Column:
+    """A column of numbers in this format; strings and cells are taken as they are."""
+    return Column(Head(text(title), number=True), [_as_cell(value, form) for value in values])
+
+
+def _as_cell(value: Cell | str | float | None, form: str = "") -> Cell:
+    if isinstance(value, Cell):
+        return value
+    return text(value) if isinstance(value, str) else number(value, form)
+
+
+def text(value: str) -> Cell:
+    return Cell(value, escape(value), names.tex_escape(value))
 
 
 def number(value: float | None, form: str = ".2f") -> Cell:
-    """A number with a true minus sign, or nothing."""
-    return text(None if value is None else format(value, form).replace("-", "−"))
+    """A number with a true minus sign; empty for None."""
+    return text("" if value is None else format(value, form).replace("-", "−"))
 
 
 def method(name: str) -> Cell:
@@ -117,54 +140,35 @@ def method(name: str) -> Cell:
 
 
 def code(words: str) -> Cell:
-    """A name or a command, as it is typed."""
-    typed = Markup("<code>{}</code>").format(words)
-    # A verbatim text would need a delimiter that is not in it.
-    return Cell(words, typed, f"\\texttt{{{names.tex_escape(words)}}}")
+    """A name or a command, as typed."""
+    html = Markup("<code>{}</code>").format(words)
+    # \verb would need a delimiter that the text does not contain.
+    return Cell(words, html, f"\\texttt{{{names.tex_escape(words)}}}")
 
 
 def long(words: str) -> Cell:
-    """A text that may be broken into lines, such as a command."""
+    """A text that may wrap, such as a command."""
     return Cell(words, Markup('<span class="long">{}</span>').format(words), code(words).tex)
 
 
 def plus_minus(mean: float | None, std: float | None) -> Cell:
     if mean is None:
-        return text(None)
+        return text("")
     words = f"{mean:.2f}" + ("" if std is None else f" ± {std:.2f}")
     tex = words.replace("±", r"\pm")
     return Cell(words, Markup(words), f"${tex}$")
 
 
-def listing(
-    name: str,
-    caption: str,
-    titles: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    records: Sequence[dict[str, Any]],
-    *,
-    words: Container[str],
-    notes: Sequence[str] = (),
-) -> Table:
-    """A plain list; the columns titled ``words`` hold words, the others numbers."""
-    columns = [Column(text(title), number=title not in words) for title in titles]
-    return Table(name, caption, columns, [Section("", rows)], records, notes)
-
-
-def _markdown_row(cells: Any) -> str:
-    return _raw_row(_markdown(cell) for cell in cells)
-
-
-def _raw_row(cells: Any) -> str:
+def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
 def _markdown(words: str) -> str:
-    """Names may hold what Markdown or the HTML in it would take for its own."""
-    for mark, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
-        words = words.replace(mark, instead)
+    """Escape what Markdown, or the HTML inside it, would interpret."""
+    for mark, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
+        words = words.replace(mark, escaped)
     return words.replace("\n", " ")
 
 
-def _tex_row(cells: Any) -> str:
+def _tex_row(cells: Iterable[str]) -> str:
     return f"{' & '.join(cells)} \\\\"

@@ -1,74 +1,74 @@
 """Writing a report into a folder."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Collection
+import re
 from pathlib import Path
+
+from matplotlib import rc_context
 
 from sagpool.errors import SagpoolError
 from sagpool.report.content import Content, read_content
+from sagpool.report.files import writing
 from sagpool.report.page import page
-from sagpool.report.pictures import draw_all
-from sagpool.report.sections import sections
+from sagpool.report.picture import STYLE, render_all
+from sagpool.report.sections import SECTIONS
 
-# How the names of our files begin and end.
-KINDS = {
-    *("accuracy", "curves", "sensitivity", "costs", "parameters", "kept"),
-    *("results", "variants", "pairs", "search", "cells", "data", "commands"),
-}
-SUFFIXES = {".png", ".svg", ".md", ".csv", ".tex"}
+SUFFIXES = {"figures": ("png", "svg"), "tables": ("md", "csv", "tex")}
 
 
 def write_report(store_path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Path:
-    """Write ``report.html``, ``figures/`` and ``tables/`` from a run store; the page's path.
+    """Write ``report.html``, ``figures/`` and ``tables/`` from a run store.
 
     Args:
-        store_path: of a run store; somebody may be writing it
-        folder: made if it is not there; what an earlier report wrote is overwritten
+        store_path: of a run store; another process may be writing to it
+        folder: created if missing; the files of an earlier report are replaced
+
+    Returns:
+        the path of the page
     """
     return write_content(read_content(Path(store_path)), Path(folder))
 
 
 def write_content(content: Content, folder: Path) -> Path:
-    """Write what was read from a store."""
+    """Write the report of a store that has been read."""
     if folder.exists() and not folder.is_dir():
         raise SagpoolError(f"{folder} is a file; a report needs a folder.")
-    try:
-        # Before the drawing, which takes its time.
-        for made in (folder / "figures", folder / "tables"):
-            made.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        for part in SUFFIXES:  # before the drawing, which takes seconds
+            (folder / part).mkdir(parents=True, exist_ok=True)
         return _write(content, folder)
-    except OSError as error:
-        raise SagpoolError(
-            f"{error.filename or folder} cannot be written: {error.strerror}."
-        ) from None
 
 
 def _write(content: Content, folder: Path) -> Path:
-    gallery = draw_all(content)
-    made = sections(content, gallery)
-    tables = [part.table for section in made for part in section.parts if part.table]
+    with rc_context(STYLE):
+        sections = [made for section in SECTIONS if (made := section(content)).parts]
+        parts = [part for section in sections for part in section.parts]
+        pictures = render_all(drawing for part in parts for drawing in part.drawings)
     files: dict[Path, bytes] = {}
-    for picture in gallery.pictures:
-        path = folder / "figures" / picture.name
-        files[Path(f"{path}.png")] = picture.png
-        files[Path(f"{path}.svg")] = picture.svg.encode()
-    for table in tables:
-        path = folder / "tables" / table.name
-        forms = {"md": table.to_markdown(), "csv": table.to_csv(), "tex": table.to_tex()}
-        files |= {Path(f"{path}.{suffix}"): text.encode() for suffix, text in forms.items()}
-    for path, written in files.items():
-        path.write_bytes(written)
-    _remove_others(folder, files)
+    for picture in pictures.values():
+        files[folder / "figures" / f"{picture.name}.png"] = picture.png
+        files[folder / "figures" / f"{picture.name}.svg"] = picture.svg.encode()
+    for table in (part.table for part in parts if part.table):
+        files[folder / "tables" / f"{table.name}.md"] = table.to_markdown().encode()
+        files[folder / "tables" / f"{table.name}.csv"] = table.to_csv().encode()
+        files[folder / "tables" / f"{table.name}.tex"] = table.to_tex().encode()
     report = folder / "report.html"
-    report.write_bytes(page(content, made).encode())
+    for stale in _files_of(report) - files.keys():
+        stale.unlink(missing_ok=True)
+    for path, data in {**files, report: page(content, sections, pictures).encode()}.items():
+        path.write_bytes(data)
     return report
 
 
-def _remove_others(folder: Path, written: Collection[Path]) -> None:
-    """Remove what an earlier report wrote here and this one did not; other files stay."""
-    for path in (*(folder / "figures").iterdir(), *(folder / "tables").iterdir()):
-        of_ours = path.stem.split("-")[0] in KINDS and path.suffix in SUFFIXES
-        if of_ours and path not in written:
-            path.unlink()
+def _files_of(report: Path) -> set[Path]:
+    """The figures and tables of an earlier report, which its page names."""
+    if not report.is_file():
+        return set()
+    named = re.findall(
+        r' data-file="(figures|tables)/([\w.-]+)"', report.read_text(errors="ignore")
+    )
+    return {
+        report.parent / part / f"{name}.{suffix}"
+        for part, name in named
+        for suffix in SUFFIXES[part]
+    }

@@ -1,0 +1,47 @@
+"""The best method of each architecture on a data set, and whether its lead is significant."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sagpool.bench.summary import Pair, Summary
+from sagpool.report import names
+from sagpool.report.content import Content
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The method with the highest mean, and the runner-up."""
+
+    method: str
+    second: str | None
+    p: float | None  # of the difference, after Holm's correction; None if not compared
+
+    @property
+    def significant(self) -> bool:
+        return self.p is not None and self.p < SIGNIFICANT
+
+    def beats_others(self, method: str) -> bool:
+        return self.method == method and self.second is not None
+
+
+def by_architecture(content: Content) -> dict[str, list[Summary]]:
+    """The shown cells without variants of SAGPool, in groups that are compared with each other."""
+    main = [s for s in content.shown if not names.is_variant(s.cell.method)]
+    groups = {
+        architecture: [s for s in main if names.architecture(s.cell.method) == architecture]
+        for architecture in names.ARCHITECTURES
+    }
+    return {architecture: members for architecture, members in groups.items() if members}
+
+
+def leader(summaries: Sequence[Summary], pairs: Sequence[Pair]) -> Leader:
+    """The leader among cells of one data set."""
+    best, *others = sorted(summaries, key=lambda s: -s.spread.mean)
+    if not others:
+        return Leader(best.cell.method, None, None)
+    second = others[0].cell.method
+    here = [pair for pair in pairs if pair.dataset == best.cell.dataset]
+    p = {frozenset((pair.first, pair.second)): pair.holm for pair in here}
+    return Leader(best.cell.method, second, p.get(frozenset((best.cell.method, second))))

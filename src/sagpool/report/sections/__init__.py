@@ -1,0 +1,37 @@
+"""The sections of the report, one module per topic.
+
+A section module gives the text, figures and tables of its topic in one function,
+``section(content)``. The page, ``figures/`` and ``tables/`` are made from the list `SECTIONS`.
+"""
+
+from collections.abc import Callable
+
+from sagpool.report.content import Content
+from sagpool.report.section import Section
+from sagpool.report.sections import (
+    accuracy,
+    cells,
+    costs,
+    curves,
+    kept,
+    pairs,
+    parameters,
+    provenance,
+    results,
+    search,
+    sensitivity,
+)
+
+SECTIONS: list[Callable[[Content], Section]] = [
+    results.section,
+    accuracy.section,
+    pairs.section,
+    curves.section,
+    search.section,
+    sensitivity.section,
+    costs.section,
+    parameters.section,
+    kept.section,
+    cells.section,
+    provenance.section,
+]

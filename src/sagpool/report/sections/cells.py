@@ -1,0 +1,60 @@
+"""Every cell of the store, including those that were requested again with other settings."""
+
+from typing import Any
+
+from sagpool.bench.summary import Summary
+from sagpool.report import names
+from sagpool.report.content import Content
+from sagpool.report.section import Part, Section
+from sagpool.report.table import Table, code, listing, numbers, plus_minus, words
+
+
+def section(content: Content) -> Section:
+    repeated = len(content.summaries) - len(content.shown)
+    intro = (
+        f"{repeated} of these {len(content.summaries)} cells were requested again later with "
+        "other settings; all other sections show the one requested last, never the best one."
+    )
+    return Section("cells", "All cells", [Part(table=_table(content))], [intro] if repeated else [])
+
+
+def _table(content: Content) -> Table:
+    summaries = content.summaries
+    common = names.common_settings([summary.cell.settings for summary in summaries])
+    own = [
+        {name: value for name, value in s.cell.settings.items() if name not in common}
+        for s in summaries
+    ]
+    return listing(
+        "cells",
+        "All cells. Accuracies in percent; epochs and seconds are means of a single training.",
+        [
+            words("data set", [content.label(s.cell.dataset) for s in summaries]),
+            words("method", [code(s.cell.method) for s in summaries]),
+            numbers("runs", [len(s.runs) for s in summaries], "d"),
+            numbers("diverged", [s.diverged for s in summaries], "d"),
+            numbers("mean", [s.spread.mean if s.learnt else None for s in summaries]),
+            numbers("± seeds", [s.spread.std_seeds for s in summaries]),
+            numbers("± folds", [s.spread.std_folds for s in summaries]),
+            numbers("95 % interval", [_interval(s) for s in summaries]),
+            numbers("paper", [plus_minus(s.cell.paper_mean, s.cell.paper_std) for s in summaries]),
+            numbers("epochs", [s.epochs for s in summaries], ".0f"),
+            numbers("seconds", [sum(r.seconds for r in s.runs) / len(s.runs) for s in summaries]),
+            numbers("parameters", [s.runs[0].parameters for s in summaries], ",d"),
+            words("settings", [names.settings(settings) or "as below" for settings in own]),
+        ],
+        [_record(summary) for summary in summaries],
+        [f"The same everywhere: {names.settings(common)}."] if common else [],
+    )
+
+
+def _interval(summary: Summary) -> str:
+    ci95 = summary.spread.ci95
+    return "" if ci95 is None else f"{ci95[0]:.2f} to {ci95[1]:.2f}"
+
+
+def _record(summary: Summary) -> dict[str, Any]:
+    record = summary.to_json()
+    settings = {f"setting_{name}": value for name, value in record.pop("settings").items()}
+    low, high = record.pop("ci95") or (None, None)
+    return {**record, "ci95_low": low, "ci95_high": high, **settings}

@@ -1,0 +1,141 @@
+"""Learning curves, and when the trainings stopped."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sagpool.bench.records import Run
+from sagpool.bench.summary import Summary
+from sagpool.report import canvas, names
+from sagpool.report.colours import colour
+from sagpool.report.content import Content
+from sagpool.report.picture import Drawing
+from sagpool.report.section import Part, Section
+
+LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # inches; a strip for each method
+TRAIN, VALIDATION = 0, 1  # rows of a run's curve
+
+
+def section(content: Content) -> Section:
+    return Section(
+        "curves",
+        "Learning curves",
+        [Part(drawings=list(_drawings(content)))],
+        [
+            "Median loss over the trainings that have not stopped, up to the epoch that half of "
+            "them reach: validation solid, with a band over the middle half; train dashed, with "
+            "dropout active.",
+            "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
+            "the bar spans the middle half of the epochs at which the trainings stopped, with a "
+            "mark at the median. The axis ends where 95 % of the trainings have stopped.",
+        ],
+    )
+
+
+def _drawings(content: Content) -> Iterator[Drawing]:
+    for dataset in content.datasets:
+        label = content.label(dataset)
+        for family, members in _families(content.of(dataset)).items():
+            epochs = np.median([run.epochs for summary in members for run in summary.runs])
+            keys = [
+                Line2D([], [], color=colour(method), linewidth=1.8, label=canvas.short(method))
+                for method in (summary.cell.method for summary in members)
+            ]
+            top, strips = canvas.head_height(keys), STRIP * len(members)
+            height = top + LOSSES + GAP + strips + canvas.BOTTOM
+            figure = canvas.new_figure(f"{label} · {family}", height, keys)
+            bottom, left = canvas.BOTTOM, canvas.LEFT
+            losses = canvas.add_axes(figure, left=left, bottom=bottom + strips + GAP, top=top)
+            stops = canvas.add_axes(figure, left=left, bottom=bottom, top=top + LOSSES + GAP)
+            draw_curves(losses, stops, members)
+            half = f"half of the trainings ended by epoch {epochs:.0f}"
+            caption = f"Learning curves on {label}; {half}"
+            yield Drawing(f"curves-{dataset}-{family}", caption, figure)
+
+
+def _families(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """Cells of one data set in groups with few enough lines for one panel.
+
+    The variants of a method are in one group with it.
+    """
+    families = {}
+    for title in names.ARCHITECTURES:
+        here = [s for s in summaries if names.architecture(s.cell.method) == title]
+        variants = [s for s in here if names.is_variant(s.cell.method)]
+        families[title] = [s for s in here if s not in variants]
+        if variants:
+            base = [s for s in here if names.parts(s.cell.method)[::2] == ("sagpool", "")]
+            families[f"{title} variants"] = base + variants
+    return {title: members for title, members in families.items() if members}
+
+
+def draw_curves(losses: Axes, stops: Axes, summaries: Sequence[Summary]) -> None:
+    """Draw validation and train loss on one axes, best and last epochs on the one below it."""
+    last = max(float(np.quantile([run.epochs for run in s.runs], 0.95)) for s in summaries)
+    shown: list[np.ndarray] = []
+    for row, summary in enumerate(summaries):
+        shown += _draw_losses(losses, summary)
+        _draw_stops(stops, row, summary)
+    heights = np.concatenate(shown)
+    if len(heights):
+        # The first epochs of a bad setting would flatten all other curves.
+        low, high = np.quantile(heights, [0, 0.99])
+        margin = 0.06 * (high - low or 1)
+        losses.set_ylim(low - margin, high + margin)
+    for ax in (losses, stops):
+        ax.set_xlim(0, max(1.03 * last, 2))
+    canvas.add_grid(losses)
+    canvas.add_grid(stops, "x")
+    losses.tick_params(axis="x", labelbottom=False, length=0)
+    losses.locator_params(axis="y", nbins=5)
+    canvas.label_y(losses, "loss")
+    stops.set(ylim=(len(summaries) - 0.4, -0.6), yticks=[])
+    canvas.label_x(stops, "epoch")
+
+
+class Median(NamedTuple):
+    """Over the runs that have not stopped, up to the epoch that half of the runs reach."""
+
+    low: np.ndarray  # [epochs] quartile
+    middle: np.ndarray  # [epochs]
+    high: np.ndarray  # [epochs] quartile
+
+
+def median_curve(runs: Sequence[Run], row: int) -> Median:
+    lengths = np.sort([run.curve.shape[1] for run in runs])[::-1]
+    epochs = int(lengths[(len(runs) + 1) // 2 - 1])  # which at least half of the runs reach
+    values = np.full((len(runs), epochs), np.nan)
+    for i, run in enumerate(runs):
+        seen = run.curve[row, :epochs]
+        values[i, : len(seen)] = np.where(np.isfinite(seen), seen, np.nan)
+    # nanquantile warns about epochs in which no run has a finite loss.
+    some = ~np.isnan(values).all(axis=0)
+    quartiles = np.full((3, epochs), np.nan)
+    quartiles[:, some] = np.nanquantile(values[:, some], [0.25, 0.5, 0.75], axis=0)
+    return Median(*quartiles)
+
+
+def _draw_losses(ax: Axes, summary: Summary) -> list[np.ndarray]:
+    """Returns the drawn heights, from which the limits of the axis are chosen."""
+    tint = colour(summary.cell.method)
+    train, validation = (median_curve(summary.runs, row) for row in (TRAIN, VALIDATION))
+    epoch = np.arange(1, len(train.middle) + 1)
+    if len(summary.runs) > 1:
+        ax.fill_between(epoch, validation.low, validation.high, color=tint, alpha=0.16, linewidth=0)
+    ax.plot(epoch, train.middle, color=tint, linewidth=1, linestyle=(0, (3, 2)))
+    ax.plot(epoch, validation.middle, color=tint, linewidth=1.6)
+    drawn = (train.middle, validation.middle, validation.low, validation.high)
+    return [values[np.isfinite(values)] for values in drawn]
+
+
+def _draw_stops(ax: Axes, row: int, summary: Summary) -> None:
+    """Dots at the best epochs, a bar over the middle half of the last epochs."""
+    tint = colour(summary.cell.method)
+    best = np.array([run.best_epoch for run in summary.runs if run.best_epoch])
+    low, middle, high = np.quantile([run.epochs for run in summary.runs], [0.25, 0.5, 0.75])
+    ax.plot([low, high], [row, row], color=tint, linewidth=5, alpha=0.3, solid_capstyle="butt")
+    ax.plot([middle, middle], [row - 0.32, row + 0.32], color=tint, linewidth=1.8)
+    canvas.add_dots(ax, best, row + canvas.jitter(len(best), 0.4), tint, size=1.8)

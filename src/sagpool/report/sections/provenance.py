@@ -1,0 +1,78 @@
+"""Where the results come from: data sets, commands, versions."""
+
+from collections.abc import Sequence
+
+from sagpool.report.content import Content
+from sagpool.report.section import Part, Section
+from sagpool.report.table import Table, code, listing, long, numbers, words
+
+
+def section(content: Content) -> Section:
+    parts = [Part(table=_data_table(content)), Part(table=_commands_table(content))]
+    return Section("provenance", "Where this comes from", parts)
+
+
+def _data_table(content: Content) -> Table:
+    """The paper's Table 1, for the data sets of the store."""
+    by_fingerprint = {run.fingerprint: content.statistics[run.fingerprint] for run in content.runs}
+    data = by_fingerprint.values()
+    majority = [None if s.majority is None else 100 * s.majority for s in data]
+    return listing(
+        "data",
+        "The data sets. Majority: share of the most frequent class, in percent.",
+        [
+            words("data set", [s.name for s in data]),
+            words("node features", [f"{s.features} {s.feature_kind}" for s in data]),
+            words("fingerprint", [code(fingerprint[:12]) for fingerprint in by_fingerprint]),
+            numbers("graphs", [s.graphs for s in data], ",d"),
+            numbers("classes", [s.classes for s in data], "d"),
+            numbers("avg nodes", [s.avg_nodes for s in data]),
+            numbers("avg edges", [s.avg_edges for s in data]),
+            numbers("majority", majority, ".1f"),
+        ],
+        [{"fingerprint": fingerprint, **vars(s)} for fingerprint, s in by_fingerprint.items()],
+    )
+
+
+def _commands_table(content: Content) -> Table:
+    commands = content.invocations
+    runs = [[run for run in content.runs if run.invocation == one.id] for one in commands]
+    started = [one.started.replace("T", " ").removesuffix("+00:00") for one in commands]
+    versions = [", ".join(f"{k} {v}" for k, v in one.versions.items()) for one in commands]
+    seeds = [_numbers(sorted({run.seed for run in here})) for here in runs]
+    return listing(
+        "commands",
+        "The commands that made the rows (times in UTC), and what they ran on.",
+        [
+            words("started", started),
+            words("experiment", [one.experiment for one in commands]),
+            words("seeds", seeds),
+            numbers("runs", [len(here) for here in runs], ",d"),
+            words("device", [one.device for one in commands]),
+            words("command", [long(one.command) for one in commands]),
+            words("versions", map(long, versions)),
+        ],
+        [
+            {
+                "started": one.started,
+                "command": one.command,
+                "experiment": one.experiment,
+                "device": one.device,
+                **one.versions,
+                "seeds": seeds_here,
+                "runs": len(here),
+                "last_finished": max((run.finished for run in here), default=None),
+            }
+            for one, here, seeds_here in zip(commands, runs, seeds, strict=True)
+        ],
+    )
+
+
+def _numbers(values: Sequence[int]) -> str:
+    """0 to 19, or 0, 3, 7."""
+    if not values:
+        return ""
+    first, last = values[0], values[-1]
+    if len(values) > 2 and last - first + 1 == len(values):
+        return f"{first} to {last}"
+    return ", ".join(map(str, values))

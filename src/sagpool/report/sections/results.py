@@ -1,0 +1,197 @@
+"""Our results and the paper's, in the layout of its Tables 3 and 4."""
+
+from typing import Any
+
+from markupsafe import Markup
+
+from sagpool.bench.summary import Summary
+from sagpool.report import names
+from sagpool.report.content import Content
+from sagpool.report.leaders import SIGNIFICANT, Leader, by_architecture, leader
+from sagpool.report.section import Part, Section
+from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
+
+
+def section(content: Content) -> Section:
+    published = any(summary.cell.paper_mean is not None for summary in content.shown)
+    variants = _variants_table(content)
+    return Section(
+        "results",
+        "Ours beside the paper's" if published else "Results",
+        [
+            Part(table=_results_table(content)),
+            *([Part("Variants of SAGPool", variants)] if variants else []),
+        ],
+    )
+
+
+def _results_table(content: Content) -> Table:
+    groups = {
+        f"{architecture} pooling" if architecture != "other" else "other": members
+        for architecture, members in by_architecture(content).items()
+    }
+    caption = "Test accuracy in percent: mean ± standard deviation over the per-seed means."
+    return _matrix("results", caption, groups, content)
+
+
+def _variants_table(content: Content) -> Table | None:
+    groups = {}
+    for base in ("sagpool-h", "sagpool-g"):
+        family = [s for s in content.shown if _family(s.cell.method) == base]
+        with_variants = {s.cell.dataset for s in family if s.cell.method != base}
+        if with_variants:
+            title = f"SAGPool and its variants, {names.architecture(base)}"
+            groups[title] = [s for s in family if s.cell.dataset in with_variants]
+    caption = "Variants of the score: test accuracy in percent, as in the table before."
+    return _matrix("variants", caption, groups, content) if groups else None
+
+
+def _family(name: str) -> str:
+    base, architecture, _ = names.parts(name)
+    return f"{base}-{architecture}"
+
+
+def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], content: Content) -> Table:
+    """Methods are rows, in groups; data sets are columns."""
+    used = {s.cell.dataset for members in groups.values() for s in members}
+    datasets = [dataset for dataset in content.datasets if dataset in used]
+    rows: list[RowGroup] = []
+    records: list[dict[str, Any]] = []
+    for title, members in groups.items():
+        leaders = {
+            dataset: leader(here, content.pairs)
+            for dataset in datasets
+            if (here := [s for s in members if s.cell.dataset == dataset])
+        }
+        summaries = {(s.cell.method, s.cell.dataset): s for s in members}
+        body = []
+        for row in names.in_order(s.cell.method for s in members):
+            cells = [method(row)]
+            for dataset in datasets:
+                summary = summaries.get((row, dataset))
+                cells.append(text("") if summary is None else _cell(summary, leaders[dataset]))
+                if summary is not None:
+                    records.append(_record(title, summary, leaders[dataset]))
+            body.append(cells)
+        rows.append(RowGroup(title, body))
+    rows += _most_frequent(content, datasets)
+    heads = [Head(text("method")), *(Head(_title(content, d), number=True) for d in datasets)]
+    notes = _notes(content, datasets, records)
+    return Table(name, caption, heads, rows, records, notes, matrix=True)
+
+
+def _title(content: Content, dataset: str) -> Cell:
+    if not content.note(dataset):
+        return text(dataset)
+    html = Markup('{}<br><span class="small">{}</span>').format(dataset, content.note(dataset))
+    return Cell(content.label(dataset), html, names.tex_escape(content.label(dataset)))
+
+
+def _most_frequent(content: Content, datasets: list[str]) -> list[RowGroup]:
+    accuracy = [content.majority(dataset) for dataset in datasets]
+    if all(value is None for value in accuracy):
+        return []
+    cells = [number(value) for value in accuracy]
+    return [RowGroup("for comparison", [[text("most frequent class"), *cells]])]
+
+
+def _cell(summary: Summary, best: Leader) -> Cell:
+    cell, spread = summary.cell, summary.spread
+    wins = best.beats_others(cell.method)
+    mark = "†" if wins and not best.significant else ""
+    mean = f"{spread.mean:.2f}"
+    std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
+    details = _details(summary)
+
+    plain = f"**{mean}**" if wins else mean
+    plain = "; ".join([f"{plain}{std}{mark}", *details])
+    strong = Markup("<strong>{}</strong>").format(mean) if wins else Markup(mean)
+    html = Markup('<span class="ours">{}{}{}</span>').format(strong, std, mark)
+    html += Markup("").join(
+        Markup('<br><span class="small">{}</span>').format(part) for part in details
+    )
+    tex_mean = rf"\mathbf{{{mean}}}" if wins else mean
+    tex_std, tex_mark = std.replace("±", r"\pm"), r"^\dagger" if mark else ""
+    small = [rf"\footnotesize {names.tex_escape(part)}" for part in details]
+    lines = r" \\ ".join([f"${tex_mean}{tex_std}{tex_mark}$", *small])
+    return Cell(plain, html, rf"\shortstack{{{lines}}}")
+
+
+def _details(summary: Summary) -> list[str]:
+    cell, spread = summary.cell, summary.spread
+    found = []
+    if spread.ci95 is not None:
+        found.append(f"{spread.ci95[0]:.1f} to {spread.ci95[1]:.1f}")
+    if cell.paper_mean is not None:
+        paper = f"paper {cell.paper_mean:.2f}"
+        paper += "" if cell.paper_std is None else f" ± {cell.paper_std:.2f}"
+        if summary.deviation is not None:
+            paper += f" ({summary.deviation:+z.1f})".replace("-", "−")
+        found.append(paper)
+    planned = cell.seeds * cell.settings["folds"]
+    if len(summary.runs) < planned:
+        found.append(f"{len(summary.runs)} of {planned} runs")
+    if summary.diverged:
+        found.append(f"{summary.diverged} diverged")
+    if summary.failures:
+        found.append(f"{len(summary.failures)} failed")
+    return found
+
+
+def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
+    low, high = summary.spread.ci95 or (None, None)
+    wins = best.beats_others(summary.cell.method)
+    return {
+        "group": group,
+        "method": summary.cell.method,
+        "dataset": summary.cell.dataset,
+        "mean": summary.spread.mean,
+        "std_seeds": summary.spread.std_seeds,
+        "ci95_low": low,
+        "ci95_high": high,
+        "runs": len(summary.runs),
+        "diverged": summary.diverged,
+        "failed": len(summary.failures),
+        "paper_mean": summary.cell.paper_mean,
+        "paper_std": summary.cell.paper_std,
+        "deviation": summary.deviation,
+        "best": wins,
+        "significant": best.significant if wins else None,
+        "second": best.second if wins else None,
+        "holm_p": best.p if wins else None,
+    }
+
+
+def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]]) -> list[str]:
+    """Explain the marks that the table has."""
+    full = {s.cell.seeds * s.cell.settings["folds"] for s in content.shown}  # runs of a cell
+    best = [record for record in records if record["best"]]
+    failed = [
+        f"{one.method} on {one.name}, seed {one.seed}, fold {one.fold}: {one.reason}"
+        for s in content.shown
+        for one in s.failures
+    ]
+    lost = [f"{s.cell.method} on {s.cell.dataset}" for s in content.summaries if not s.learnt]
+    applies = {
+        f"“a to b”: 95 % interval of the mean, from {' or '.join(map(str, sorted(full)))} runs "
+        "unless the cell says otherwise, corrected for trainings that share data.": any(
+            record["ci95_low"] is not None for record in records
+        ),
+        "In brackets: our mean less the paper's, in units of the paper's standard deviation.": any(
+            record["paper_mean"] is not None for record in records
+        ),
+        "Bold: the highest mean of its group and data set.": bool(best),
+        "† It is not significantly ahead of the second (corrected resampled t-test, p after Holm "
+        f"at least {SIGNIFICANT}).": any(not record["significant"] for record in best),
+        "No ±: there is one seed alone.": any(record["std_seeds"] is None for record in records),
+        "Structure only: node degrees took the place of the attributes with which the paper's "
+        "numbers were made; the two do not answer the same question.": any(
+            content.note(dataset) == "structure only" for dataset in datasets
+        ),
+        "Diverged: the loss became infinite or not a number. Such a run counts with the best "
+        "weights that it had before, if it had any.": any(record["diverged"] for record in records),
+        "Failed: came to no result, however often it was tried. The first of them, "
+        f"{''.join(failed[:1])}": bool(failed),
+        f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
+    }
+    return [note for note, condition in applies.items() if condition]
