@@ -117,15 +117,16 @@ def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings
     graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, members=3)
     count = len(sizes)
     ids = [[*range(count)], [*range(count - 1, -1, -1)], [0, 1, -1] + [-1] * (count - 3)]
-    together = _losses(_call(fleet.train(), pack(graphs, ids)))
+    together = _losses(fleet.train(), pack(graphs, ids))
     grads = torch.autograd.grad(together.sum(), [*fleet.parameters()], materialize_grads=True)
     for member in range(3):
         alone = random_model(name, seed, settings)
         alone.load_state_dict({k: v[member : member + 1] for k, v in fleet.state_dict().items()})
         used = [[graph for graph in ids[member] if graph >= 0]]
-        loss = _losses(_call(alone.train(), pack(graphs, used), first_key=member))
+        loss = _losses(alone.train(), pack(graphs, used), first_key=member)
         own = torch.autograd.grad(loss.sum(), [*alone.parameters()], materialize_grads=True)
-        _equal(together[member, : loss.shape[1]], loss[0], name, "mixes the members of a fleet")
+        broken = "mixes the members of a fleet"
+        _equal(together[member, : len(used[0])], loss[0, :-1], name, broken)
         for (parameter, _), stacked, single in zip(
             fleet.named_parameters(), grads, own, strict=True
         ):
@@ -137,9 +138,7 @@ def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settin
     """The gradient of the loss agrees with its numerical derivative in a random direction."""
     batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
     parameters = [*model.parameters()]
-    grads = torch.autograd.grad(
-        _losses(_call(model, batch)).sum(), parameters, materialize_grads=True
-    )
+    grads = torch.autograd.grad(_losses(model, batch).sum(), parameters, materialize_grads=True)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for (parameter, weight), grad in zip(model.named_parameters(), grads, strict=True):
@@ -147,7 +146,7 @@ def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settin
             values = []
             for sign in (1, -2):  # up from the weights, then down by twice as much
                 weight.add_(direction, alpha=sign * STEP)
-                values.append(float(_losses(_call(model, batch)).sum()))
+                values.append(float(_losses(model, batch).sum()))
             weight.add_(direction, alpha=STEP)
             found, exact = (values[0] - values[1]) / (2 * STEP), float((grad * direction).sum())
             assert abs(found - exact) <= 1e-5 * (1 + abs(exact)), (
@@ -194,8 +193,7 @@ def check_finite(name: str, seed: int, sizes: Sequence[int], settings: Settings)
     for largest in (2, 16):
         small = [min(nodes, largest) for nodes in sizes]
         model = random_model(name, seed, settings, max_nodes=largest).train()
-        output = _call(model, pack(random_graphs(seed, small), [[*range(len(small)), -1]]))
-        loss = _losses(output)[:, : len(small)].sum()
+        loss = _losses(model, pack(random_graphs(seed, small), [[*range(len(small)), -1]])).sum()
         grads = torch.autograd.grad(loss, [*model.parameters()], materialize_grads=True)
         assert all(value.isfinite().all() for value in (loss, *grads)), (
             f"{name} has a loss or gradient that is not finite for graphs of {small} nodes."
@@ -237,11 +235,14 @@ def _call(model: nn.Module, batch: Batch, first_key: int = 0) -> Output:
     return model(batch, Streams(torch.arange(first_key, first_key + members)))
 
 
-def _losses(output: Output) -> Tensor:
-    """``[members, graphs]``, with a weight of its own for each class."""
+def _losses(model: nn.Module, batch: Batch, first_key: int = 0) -> Tensor:
+    """``[members, graphs]``, 0 for padding; every class has another weight."""
+    output = _call(model, batch, first_key)
     weights = torch.linspace(-1, 2, CLASSES, dtype=output.logits.dtype)
-    loss = (output.logits.square() * weights).sum(2)[:, :-1]  # the last graph is a filler
-    return loss if output.auxiliary is None else loss + output.auxiliary[:, :-1]
+    loss = (output.logits.square() * weights).sum(2)
+    if output.auxiliary is not None:
+        loss = loss + output.auxiliary
+    return torch.where(batch.real, loss, 0)
 
 
 def _is_deterministic(model: nn.Module, batch: Batch) -> bool:

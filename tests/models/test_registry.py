@@ -186,23 +186,23 @@ def test_what_the_scores_of_the_variants_cost(variant, score):
     assert count_parameters(f"sagpool-h-{variant}", shape) == 90_818 + 3 * score
 
 
-SHARES = [(0.6, Fraction(3, 5)), (0.55, Fraction(11, 20)), (0.07, Fraction(7, 100)), (1, 1)]
+FRACTIONS = [(0.6, Fraction(3, 5)), (0.55, Fraction(11, 20)), (0.07, Fraction(7, 100)), (1, 1)]
 
 
 @settings(derandomize=True)
 @given(
     counts=st.lists(st.integers(1, 40), min_size=1, max_size=100),
-    fraction=st.sampled_from(SHARES),
+    fraction=st.sampled_from(FRACTIONS),
 )
-def test_k_is_the_largest_that_enough_graphs_exceed(counts, share):
-    given_share, exact = share
+def test_k_is_the_largest_that_enough_graphs_exceed(counts, fraction):
+    given_fraction, exact = fraction
 
     def enough(k: int) -> bool:
         return sum(count > k for count in counts) >= exact * len(counts)
 
     expected = max((k for k in range(1, 41) if enough(k)), default=1)
-    assert sort_k(np.array(counts), given_share) == expected
-    assert sort_k(torch.tensor(counts), given_share) == expected
+    assert sort_k(np.array(counts), given_fraction) == expected
+    assert sort_k(torch.tensor(counts), given_fraction) == expected
 
 
 def test_k_of_the_paper_is_for_six_tenths_of_the_graphs():

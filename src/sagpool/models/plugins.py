@@ -1,14 +1,14 @@
 """Methods from outside of the package: files, modules, and installed packages."""
 
+import ast
 import hashlib
 import importlib.util
 import inspect
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sagpool.errors import SagpoolError
@@ -57,10 +57,12 @@ def load_installed_plugins() -> None:
 
 
 def source_version(name: str, build: Callable[..., Any]) -> str:
-    """A hash of the file that defines ``build`` and of what that imports from its own folder."""
-    module = inspect.getmodule(build)
-    file = _file_of(module)
-    if module is None or file is None:
+    """A hash of the file that defines ``build`` and of what it imports from the same folder."""
+    file = inspect.getsourcefile(build)
+    if file is not None and Path(file).is_file():
+        files = _with_local_imports(Path(file).resolve())
+        text = b"".join(path.read_bytes() for path in files)
+    else:  # typed into a notebook or an interpreter
         try:
             text = inspect.getsource(build).encode()
         except (OSError, TypeError):
@@ -68,22 +70,38 @@ def source_version(name: str, build: Callable[..., Any]) -> str:
                 f"The source of the method '{name}' cannot be found, so its results could not be "
                 "told from those of a later version; register it with version=..."
             ) from None
-        return hashlib.sha256(text).hexdigest()[:12]
-    files, waiting = {file}, [module]
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
+def _with_local_imports(file: Path) -> list[Path]:
+    """The file and all files of its folder (or package) that it imports, sorted."""
+    root = file.parent
+    while (root / "__init__.py").exists():
+        root = root.parent
+    found, waiting = {file}, [file]
     while waiting:
-        for value in vars(waiting.pop()).values():
-            owner = value if isinstance(value, ModuleType) else inspect.getmodule(value)
-            other = _file_of(owner)
-            if owner and other and other.is_relative_to(file.parent) and other not in files:
-                files.add(other)
-                waiting.append(owner)
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
-    return digest.hexdigest()[:12]
+        path = waiting.pop()
+        for module in _imports(path, root):
+            for candidate in (module.with_suffix(".py"), module / "__init__.py"):
+                if candidate.is_file() and candidate not in found:
+                    found.add(candidate)
+                    waiting.append(candidate)
+    return sorted(found)
 
 
-def _file_of(module: ModuleType | None) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file).resolve() if file and Path(file).is_file() else None
+def _imports(path: Path, root: Path) -> Iterator[Path]:
+    """Where the modules that a file imports would be, without a suffix."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # not Python, such as a page that shows code
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (root.joinpath(*alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1] if node.level else root
+            base = base.joinpath(*(node.module or "").split("."))
+            yield from (base, *(base / alias.name for alias in node.names))
 
 
 def _import_file(path: Path) -> None:

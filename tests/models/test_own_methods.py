@@ -1,0 +1,304 @@
+"""What somebody who writes a method would try: it works, or is refused with a sentence."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sagpool import testing
+from sagpool.errors import SagpoolError
+from sagpool.models import (
+    Shape,
+    build,
+    global_,
+    hierarchical,
+    load_plugin,
+    method_settings,
+    method_version,
+    methods,
+    plugins,
+    register,
+    registry,
+)
+from sagpool.nn import (
+    Context,
+    GPool,
+    Linear,
+    Norm,
+    Pool,
+    Pooled,
+    SAGPool,
+    ScorePool,
+    Scores,
+    Set2Set,
+)
+
+SHAPE = Shape(5, 3, hidden=8, k=4, max_nodes=16)
+
+
+@pytest.fixture(autouse=True)
+def own_methods(monkeypatch):
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(plugins, "_loaded", {})
+
+
+def register_h(name, pool, **options):
+    register(name, **options)(lambda shape: hierarchical(shape, lambda block: pool(shape)))
+
+
+class MoreFeatures(SAGPool):
+    """Adds a linear layer to the features: an addition hands one gradient to both terms."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.lin = Linear(in_channels, in_channels, members=members)
+
+    def forward(self, x, structure, context=Context()):
+        pooled = super().forward(x, structure, context)
+        added = self.lin(x)
+        return Pooled(
+            pooled.x + added[pooled.perm] + x[pooled.perm],
+            pooled.structure,
+            source=pooled.source,
+            gate=pooled.gate,
+        )
+
+
+class MoreScore(SAGPool):
+    """Uses the rows themselves beside their projection."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.lin = Linear(in_channels, 1, members=members)
+
+    def scores(self, x, structure, context):
+        rank, _ = super().scores(x, structure, context)
+        rank = rank + self.lin(x + structure.neighbour_sum(x)).view(-1)
+        return Scores(rank, rank.tanh())
+
+
+class WithLoss(GPool):
+    """A loss of its own, in a network that is not DiffPool's."""
+
+    def forward(self, x, structure, context=Context()):
+        pooled = super().forward(x, structure, context)
+        layout = structure.layout
+        loss = torch.zeros(layout.members * layout.graphs, dtype=x.dtype, device=x.device)
+        loss = loss.index_add(0, layout.graph, x.square().mean(1))
+        return Pooled(pooled.x, pooled.structure, source=pooled.source, auxiliary=loss)
+
+
+class Normalised(GPool):
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.norm = Norm(in_channels, members=members)
+
+    def forward(self, x, structure, context=Context()):
+        return super().forward(self.norm(x, structure.layout), structure, context)
+
+
+class Noisy(ScorePool):
+    """Scores with noise from the members' streams."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio)
+        self.lin = Linear(in_channels, 1, members=members)
+
+    def scores(self, x, structure, context):
+        noise = context.streams.uniform_of_nodes(structure.layout).to(x.dtype)
+        rank = self.lin(x).view(-1) + noise
+        return Scores(rank, rank.sigmoid())
+
+
+class Halves(Pool):
+    """Makes two clusters of each graph, the first and the second half of its nodes."""
+
+    leaves = "graphs"
+
+    def __init__(self, in_channels):
+        super().__init__()
+        self.in_channels = in_channels
+
+    def forward(self, x, structure, context=Context()):
+        layout = structure.layout
+        node = torch.arange(layout.total_rows) - layout.node_ptr[layout.graph]
+        part = (2 * node >= layout.node_ptr.diff()[layout.graph]).long()
+        sums = x.new_zeros(2 * layout.members * layout.graphs, x.shape[1])
+        sums = sums.index_add(0, 2 * layout.graph + part, x)
+        return Pooled(sums.view(layout.members * layout.graphs, -1).square(), structure)
+
+    def rows_left(self, sizes):
+        return np.ones_like(sizes)
+
+    def graph_channels(self):
+        return 2 * self.in_channels
+
+
+@pytest.mark.parametrize("pool", [MoreFeatures, MoreScore, WithLoss, Normalised, Noisy])
+def test_layers_of_ones_own_keep_the_promises(pool):
+    register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
+    testing.check_method("mine-h")
+
+
+def test_the_check_finds_a_layer_that_depends_on_the_order_of_nodes():
+    register("mine-g")(lambda shape: global_(shape, Halves(3 * shape.hidden)))
+    with pytest.raises(AssertionError, match="mine-g gives another result if the nodes"):
+        testing.check_method("mine-g")
+
+
+class MixesMembers(GPool):
+    def forward(self, x, structure, context=Context()):
+        return super().forward(x - x.mean(0), structure, context)
+
+
+class WrongGradient(GPool):
+    def forward(self, x, structure, context=Context()):
+        return super().forward(x + 0.5 * (x - x.detach()), structure, context)
+
+
+class WrongCount(GPool):
+    def rows_left(self, sizes):
+        return sizes
+
+
+class TorchRandom(GPool):
+    def forward(self, x, structure, context=Context()):
+        return super().forward(nn.functional.dropout(x, 0.2, self.training), structure, context)
+
+
+@pytest.mark.parametrize(
+    ("pool", "broken"),
+    [
+        (MixesMembers, "gives a graph another result in a batch than alone"),
+        (WrongGradient, "mine-h has a wrong gradient: that of"),
+        (WrongCount, "WrongCount of mine-h leaves"),
+        (TorchRandom, "mixes the members of a fleet|random numbers from elsewhere"),
+    ],
+)
+def test_the_check_says_what_is_wrong(pool, broken):
+    register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
+    with pytest.raises(AssertionError, match=broken):
+        testing.check_method("mine-h")
+
+
+class Extra(GPool):
+    def __init__(self, layer, shape):
+        super().__init__(shape.hidden, shape.ratio, members=shape.members)
+        self.extra = layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (lambda: nn.BatchNorm1d(8), r"mine-h has the buffer pools\.0\.extra\.running_mean"),
+        (lambda: nn.Dropout(0.5), r"draws random numbers in pools\.0\.extra .* use sagpool"),
+    ],
+)
+def test_layers_that_would_mix_members_are_refused(layer, sentence):
+    register_h("mine-h", lambda shape: Extra(layer(), shape))
+    with pytest.raises(SagpoolError, match=sentence):
+        build("mine-h", SHAPE)
+
+
+def test_a_layer_that_leaves_graphs_cannot_stand_between_blocks():
+    register_h("mine-h", lambda shape: Set2Set(shape.hidden, members=shape.members))
+    with pytest.raises(SagpoolError, match="Set2Set leaves one row per graph"):
+        build("mine-h", SHAPE)
+
+
+def test_settings_of_a_method():
+    seen = []
+
+    @register("mine-h", settings={"temperature": 0.5, "deep": False, "name": "a", "count": 2})
+    def mine(shape: Shape) -> nn.Module:
+        seen.append([shape.settings[key] for key in ("temperature", "deep", "name", "count")])
+        return hierarchical(shape, lambda block: GPool(shape.hidden, members=shape.members))
+
+    def built(**settings):
+        build("mine-h", Shape(5, 3, hidden=8, settings=settings))
+        return seen.pop()
+
+    assert method_settings("mine-h")["temperature"] == 0.5
+    assert built() == [0.5, False, "a", 2]
+    assert built(temperature=2, deep="true", name="b", count=3.0) == [2.0, True, "b", 3]
+    for wrong in ({"temperature": "warm"}, {"deep": 3}, {"name": 1}, {"count": 2.5}):
+        with pytest.raises(SagpoolError, match="must be of type"):
+            built(**wrong)
+    with pytest.raises(SagpoolError, match="has no setting 'temprature'; did you mean 'temperat"):
+        built(temprature=1.0)
+
+
+def test_a_setting_that_a_method_ignores_is_refused():
+    with pytest.raises(SagpoolError, match="set2set-g makes no use of the setting 'readout'"):
+        build("set2set-g", Shape(5, 3, hidden=8, settings={"readout": "sum"}))
+
+
+PLUGIN = """
+from sagpool.models import hierarchical, register
+from sagpool.nn import GPool
+from layers_of_mine import RATIO
+
+@register("plugged-h", settings={"temperature": 0.5})
+def plugged(shape):
+    return hierarchical(shape, lambda block: GPool(shape.hidden, RATIO, members=shape.members))
+"""
+
+
+def write_plugin(folder, layers="RATIO = 0.5\n"):
+    folder.mkdir(exist_ok=True)
+    (folder / "layers_of_mine.py").write_text(layers)
+    (folder / "plugin.py").write_text(PLUGIN)
+    return folder / "plugin.py"
+
+
+@pytest.fixture
+def forget(monkeypatch):
+    import sys
+
+    yield
+    for name in ("layers_of_mine", "sagpool_plugin_plugin"):
+        sys.modules.pop(name, None)
+
+
+def test_a_plugin_file(tmp_path, forget):
+    load_plugin(write_plugin(tmp_path))
+    load_plugin(tmp_path / "plugin.py")  # a second time does nothing
+    assert "plugged-h" in methods()
+    assert len(method_version("plugged-h")) == 12
+    assert method_version("sagpool-h") == ""
+    testing.check_method("plugged-h", seeds=[0])
+
+
+def test_the_version_follows_the_source(tmp_path, monkeypatch, forget):
+    import sys
+
+    found = []
+    for number, ratio in enumerate((0.5, 0.25, 0.5)):
+        monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+        registry._methods.pop("plugged-h", None)
+        sys.modules.pop("layers_of_mine", None)
+        load_plugin(write_plugin(tmp_path / str(number), f"RATIO = {ratio}\n"))
+        found.append(method_version("plugged-h"))
+    assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("import nonsense_of_mine", "cannot be imported: ModuleNotFoundError"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("def f(:", "cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_plugin_that_fails_says_why(tmp_path, text, sentence):
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(SagpoolError, match=sentence):
+        load_plugin(tmp_path / "broken.py")
+
+
+def test_a_plugin_that_is_not_there(tmp_path):
+    with pytest.raises(SagpoolError, match="no plugin file"):
+        load_plugin(tmp_path / "none.py")
+    with pytest.raises(SagpoolError, match="ModuleNotFoundError"):
+        load_plugin("no_such_module")
