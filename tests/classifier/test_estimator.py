@@ -30,7 +30,7 @@ from sagpool import (
     TrainedModel,
     load,
 )
-from sagpool.classifier.fit import trained_model
+from sagpool.classifier import trained_model
 from sagpool.fleet import Training, train
 from sagpool.fleet.schedule import split_of
 from sagpool.graphs import NO_TEST
@@ -385,10 +385,10 @@ def test_as_a_part_of_others(whole, packed):
 
 
 WRONG = {
-    "no graph": ([], [], "X has no graph."),
-    "other lengths": (RINGS_AND_STARS, NAMES[:-1], "There are 29 classes for 30 graphs."),
-    "one class": (RINGS_AND_STARS, [7] * 30, "y has one class alone, 7; it takes two."),
-    "no classes": (RINGS_AND_STARS, None, "y is missing, and the graphs have no classes"),
+    "no graph": ([], [], "X has no graphs."),
+    "other lengths": (RINGS_AND_STARS, NAMES[:-1], "y has 29 classes for 30 graphs."),
+    "one class": (RINGS_AND_STARS, [7] * 30, "y needs at least two classes, but has only 7."),
+    "no classes": (RINGS_AND_STARS, None, "y is missing, and the graphs have no classes."),
     "a matrix": (np.zeros((30, 2)), NAMES, "X must be Graphs, or a list of .* not of ndarray."),
     "text": (["CCO"] * 30, NAMES, "X must be Graphs, or a list of .* not of str."),
     "a mixture": (
@@ -398,9 +398,9 @@ WRONG = {
     ),
     "a graph": (nx.path_graph(30), NAMES, "X must be Graphs, .* not of int."),
     "nothing": (None, NAMES, "X must be a list of graphs, not NoneType."),
-    "numbers": (RINGS_AND_STARS, np.linspace(0, 1, 30), "y is not one class for each graph: "),
-    "missing": (RINGS_AND_STARS, ["a", None] * 15, "y is not one class for each graph: "),
-    "columns": (RINGS_AND_STARS, np.zeros((30, 2)), "y is not one class for each graph: "),
+    "numbers": (RINGS_AND_STARS, np.linspace(0, 1, 30), "y must have one class for each graph: "),
+    "missing": (RINGS_AND_STARS, ["a", None] * 15, "y must have one class for each graph: "),
+    "columns": (RINGS_AND_STARS, np.zeros((30, 2)), "y must have one class for each graph: "),
     "an empty graph": ([nx.path_graph(0)] * 30, NAMES, "graph 0 has no node."),
 }
 
@@ -422,7 +422,7 @@ def test_wrong_graphs_and_classes(X, y, message):
         ({"features": "colour"}, "Unknown node features 'colour'"),
         ({"features": "labels"}, "graphs has no node labels."),
         ({"device": "abacus"}, "There is no kind of device named 'abacus'."),
-        ({"random_state": "luck"}, "random_state must be a number, a RandomState or None"),
+        ({"random_state": "luck"}, "random_state must be an int, a RandomState or None"),
     ],
     ids=str,
 )
@@ -432,7 +432,7 @@ def test_wrong_settings_are_told_by_fit(settings, message):
 
 
 def test_graphs_keep_their_features(packed):
-    with pytest.raises(SagpoolError, match="has degree as node features already, not labels"):
+    with pytest.raises(SagpoolError, match="already has degree as node features, not labels"):
         fast(features="labels").fit(packed)
     assert fast(features="degree", max_epochs=1).fit(packed).n_iter_ == 1
 

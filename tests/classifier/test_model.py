@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sagpool import Graphs, SagpoolError, load
-from sagpool.classifier.model import CARD, CONFIG, WEIGHTS, TrainedModel
+from sagpool.classifier import TrainedModel
+from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, methods
 
@@ -110,7 +111,7 @@ def test_the_folder(saved):
     assert sorted(path.name for path in saved.iterdir()) == [CARD, CONFIG, WEIGHTS]
     config = json.loads((saved / CONFIG).read_text())
     assert config["vocabulary"]["node_labels"] == list(MUTAG.node_label_names)
-    assert "No estimate was made." in (saved / CARD).read_text()
+    assert "The accuracy was not estimated." in (saved / CARD).read_text()
 
 
 def test_the_card(tmp_path):
@@ -124,10 +125,10 @@ def test_the_card(tmp_path):
     ).read_text()
     for part in (
         "# Graph classifier: non-mutagenic, mutagenic",
-        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always saying the most frequent class: "
-        "60.0%",
+        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always predicting the most frequent "
+        "class: 60.0%",
         "- area under the ROC curve 0.912",
-        "**It is not shown to be better than the most frequent class.**",
+        "**Not shown to be better than always predicting the most frequent class.**",
         "- lr: 0.001",
         "torch 2",
     ):
@@ -151,35 +152,35 @@ def edit(folder: Path, *way: str, value: object) -> None:
 
 
 NAMES = ["C", "N", "O", "F", "I", "Cl", "Sn"]
-VERSION = "{folder} was written by %s version of sagpool (format %d; this one reads 1)."
-WRONG = "{config} is wrong: "
-NOT_AS = "{config} is not as it was written: "
+VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1)."
+INVALID = "{config} is invalid: "
+DAMAGED = "{config} is damaged: "
 CHANGED = "{config} was changed after it was written; save the model again."
 EDITS = [
     (("format",), 2, VERSION % ("a newer", 2)),
     (("format",), 0, VERSION % ("an older", 0)),
     (("format",), "1", "{config} is not the configuration of a sagpool model."),
-    (("method",), "magic", WRONG + "there is no method 'magic' here."),
+    (("method",), "magic", INVALID + "there is no method 'magic'."),
     (
         ("shape", "in_channels"),
         9,
-        WRONG + "it has layers for 9 node features, and names for 7.",
+        INVALID + "it has layers for 9 node features, but names for 7.",
     ),
-    (("shape", "classes"), 3, WRONG + "it has layers for 3 classes, and names for 2."),
-    (("shape", "hidden"), "4", WRONG + "hidden cannot be '4'."),
-    (("shape", "hidden"), -4, WRONG + "hidden cannot be -4."),
-    (("shape", "hidden"), 1, WRONG + "The hidden size must be at least 2, not 1."),
-    (("shape", "ratio"), 2.0, WRONG + "The ratio must be above 0 and at most 1, not 2.0."),
-    (("shape",), {}, NOT_AS + "it has no 'in_channels'."),
-    (("vocabulary",), [], NOT_AS + "list indices must be integers or slices, not str."),
-    (("vocabulary", "class_names"), ["a", "a"], NOT_AS + "class_names has a name twice."),
+    (("shape", "classes"), 3, INVALID + "it has layers for 3 classes, but names for 2."),
+    (("shape", "hidden"), "4", INVALID + "hidden cannot be '4'."),
+    (("shape", "hidden"), -4, INVALID + "hidden cannot be -4."),
+    (("shape", "hidden"), 1, INVALID + "The hidden size must be at least 2, not 1."),
+    (("shape", "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
+    (("shape",), {}, DAMAGED + "'in_channels' is missing."),
+    (("vocabulary",), [], DAMAGED + "list indices must be integers or slices, not str."),
+    (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a name twice."),
     (("vocabulary", "node_labels"), NAMES, CHANGED),
     (("shape", "ratio"), 0.6, CHANGED),
     (
         ("shape", "hidden"),
         6,
-        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), where the "
-        "configuration asks for (1, 1, 6).",
+        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), expected "
+        "(1, 1, 6).",
     ),
 ]
 
@@ -195,9 +196,9 @@ def test_a_configuration_that_was_edited_gets_a_sentence(folder, way, value, sen
 
 def test_files_that_are_missing(folder, tmp_path):
     (folder / WEIGHTS).unlink()
-    with pytest.raises(SagpoolError, match=f"holds no model: it has no {WEIGHTS}"):
+    with pytest.raises(SagpoolError, match=f"is not a model: it has no {WEIGHTS}"):
         TrainedModel.from_pretrained(folder)
-    with pytest.raises(SagpoolError, match=f"holds no model: it has no {CONFIG}"):
+    with pytest.raises(SagpoolError, match=f"is not a model: it has no {CONFIG}"):
         TrainedModel.from_pretrained(tmp_path)
     with pytest.raises(SagpoolError, match=r"There is no model folder .*absent\.$"):
         TrainedModel.from_pretrained(str(tmp_path / "absent"))
@@ -223,11 +224,11 @@ class Trap:
 def test_a_pickle_in_place_of_the_weights_is_refused_and_never_run(folder):
     for data in (pickle.dumps(Trap()), _torch_file(folder)):
         (folder / WEIGHTS).write_bytes(data)
-        with pytest.raises(SagpoolError, match="is not what was saved with"):
+        with pytest.raises(SagpoolError, match="does not match the checksum in"):
             TrainedModel.from_pretrained(folder)
         # Nor if somebody took the trouble to make it look right.
         edit(folder, "sha256", "weights", value=hashlib.sha256(data).hexdigest())
-        with pytest.raises(SagpoolError, match="is no file of weights"):
+        with pytest.raises(SagpoolError, match="is not a safetensors file"):
             TrainedModel.from_pretrained(folder)
     assert not Trap.sprung
 
@@ -302,7 +303,9 @@ def test_to_the_hub_and_back(monkeypatch, tmp_path):
     assert hub.calls == [("create", "me/model", True, True), ("download", (WEIGHTS, CONFIG))]
     with pytest.raises(SagpoolError) as error:
         TrainedModel.from_pretrained("me/absent")
-    assert str(error.value) == ("There is no folder me/absent, and the Hub says: 404 Client Error.")
+    assert str(error.value) == (
+        "There is no folder me/absent, and the Hub answered: 404 Client Error."
+    )
     # A folder comes first, and what can only be a path is never looked up there.
     model_of("sagpool-g").save_pretrained("me/model")
     assert TrainedModel.from_pretrained("me/model").method == "sagpool-g"

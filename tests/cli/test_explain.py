@@ -45,7 +45,7 @@ def test_molecules(sagpool, model, table, tmp_path):
     outcome = sagpool("explain", model, table, "-o", folder)
     assert (outcome.code, outcome.err) == (0, "")
     *told, files, last = outcome.out.splitlines()
-    assert told[0].startswith("The class that the model predicts has a probability of 0.")
+    assert told[0].startswith("The predicted class has a mean probability of 0.")
     assert files == f"3 pictures, scores.csv and a page are in {folder}."
     assert last == f"Open {folder / 'index.html'} in a browser."
     pictures = sorted(path.name for path in (folder / "pictures").iterdir())
@@ -99,7 +99,7 @@ def test_labels_that_were_not_seen_are_told(model, tmp_path):
         [*command, "-o", tmp_path / "out"], capture_output=True, text=True, check=True
     )
     assert ended.stderr == (
-        "sagpool: Node labels that the model has not seen, with their nodes: Br (2).\n"
+        "sagpool: Node labels that the model does not know, with their nodes: Br (2).\n"
     )
     assert "has not seen these node labels in training: Br (2 nodes)." in (
         tmp_path / "out" / "index.html"
@@ -134,10 +134,8 @@ def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
     none = tmp_path / "none"
     assert error(none, table, *out) == f"sagpool: There is no model folder {none}.\n"
     assert "no-such.csv" in error(model, tmp_path / "no-such.csv", *out)
-    assert error(model, *out) == (
-        "sagpool: Give either a file of graphs or molecules with --smiles.\n"
-    )
-    assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give either a file")
+    assert error(model, *out) == ("sagpool: Give graphs to explain: either DATA or --smiles.\n")
+    assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give graphs to explain")
     assert error(model, table, "-o", table) == (
         f"sagpool: {table} is a file; pictures need a folder.\n"
     )

@@ -147,7 +147,7 @@ def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path,
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data, "--batch-size", 1).code == 0
     assert caplog.messages == [
-        "4 nodes have a label that the model does not know, and count as having none: 'Xx' (3), "
+        "4 nodes have a label that the model does not know; they get no features: 'Xx' (3), "
         "'Yy' (1)."
     ]
 
@@ -164,8 +164,8 @@ def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path,
             "SMILES: no molecule could be read; all 1 were left out.",
         ),
         (["MODEL", "MUTAG", "-o", "absent/out"], "There is no folder absent."),
-        (["MODEL", "MUTAG", "-o", "/dev/null"], "/dev/null is no file to write to."),
-        (["MODEL", "MUTAG", "-o", "."], ". is no file to write to."),
+        (["MODEL", "MUTAG", "-o", "/dev/null"], "/dev/null is not a regular file."),
+        (["MODEL", "MUTAG", "-o", "."], ". is not a regular file."),
         (["MODEL", "MUTAG", "--device", "abacus"], "There is no kind of device named 'abacus'."),
         (["MODEL", "motifs"], "motifs has node degrees as features, no labels."),
     ],
@@ -224,7 +224,7 @@ def test_what_is_predicted_is_not_written_over(sagpool, model, tmp_path):
     before = data.read_bytes()
     outcome = sagpool("predict", model, data, "-o", data)
     assert outcome.code == 2
-    assert outcome.err.endswith("x.jsonl is what is to be predicted; name another file.\n")
+    assert outcome.err.endswith("x.jsonl is the input; choose another output file.\n")
     assert data.read_bytes() == before
 
 
@@ -232,4 +232,4 @@ def test_data_of_which_the_model_knows_nothing(sagpool, model, tmp_path, caplog)
     data = jsonl(tmp_path / "x.jsonl", {"nodes": ["A", "B"], "edges": [[0, 1]]})
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data).code == 0
-    assert "The model knows none of the node labels: these rows say nothing." in caplog.text
+    assert "The model knows none of the node labels: the predictions mean nothing." in caplog.text

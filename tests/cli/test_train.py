@@ -20,14 +20,14 @@ def test_trains_estimates_and_says_what_to_do_next(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 0
     assert "sagpool-g, lr 0.001, hidden size 4\n" in told.out
-    assert "Estimate from 2 held-out parts:" in told.out
+    assert "Estimate from 2-fold cross-validation:" in told.out
     assert "most frequent class 66.5%" in told.out
-    assert "Warning: the model is not shown to be better than always saying" in told.out
+    assert "Warning: the model is not shown to be better than always predicting" in told.out
     assert "sagpool predict model DATA" in told.out
     assert os.listdir(folder) == ["model"]
     assert sorted(os.listdir("model")) == ["README.md", "config.json", "model.safetensors"]
     card = (folder / "model" / "README.md").read_text()
-    assert "not shown to be better" in card
+    assert "Not shown to be better" in card
     assert "graphs: 188" in card
     assert TrainedModel.from_pretrained("model").predict_proba(load("MUTAG")).unseen == {}
 
@@ -79,7 +79,7 @@ def test_files_that_are_no_models_are_left_alone(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
     assert told.code == 2
     assert told.err.endswith(
-        "sagpool: . has a README.md that is no model's; name another folder.\n"
+        "sagpool: . has a README.md that is not part of a model; choose another folder.\n"
     )
     (folder / "README.md").unlink()
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from sagpool import SagpoolError, load
-from sagpool.explain.explained import explain_given
-from sagpool.explain.inputs import Given, from_smiles, from_source
+from sagpool.explain.explained import explain_input
+from sagpool.explain.inputs import ExplainInput, from_smiles, from_source
 
 
 @pytest.fixture(scope="module")
 def drugs(molecules, new_trained):
     model = new_trained(load(molecules))
-    return explain_given(model, from_source(str(molecules), model.vocabulary, limit=50))
+    return explain_input(model, from_source(str(molecules), model.vocabulary, limit=50))
 
 
 def test_scores_have_the_nodes_of_the_input(drugs):
@@ -61,7 +61,7 @@ def test_the_surest_comes_first(drugs):
 
 def test_labels_that_the_model_does_not_know_are_counted(drugs, molecules, new_trained):
     model = new_trained(load(molecules))
-    found = explain_given(model, from_smiles(["BrCBr", "CCI"], model.vocabulary))
+    found = explain_input(model, from_smiles(["BrCBr", "CCI"], model.vocabulary))
     assert found.unseen == {"Br": 2, "I": 1}
     assert found.traces[0].node_labels == ("Br", "C", "Br")
     assert not drugs.unseen
@@ -73,12 +73,12 @@ def test_methods_that_keep_no_nodes(method, graphs, new_trained):
     with pytest.raises(
         SagpoolError, match=f"^{method} keeps no nodes, so there is nothing to draw"
     ):
-        explain_given(model, Given(graphs, len(graphs)))
+        explain_input(model, ExplainInput(graphs, len(graphs)))
 
 
 @pytest.mark.parametrize("method", ["sagpool-g", "gpool-h", "random-h", "sortpool-g"])
 def test_methods_that_keep_nodes(method, graphs, new_trained):
-    found = explain_given(new_trained(graphs, method), Given(graphs, len(graphs)))
+    found = explain_input(new_trained(graphs, method), ExplainInput(graphs, len(graphs)))
     assert len(found.traces) == len(graphs)
     assert np.isfinite(found.fidelity.probability.only_dropped)
     assert found.scores()

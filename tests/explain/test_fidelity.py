@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sagpool import Graphs, SagpoolError
-from sagpool.classifier.fit import trained_model
+from sagpool.classifier import trained_model
 from sagpool.explain import Level, explain, explain_many, fidelity
-from sagpool.explain.subgraphs import induced
+from sagpool.explain.subgraphs import induced_subgraphs
 from sagpool.fleet import Training, train
 from sagpool.graphs import motifs
 
@@ -17,7 +17,7 @@ def test_induced_subgraphs(graphs):
     random = np.random.default_rng(0)
     keep = random.random(graphs.num_nodes) < 0.6
     keep[graphs.node_ptr[:-1]] = True
-    parts = induced(graphs, keep)
+    parts = induced_subgraphs(graphs, keep)
     for number, part in enumerate(parts):
         whole = graphs[number]
         chosen = np.flatnonzero(keep[graphs.node_ptr[number] : graphs.node_ptr[number + 1]])
@@ -63,7 +63,7 @@ def test_a_graph_of_which_nothing_is_dropped_is_left_out(graphs, new_trained):
     found, without = (fidelity(model, graphs, some) for some in (traces, traces[1:]))
     assert (found.graphs, found.left_out) == (2, 1)
     assert found.probability == without.probability
-    assert "since nothing was dropped: 1 of 3 graphs." in " ".join(found.sentences)
+    assert "1 of 3 graphs lost no nodes and are not part of these means." in found.sentences
     nothing = fidelity(model, graphs, traces[:1])
     assert (nothing.graphs, nothing.probability, nothing.kept) == (0, None, None)
 

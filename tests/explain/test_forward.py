@@ -158,17 +158,17 @@ def test_no_graphs(graphs, new_model):
 
 @pytest.mark.parametrize("number", [-1, 8])
 def test_a_graph_that_is_not_there(number, graphs, new_model):
-    with pytest.raises(SagpoolError, match=f"Graph {number} is not one of the graphs 0 to 7"):
+    with pytest.raises(SagpoolError, match=f"There is no graph {number}; graphs are 0 to 7"):
         explain(new_model("sagpool-h", graphs), graphs, number)
 
 
 def test_models_that_do_not_fit(graphs, planted, new_model):
     with pytest.raises(SagpoolError, match="fleet of 3"):
         explain(new_model("sagpool-h", graphs, members=3), graphs)
-    with pytest.raises(SagpoolError, match="3 node features"):
+    with pytest.raises(SagpoolError, match="needs 3 node features, but motifs has"):
         explain(new_model("sagpool-h", graphs), planted)
     three = dataclasses.replace(graphs, class_names=("a", "b", "c"))
-    with pytest.raises(SagpoolError, match="2 classes, kinds has 3"):
+    with pytest.raises(SagpoolError, match="2 classes, but kinds has 3"):
         explain(new_model("sagpool-h", graphs), three)
 
 

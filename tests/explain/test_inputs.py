@@ -82,7 +82,7 @@ def test_a_label_that_the_model_does_not_know_has_its_name(chemist):
 def test_what_cannot_be_explained(chemist, new_model):
     with pytest.raises(SagpoolError, match=r"^RDKit cannot read 'C1CC' as SMILES\.$"):
         sagpool.explain(chemist, "C1CC")
-    with pytest.raises(SagpoolError, match=r"with a TrainedModel alone\.$"):
+    with pytest.raises(SagpoolError, match=r"only be explained with a TrainedModel\.$"):
         sagpool.explain(new_model("sagpool-h", load("MUTAG")), "CCO")
     with pytest.raises(SagpoolError, match=r"or a SMILES string, not int\.$"):
         sagpool.explain(chemist, 7)

@@ -1,4 +1,4 @@
-"""One panel of a molecule: RDKit's drawing of it, with tinted atoms."""
+"""One panel of a molecule: RDKit's drawing, with kept atoms coloured by score."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from sagpool.explain.panel import DARK, POINTS, RING, circles, fills, fit
 from sagpool.explain.sketch import Sketch, Stroke
 from sagpool.explain.trace import Level, Trace
 
-RADIUS = 0.4  # of an atom; bonds are as long as one
+RADIUS = 0.4  # of an atom; a bond has length 1
 BOND_WIDTH = 0.05
-FADED = 0.3  # thin lines need more than circles
+FADED = 0.3  # opacity; thin lines need more than circles
 
 
 def draw_molecule(trace: Trace, ax: Axes, sketch: Sketch, level: Level | None, ink: str) -> None:
-    """Draw what is left of a molecule; what was dropped is faded.
+    """Draw a level of a molecule, with dropped atoms and their bonds faded.
 
     Args:
-        trace: of which the level is one
+        trace: the trace of the level
         ax: where to draw
-        sketch: the molecule on paper
-        level: which atoms are left, and their scores; None for the molecule as it is
+        sketch: positions of the atoms, and strokes
+        level: the kept atoms and their scores; None for the input
         ink: colour of bonds and letters
     """
     unit = POINTS / fit(ax, sketch.outline)  # points
     width = float(np.clip(BOND_WIDTH * unit, 0.5, 1.6))
-    left = np.ones(trace.num_nodes, bool)
+    kept = np.ones(trace.num_nodes, bool)
     if level is not None:
-        left = np.isin(np.arange(trace.num_nodes), level.kept)
-    whole = [stroke for stroke in sketch.strokes if left[list(stroke.nodes)].all()]
-    faded = [stroke for stroke in sketch.strokes if not left[list(stroke.nodes)].all()]
+        kept = np.isin(np.arange(trace.num_nodes), level.kept)
+    whole = [stroke for stroke in sketch.strokes if kept[list(stroke.nodes)].all()]
+    faded = [stroke for stroke in sketch.strokes if not kept[list(stroke.nodes)].all()]
     _add(ax, faded, ink, width, zorder=1, alpha=FADED)
     _add(ax, whole, ink, width, zorder=1)
     if trace.ground_truth is not None:
@@ -44,7 +44,7 @@ def draw_molecule(trace: Trace, ax: Axes, sketch: Sketch, level: Level | None, i
         return
     at = sketch.positions[level.kept]
     circles(ax, at, RADIUS * unit, fills(level), [to_rgba(DARK, 0.5)], 0.5, zorder=2)
-    # The atoms are light on any ground: what lies on them is dark, also where the ink is not.
+    # Discs are light, so strokes on top of them are dark even if the ink is light.
     on_atoms = _add(ax, whole, DARK, width, zorder=3)
     discs = [Path.circle((x, y), RADIUS) for x, y in at]
     for drawn in on_atoms:

@@ -36,6 +36,7 @@ class GlobalPooling(nn.Module):
         members: int = 1,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         self.convs = nn.ModuleList(
             GCNConv(hidden if layer else in_channels, hidden, members=members)
             for layer in range(LAYERS)

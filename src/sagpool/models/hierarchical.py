@@ -44,6 +44,7 @@ class HierarchicalPooling(nn.Module):
         members: int = 1,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         widths = [in_channels, *(hidden for _ in pools)]
         self.convs = nn.ModuleList(GCNConv(a, b, members=members) for a, b in pairwise(widths))
         self.pools = nn.ModuleList(pools)
