@@ -29,11 +29,10 @@ from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.on_ray import Ray
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Overrides, plan, repeat
-from sagpool.bench.run import Bench, load_data
+from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.fleet import Result, Training
-from sagpool.fleet.versions import versions
 from sagpool.graphs import Graphs, load
 from sagpool.models import methods
 

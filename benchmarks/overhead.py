@@ -17,11 +17,10 @@ import numpy as np
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data
+from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.fleet import Curve, Progress, Result, Score, Training
-from sagpool.fleet.versions import versions
 from sagpool.report import write_report
 
 METHODS = ("set2set-g", "sortpool-g", "sagpool-g*", "gpool-h", "diffpool-h", "sagpool-h*")

@@ -37,13 +37,7 @@ def permutation(key: np.uint64, count: int) -> np.ndarray:
 
 
 def bits_of_each(keys: np.ndarray, counters: np.ndarray, count: int) -> np.ndarray:
-    """One independent stream for each (key, counter), ``[keys, count]`` uint64.
-
-    Args:
-        keys: ``[keys]`` uint64
-        counters: ``[keys]`` integers, such as the epoch
-        count: length of each stream
-    """
+    """``[keys, count]`` uint64, one stream for each of ``[keys]`` keys with its counter (epoch)."""
     start = _mix(keys + counters.astype(np.uint64) * _GAMMA)
     return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
 

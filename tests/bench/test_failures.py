@@ -7,12 +7,11 @@ import pytest
 
 from sagpool.bench.engines.engine import Failed
 from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data
+from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import summarise
 from sagpool.cli.results import print_results
-from sagpool.fleet.versions import versions
 from sagpool.report import write_report
 
 

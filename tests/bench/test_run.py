@@ -10,13 +10,12 @@ import sagpool.bench.run
 import sagpool.fleet.schedule
 from sagpool.bench.engines import Local
 from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data
+from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import compare_methods, latest, summarise
 from sagpool.errors import SagpoolError
 from sagpool.fleet import MemoryShortageError
-from sagpool.fleet.versions import versions
 
 
 @pytest.fixture

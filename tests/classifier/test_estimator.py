@@ -3,8 +3,6 @@
 import logging
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import networkx as nx
@@ -444,12 +442,6 @@ def test_prediction_of_nothing_and_of_other_graphs(fitted):
         fitted.predict(load("MUTAG")[:0])
     with pytest.raises(SagpoolError, match="has labels as node features; the model was trained"):
         fitted.predict(load("MUTAG"))
-
-
-def test_scikit_learn_is_loaded_only_by_who_asks_for_it():
-    code = "import sys, sagpool, sagpool.fleet; print('sklearn' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_the_page_runs(monkeypatch, tmp_path, capsys):

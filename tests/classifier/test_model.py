@@ -67,6 +67,15 @@ def test_and_so_it_does_in_a_fresh_process(saved):
     assert bytes.fromhex(ended.stdout) == expected.astype("<f8").tobytes()
 
 
+def test_a_model_saved_by_an_earlier_version_still_predicts_the_same():
+    """The folder is a sample of format 1; do not write it again."""
+    model = TrainedModel.from_pretrained(Path(__file__).parent / "format1")
+    expected = [0.7956996594464706, 0.7314714979274597, 0.6206421050558228]
+    found = model.predict_proba(MUTAG[:3]).probabilities[:, 1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert model.about["epochs"] == 40
+
+
 def test_the_model_is_that_of_its_weights():
     model = model_of("sagpool-h")
     torch.manual_seed(1)

@@ -98,9 +98,7 @@ def test_labels_that_were_not_seen_are_told(model, tmp_path):
     ended = subprocess.run(
         [*command, "-o", tmp_path / "out"], capture_output=True, text=True, check=True
     )
-    assert ended.stderr == (
-        "sagpool: Node labels that the model does not know, with their nodes: Br (2).\n"
-    )
+    assert ended.stderr == ("sagpool: 2 nodes have labels that the model does not know: Br (2).\n")
     assert "has not seen these node labels in training: Br (2 nodes)." in (
         tmp_path / "out" / "index.html"
     ).read_text().replace("\n", " ")

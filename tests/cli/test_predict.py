@@ -147,8 +147,8 @@ def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path,
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data, "--batch-size", 1).code == 0
     assert caplog.messages == [
-        "4 nodes have a label that the model does not know; they get no features: 'Xx' (3), "
-        "'Yy' (1)."
+        "4 nodes have labels that the model does not know: Xx (3), Yy (1); these nodes get no "
+        "features."
     ]
 
 

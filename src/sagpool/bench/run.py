@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 
+import sagpool
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import Failed, Outcome
 from sagpool.bench.pictures import traces_of
@@ -77,6 +80,18 @@ def load_data(
             _compare_statistics(graphs, published.get(name, {}))
         group_by_shape(loaded[name].graphs, [cell.default, *cell.candidates])
     return loaded
+
+
+def versions() -> dict[str, str]:
+    """Of what decides a result."""
+    found = {
+        "sagpool": sagpool.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "numerics": str(NUMERICS),
+    }
+    return found | ({"cuda": torch.version.cuda} if torch.version.cuda else {})
 
 
 @dataclass(eq=False)

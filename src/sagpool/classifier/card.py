@@ -1,11 +1,8 @@
 """The model card: what a model is, what it was trained on, and how accurate it is."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.model import TrainedModel
 
 _EXAMPLE = """```
 sagpool predict FOLDER graphs.jsonl

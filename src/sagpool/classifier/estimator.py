@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sagpool.classifier.fit import MAX_EPOCHS
-from sagpool.classifier.model import trained_model
+from sagpool.classifier.model import describe_unseen, trained_model
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 from sagpool.graphs import NO_TEST, Graphs, from_networkx, from_pyg
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     ManyGraphs = Graphs | Iterable[Graphs] | Iterable[Data] | Iterable[networkx.Graph]
 
 log = logging.getLogger("sagpool")
-
-_MOST_LISTED = 5  # labels in a warning
 
 
 class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -106,16 +103,16 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise SagpoolError(
                 f"{graphs.name} already has {features} as node features, not {self.features}."
             )
-        targets = _encode(_classes_of(graphs) if y is None else y)
-        if len(targets.codes) != len(graphs):
-            raise SagpoolError(f"y has {len(targets.codes)} classes for {len(graphs)} graphs.")
-        if len(targets.classes) < 2:
-            raise SagpoolError(f"y needs at least two classes, but has only {targets.classes[0]}.")
-        names = tuple(str(value) for value in targets.classes)
-        graphs = replace(graphs, y=torch.from_numpy(targets.codes), class_names=names)
+        classes, codes = _encode(_classes_of(graphs) if y is None else y)
+        if len(codes) != len(graphs):
+            raise SagpoolError(f"y has {len(codes)} classes for {len(graphs)} graphs.")
+        if len(classes) < 2:
+            raise SagpoolError(f"y needs at least two classes, but has only {classes[0]}.")
+        names = tuple(str(value) for value in classes)
+        graphs = replace(graphs, y=torch.from_numpy(codes), class_names=names)
         (result,) = train(graphs, [self._training()], device=self.device, keep_weights=True)
         self.model_ = trained_model(graphs, result, epochs=result.best_epoch)
-        self.classes_ = targets.classes
+        self.classes_ = classes
         self.n_features_in_ = graphs.num_features
         self.n_iter_ = result.epochs
         return self
@@ -128,7 +125,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         probabilities, unseen = self.model_.predict_proba(graphs)
         if unseen:
             what = "degrees" if graphs.feature_kind == "degree" else "labels"
-            log.warning("%s: %s.", graphs.name, _describe(unseen, what))
+            log.warning("%s: %s.", graphs.name, describe_unseen(unseen, what))
         # Rows from float32 sum to 1 only in float32, but log_loss and others check in float64.
         return probabilities / probabilities.sum(1, keepdims=True)
 
@@ -167,12 +164,8 @@ class SAGPoolClassifier(GraphPoolingClassifier):
     """`GraphPoolingClassifier`, named after its default method, self-attention graph pooling."""
 
 
-class _Targets(NamedTuple):
-    classes: np.ndarray  # [classes] in ascending order
-    codes: np.ndarray  # [graphs] int64
-
-
-def _encode(y: Any) -> _Targets:
+def _encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in ascending order, and the index of each graph's class, ``[graphs]`` int64."""
     try:
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -180,7 +173,7 @@ def _encode(y: Any) -> _Targets:
     except (TypeError, ValueError) as error:
         reason = str(error).split(". ")[0].rstrip(".")
         raise SagpoolError(f"y must have one class for each graph: {reason}.") from None
-    return _Targets(classes, codes.astype(np.int64))
+    return classes, codes.astype(np.int64)
 
 
 def _classes_of(graphs: Graphs) -> np.ndarray:
@@ -233,11 +226,3 @@ def _seed(random_state: Any) -> int:
         raise SagpoolError(
             f"random_state must be an int, a RandomState or None, not {random_state!r}."
         ) from None
-
-
-def _describe(unseen: Counter[str], what: str) -> str:
-    """A warning about unknown labels or degrees of nodes, the most frequent first."""
-    listed = [f"{name} ({nodes})" for name, nodes in unseen.most_common(_MOST_LISTED)]
-    if len(unseen) > _MOST_LISTED:
-        listed.append("...")
-    return f"{unseen.total()} nodes have {what} that the model does not know: {', '.join(listed)}"

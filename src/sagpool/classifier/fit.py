@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,33 +90,21 @@ def fit(
     candidates = candidates_for(
         graphs, method=method, settings=settings or {}, search=search, seed=seed, folds=folds
     )
-
-    def run(trainings: Sequence[Training], checkpoint: Path | None = None) -> list[Result]:
-        return train(
-            graphs,
-            trainings,
-            device=device,
-            members=members,
-            on_progress=on_progress,
-            checkpoint=checkpoint,
-            keep_weights=True,
-        )
-
+    options: dict[str, Any] = {"device": device, "members": members, "on_progress": on_progress}
     in_folds = [replace(one, fold=fold) for one in candidates for fold in range(folds)]
-    results = run(in_folds, checkpoint)
+    results = train(graphs, in_folds, keep_weights=True, checkpoint=checkpoint, **options)
     by_candidate = [results[i * folds : (i + 1) * folds] for i in range(len(candidates))]
     best_of_fold = [max(fold, key=_validation) for fold in zip(*by_candidate, strict=True)]
     estimated = estimate(graphs, best_of_fold)
-    best = max(
-        range(len(candidates)),
-        key=lambda i: np.mean([_validation(r) for r in by_candidate[i]], 0).tolist(),
-    )
+    means = [np.mean([_validation(r) for r in row], 0).tolist() for row in by_candidate]
+    best = means.index(max(means))
     epochs = max(1, int(np.median([result.best_epoch for result in by_candidate[best]])))
     final = replace(
         candidates[best], fold=NO_TEST, validation=0, max_epochs=epochs, patience=epochs
     )
     # Initial weights can be unlucky, and without held-out graphs nothing else would show it.
-    results = run([replace(final, seed=seed + start) for start in range(STARTS)])
+    starts = [replace(final, seed=seed + start) for start in range(STARTS)]
+    results = train(graphs, starts, keep_weights=True, **options)
     result = min(results, key=lambda one: np.nan_to_num(one.train.loss, nan=np.inf))
     model = trained_model(graphs, result, estimate=estimated.to_json(), epochs=epochs)
     return Fit(model, estimated, candidates[best], tuple(candidates))

@@ -8,19 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from sagpool.classifier.card import model_card
+from sagpool.classifier.model import TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, methods
-
-if TYPE_CHECKING:
-    from sagpool.classifier.model import TrainedModel
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -36,20 +36,8 @@ _SHAPE: dict[str, tuple[type, ...]] = {
 }
 
 
-class Saved(NamedTuple):
-    """The fields of a `TrainedModel`."""
-
-    method: str
-    shape: Shape
-    vocabulary: Vocabulary
-    weights: dict[str, Tensor]
-    about: dict[str, Any]
-
-
 def write_folder(model: TrainedModel, folder: Path) -> None:
     """Write a model into a folder, which is created if it does not exist."""
-    from safetensors.torch import save
-
     weights = save({name: t.cpu().contiguous() for name, t in model.weights.items()})
     shape = {name: getattr(model.shape, name) for name in _SHAPE}
     config: dict[str, Any] = {
@@ -74,7 +62,7 @@ def write_folder(model: TrainedModel, folder: Path) -> None:
         raise SagpoolError(f"{folder} cannot be written: {error.strerror}.") from None
 
 
-def read_folder(folder: Path) -> Saved:
+def read_folder(folder: Path) -> TrainedModel:
     """Read a saved model, and check that its files are complete, consistent and unchanged."""
     path = folder / CONFIG
     config = _read_config(path)
@@ -82,11 +70,10 @@ def read_folder(folder: Path) -> Saved:
         method = str(config["method"])
         if method not in methods():
             raise SagpoolError(f"there is no method {method[:60]!r}")
-        shape = _read_shape(config["shape"])
         vocabulary = Vocabulary.from_json(config["vocabulary"])
+        shape = _read_shape(config["shape"], vocabulary)
         about = dict(config["about"])
         checksum = {name: str(config["sha256"][name]) for name in ("weights", "config")}
-        _check_consistent(shape, vocabulary)
         with torch.device("meta"):
             parameters = build(method, shape).state_dict()
     except KeyError as error:
@@ -100,7 +87,7 @@ def read_folder(folder: Path) -> Saved:
     weights = _read_weights(folder, expected, checksum["weights"])
     if _checksum(config) != checksum["config"]:
         raise SagpoolError(f"{path} was changed after it was written; save the model again.")
-    return Saved(method, shape, vocabulary, weights, about)
+    return TrainedModel(method, shape, vocabulary, weights, about)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -120,31 +107,25 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _read_shape(entry: Any) -> Shape:
+def _read_shape(entry: Any, vocabulary: Vocabulary) -> Shape:
     values = {name: entry[name] for name in _SHAPE}
     for name, types in _SHAPE.items():
         if type(values[name]) not in types:
             raise SagpoolError(f"{name} cannot be {str(values[name])[:60]!r}")
         if types == (int,) and not 1 <= values[name] < 2**31:
             raise SagpoolError(f"{name} cannot be {str(values[name])[:60]}")
-    return Shape(**values)
-
-
-def _check_consistent(shape: Shape, vocabulary: Vocabulary) -> None:
-    for what, in_shape, named in (
-        ("node features", shape.in_channels, vocabulary.num_features),
-        ("classes", shape.classes, len(vocabulary.class_names)),
+    for name, what, named in (
+        ("in_channels", "node features", vocabulary.num_features),
+        ("classes", "classes", len(vocabulary.class_names)),
     ):
-        if in_shape != named:
-            raise SagpoolError(f"it has layers for {in_shape} {what}, but names for {named}")
+        if values[name] != named:
+            raise SagpoolError(f"it has layers for {values[name]} {what}, but names for {named}")
+    return Shape(**values)
 
 
 def _read_weights(
     folder: Path, expected: dict[str, tuple[int, ...]], checksum: str
 ) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     path = folder / WEIGHTS
     data = _read(path)
     if _sha256(data) != checksum:

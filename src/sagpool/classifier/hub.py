@@ -15,11 +15,9 @@ def is_name(source: str) -> bool:
 def download(name: str, files: list[str]) -> Path:
     """Download these files of a model; returns their folder."""
     try:
-        hub = _hub()
+        return Path(_hub().snapshot_download(name, allow_patterns=files))
     except SagpoolError as error:
         raise SagpoolError(f"There is no model folder {name}. {error}") from None
-    try:
-        return Path(hub.snapshot_download(name, allow_patterns=files))
     except Exception as error:  # network errors and errors of the Hub have no common class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SagpoolError(f"There is no folder {name}, and the Hub answered: {reason}") from None

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sagpool.classifier.folder import CONFIG, WEIGHTS, read_folder, write_folder
 from sagpool.classifier.hub import download, is_name, upload
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Result
@@ -25,6 +24,7 @@ from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
 
 BATCH_SIZE = 1024
+MOST_LISTED = 5  # unknown node labels in a warning
 
 
 class Predictions(NamedTuple):
@@ -34,21 +34,13 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A model, the node features and classes it was trained with, and how it was trained.
-
-    Args:
-        method: a registered name
-        shape: of its layers
-        vocabulary: the meaning of feature columns and classes
-        weights: a state dict for ``build(method, shape)``
-        about: settings, estimate, data and versions as JSON values, for the model card
-    """
+    """A model, the node features and classes it was trained with, and how it was trained."""
 
     method: str
     shape: Shape
-    vocabulary: Vocabulary
-    weights: dict[str, Tensor]
-    about: dict[str, Any] = field(default_factory=dict)
+    vocabulary: Vocabulary  # the meaning of feature columns and classes
+    weights: dict[str, Tensor]  # a state dict for ``build(method, shape)``
+    about: dict[str, Any] = field(default_factory=dict)  # JSON values for the model card
 
     def module(self, device: torch.device | str = "cpu") -> nn.Module:
         """The model as a module in evaluation mode, to be called with a packed batch."""
@@ -82,22 +74,26 @@ class TrainedModel:
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write weights, configuration and model card into a folder; returns its path."""
+        from sagpool.classifier.folder import write_folder
+
         write_folder(self, Path(folder))
         return Path(folder)
 
     @staticmethod
     def from_pretrained(source: str | Path) -> TrainedModel:
         """Read a model from a folder, or by name from the Hugging Face Hub."""
+        from sagpool.classifier.folder import CONFIG, WEIGHTS, read_folder
+
         folder = Path(source).expanduser()
         if folder.is_dir():
-            return TrainedModel(*read_folder(folder))
+            return read_folder(folder)
         if folder.exists():
             raise SagpoolError(
                 f"{source} is a file; a model is a folder with {CONFIG} and {WEIGHTS}."
             )
         if isinstance(source, Path) or not is_name(source):
             raise SagpoolError(f"There is no model folder {source}.")
-        return TrainedModel(*read_folder(download(source, [WEIGHTS, CONFIG])))
+        return read_folder(download(source, [WEIGHTS, CONFIG]))
 
     def push_to_hub(self, name: str, *, private: bool = False) -> str:
         """Upload the model to the Hugging Face Hub (extra ``hub``); returns its address."""
@@ -123,3 +119,10 @@ def trained_model(graphs: Graphs, result: Result, **about: Any) -> TrainedModel:
         result.weights,
         described | about,
     )
+
+
+def describe_unseen(unseen: Counter[str], what: str = "labels") -> str:
+    """A warning about nodes whose labels are unknown to the model, the most frequent first."""
+    listed = ", ".join(f"{name} ({nodes})" for name, nodes in unseen.most_common(MOST_LISTED))
+    more = ", ..." if len(unseen) > MOST_LISTED else ""
+    return f"{unseen.total()} nodes have {what} that the model does not know: {listed}{more}"

@@ -34,36 +34,24 @@ class PredictedChunk(NamedTuple):
 
 @dataclass
 class Tally:
-    """Counts over all chunks of a run.
-
-    Args:
-        nodes: of all predicted graphs
-        unseen: number of nodes for each node label that the model does not know
-        labelled: graphs that came with a class known to the model
-        correct: those of them whose prediction is that class
-    """
+    """Counts over all chunks of a run."""
 
     nodes: int = 0
-    unseen: Counter[str] = field(default_factory=Counter)
-    labelled: int = 0
-    correct: int = 0
+    unseen: Counter[str] = field(default_factory=Counter)  # nodes of each unknown label
+    labelled: int = 0  # graphs that came with a class known to the model
+    correct: int = 0  # graphs whose class was predicted
 
 
 def chunks_from(
-    source: str, vocabulary: Vocabulary, columns: Columns = Columns(), *, size: int
+    source: str | Sequence[str], vocabulary: Vocabulary, columns: Columns, *, size: int
 ) -> Iterator[Chunk]:
-    """The graphs of anything that `sagpool.load` reads, at most ``size`` at a time."""
+    """At most ``size`` graphs at a time of anything that `sagpool.load` reads, or of SMILES."""
+    if not isinstance(source, str):
+        return chunks_of(read_texts(source, "SMILES"), "SMILES", vocabulary, size=size)
     path = Path(source).expanduser()
     if holds_records(path):
         return chunks(path, vocabulary, columns, size=size)
     return _chunks_of_data_set(source, vocabulary, size)
-
-
-def chunks_from_smiles(
-    smiles: Sequence[str], vocabulary: Vocabulary, *, size: int
-) -> Iterator[Chunk]:
-    """Molecules from SMILES strings."""
-    return chunks_of(read_texts(smiles, "SMILES"), "SMILES", vocabulary, size=size)
 
 
 def _chunks_of_data_set(source: str, vocabulary: Vocabulary, size: int) -> Iterator[Chunk]:
@@ -85,11 +73,7 @@ def _chunks_of_data_set(source: str, vocabulary: Vocabulary, size: int) -> Itera
 
 
 def predict_chunks(
-    model: TrainedModel,
-    parts: Iterable[Chunk],
-    tally: Tally,
-    *,
-    device: torch.device | str = "cpu",
+    model: TrainedModel, parts: Iterable[Chunk], tally: Tally, *, device: torch.device | str = "cpu"
 ) -> Iterator[PredictedChunk]:
     """Predict chunk after chunk, and add each to the tally."""
     class_names = model.vocabulary.class_names

@@ -19,7 +19,7 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment, shipped
 from sagpool.bench.plan import Cell, Overrides, plan
 from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.run import Bench, CellState, Loaded, load_data
+from sagpool.bench.run import Bench, CellState, Loaded, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
@@ -28,7 +28,6 @@ from sagpool.cli.live import LiveView
 from sagpool.cli.options import parse_settings, several
 from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
-from sagpool.fleet.versions import versions
 
 
 class Where(StrEnum):

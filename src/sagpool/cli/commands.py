@@ -32,13 +32,9 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
         if name == called:
             app.command(name)(getattr(import_module(f"sagpool.cli.{name}"), name))
         else:
-            app.command(name, help=summary)(_not_imported)
+            app.command(name, help=summary)(lambda: None)
     app.callback()(_options)
     return app
-
-
-def _not_imported() -> None:
-    raise NotImplementedError
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,11 +5,11 @@ import json
 import logging
 from collections import defaultdict
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from sagpool.cli.options import AsJson
@@ -21,11 +21,6 @@ from sagpool.graphs.graphs import Statistics
 from sagpool.graphs.load import load
 
 log = logging.getLogger("sagpool")
-
-
-class _Source(NamedTuple):
-    source: str | Path
-    location: str  # as printed below the table
 
 
 def data(
@@ -55,10 +50,9 @@ def _all_local(features: Features) -> tuple[list[Statistics], dict[str, list[str
     """All data sets that need no download, and their names by location."""
     rows = []
     locations: dict[str, list[str]] = defaultdict(list)
-    for source, location in [
-        *(_Source(name, "built in") for name in BUILT_IN),
-        *(_Source(path, f"in {path.parent}") for path in found()),
-    ]:
+    sources: list[tuple[str | Path, str]] = [(name, "built in") for name in BUILT_IN]
+    sources += [(path, f"in {path.parent}") for path in found()]
+    for source, location in sources:
         try:
             rows.append(load(source, features).statistics())
             locations[location].append(rows[-1].name)
@@ -70,11 +64,9 @@ def _all_local(features: Features) -> tuple[list[Statistics], dict[str, list[str
 
 def _print_table(rows: list[Statistics], locations: dict[str, list[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("data set", no_wrap=True)
-    for column in ("graphs", "classes", "avg nodes", "avg edges"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("features", no_wrap=True)
-    table.add_column("majority", justify="right", no_wrap=True)
+    for name in ("data set", "graphs", "classes", "avg nodes", "avg edges", "features", "majority"):
+        side: JustifyMethod = "left" if name in ("data set", "features") else "right"
+        table.add_column(name, justify=side, no_wrap=True)
     for s in rows:
         table.add_row(
             s.name,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.model import TrainedModel, describe_unseen
 from sagpool.cli.options import DATA_HELP, AsJson, LabelColumn, SmilesColumn
 from sagpool.errors import SagpoolError
 from sagpool.explain.explained import explain_input
@@ -48,8 +48,7 @@ def explain(
         given = from_source(str(data), trained.vocabulary, columns, limit=limit)
     explained = explain_input(trained, given)
     if explained.unseen:
-        counts = ", ".join(f"{name} ({count})" for name, count in explained.unseen.most_common())
-        log.warning("Node labels that the model does not know, with their nodes: %s.", counts)
+        log.warning("%s.", describe_unseen(explained.unseen))
     console = Console(stderr=True)
     pictures = list(
         track(

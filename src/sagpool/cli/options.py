@@ -37,8 +37,8 @@ def parse_settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
     for option in options or ():
         name, sign, values = option.partition("=")
         try:
-            parsed = tuple(number(value.strip()) for value in values.split(","))
-            settings[name.strip()] = settings.get(name.strip(), ()) + parsed
+            given = tuple(number(value.strip()) for value in values.split(","))
+            settings[name.strip()] = settings.get(name.strip(), ()) + given
         except ValueError:
             sign = ""
         if not sign or not name:

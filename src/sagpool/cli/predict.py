@@ -16,14 +16,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sagpool.classifier.model import TrainedModel
-from sagpool.classifier.predict import (
-    PredictedChunk,
-    Tally,
-    chunks_from,
-    chunks_from_smiles,
-    predict_chunks,
-)
+from sagpool.classifier.model import TrainedModel, describe_unseen
+from sagpool.classifier.predict import PredictedChunk, Tally, chunks_from, predict_chunks
 from sagpool.cli.options import DATA_HELP, Device, LabelColumn, SmilesColumn, device_name
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
@@ -32,7 +26,6 @@ from sagpool.ops.device import find_device
 
 log = logging.getLogger("sagpool")
 
-MOST_LISTED = 5  # unknown node labels in a warning
 JSONL_SUFFIXES = (".jsonl", ".ndjson")
 
 
@@ -72,11 +65,8 @@ def predict(
     if output and data and output.exists() and Path(data).exists() and output.samefile(data):
         raise SagpoolError(f"{output} is the input; choose another output file.")
     trained = TrainedModel.from_pretrained(model)
-    if data is None:
-        chunks = chunks_from_smiles(smiles or [], trained.vocabulary, size=batch_size)
-    else:
-        columns = Columns(smiles_column, label_column)
-        chunks = chunks_from(data, trained.vocabulary, columns, size=batch_size)
+    columns = Columns(smiles_column, label_column)
+    chunks = chunks_from(data or smiles or [], trained.vocabulary, columns, size=batch_size)
     if as_json or (format_ is None and output is not None and output.suffix in JSONL_SUFFIXES):
         format_ = Format.jsonl
     write = _jsonl if format_ is Format.jsonl else _csv
@@ -159,23 +149,15 @@ def _with_progress(
         for chunk in chunks:
             yield chunk
             graphs += len(chunk.names)
-            fraction = chunk.fraction_read
-            total = None if fraction is None else 1.0
-            bar.update(task, completed=fraction or 0, total=total, graphs=graphs)
+            total = None if chunk.fraction_read is None else 1.0
+            bar.update(task, completed=chunk.fraction_read or 0, total=total, graphs=graphs)
 
 
 def _report(tally: Tally) -> None:
     if tally.unseen:
-        listed = ", ".join(f"{name!r} ({n})" for name, n in tally.unseen.most_common(MOST_LISTED))
-        more = ", and others" if len(tally.unseen) > MOST_LISTED else ""
         if tally.unseen.total() == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
-        log.warning(
-            "%d nodes have a label that the model does not know; they get no features: %s%s.",
-            tally.unseen.total(),
-            listed,
-            more,
-        )
+        log.warning("%s; these nodes get no features.", describe_unseen(tally.unseen))
     if tally.labelled:
         typer.echo(
             f"accuracy {tally.correct / tally.labelled:.1%}: {tally.correct} of the "

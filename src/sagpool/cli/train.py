@@ -14,18 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from sagpool.bench.experiment import Value, check_method, check_setting
+from sagpool.bench.experiment import check_method, check_setting
 from sagpool.classifier import Fit, fit
 from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
-from sagpool.cli.options import (
-    DATA_HELP,
-    AsJson,
-    Device,
-    LabelColumn,
-    SmilesColumn,
-    device_name,
-    parse_settings,
-)
+from sagpool.cli import options
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
@@ -34,7 +26,7 @@ from sagpool.graphs.record_files import Columns
 
 
 def train(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
+    data: Annotated[str, typer.Argument(help=options.DATA_HELP)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     quick: Annotated[
         bool, typer.Option("--quick", help="No search: estimate and train one candidate.")
@@ -54,16 +46,21 @@ def train(
         Features,
         typer.Option(help="Node features; auto: labels, or else attributes, or else degrees."),
     ] = "auto",
-    smiles_column: SmilesColumn = None,
-    label_column: LabelColumn = None,
-    device: Device = "auto",
+    smiles_column: options.SmilesColumn = None,
+    label_column: options.LabelColumn = None,
+    device: options.Device = "auto",
     members: Annotated[int | None, typer.Option(min=1, help="Models side by side.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Choose a model for your graphs, estimate its accuracy, and train it on all graphs."""
     if method is not None:
         check_method(method)
-    chosen = _single_values(settings)
+    chosen = {}
+    for name, values in options.parse_settings(settings).items():
+        if len(values) > 1:
+            raise SagpoolError(f"{name} has {len(values)} values; give one.")
+        check_setting(name, values[0])
+        chosen[name] = values[0]
     _check_folder(output)
     graphs = load(data, features, columns=Columns(smiles_column, label_column))
     try:
@@ -71,8 +68,8 @@ def train(
     except OSError as error:
         raise SagpoolError(f"{output} cannot be created: {error.strerror}.") from None
     # Each set of options has its own checkpoint, so that changed options start from the beginning.
-    options = json.dumps([data, method, chosen, quick, folds, seed, features])
-    digest = hashlib.sha256(options.encode()).hexdigest()[:8]
+    key = json.dumps([data, method, chosen, quick, folds, seed, features])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     console = Console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
     with _progress_bar(console) as show:
@@ -83,7 +80,7 @@ def train(
             search=not quick,
             folds=folds,
             seed=seed,
-            device=device_name(device),
+            device=options.device_name(device),
             members=members,
             on_progress=show,
             checkpoint=output / f"checkpoint-{digest}.npz",
@@ -96,16 +93,6 @@ def train(
         print(json.dumps(_json(fitted), indent=2))
     else:
         _print(fitted, output)
-
-
-def _single_values(options: list[str] | None) -> dict[str, Value]:
-    chosen = {}
-    for name, values in parse_settings(options).items():
-        if len(values) > 1:
-            raise SagpoolError(f"{name} has {len(values)} values; give one.")
-        check_setting(name, values[0])
-        chosen[name] = values[0]
-    return chosen
 
 
 def _check_folder(output: Path) -> None:

@@ -57,7 +57,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
         left = SIDE + column * (panel_width + GAP)
         bottom = height - head - (row + 1) * (panel_height + PANEL_TITLE)
         axes.append(_axes(figure, left, bottom, panel_width, panel_height))
-    _draw_panels(trace, axes, ink)
+    draw_panels(trace, axes, ink=ink)
 
     for line, text in enumerate(caption):
         top = 1 - (0.09 + line * LINE) / height
@@ -70,36 +70,13 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
 
 
 def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) -> Figure:
-    """The panels on existing axes, without caption and legend.
-
-    Args:
-        trace: what to draw
-        axes: one for the input and one for each level, or a single one to be divided
-        ink: colour of texts and edges
-    """
+    """Draw only the panels, on one axis each or on a single one that is divided."""
     needed = len(trace.levels) + 1
     if isinstance(axes, Axes):
         axes.set_axis_off()
         axes = [axes.inset_axes((i / needed, 0, 1 / needed, 1)) for i in range(needed)]
     if len(axes) != needed:
         raise SagpoolError(f"The input and its levels need {needed} axes, not {len(axes)}.")
-    _draw_panels(trace, axes, ink)
-    figure = axes[0].get_figure(root=True)
-    assert figure is not None
-    return figure
-
-
-def svg(trace: Trace, *, ink: str = "currentColor", wide: bool = True) -> str:
-    """The picture as an ``<svg>`` element, by default in the text colour of the page."""
-    buffer = io.StringIO()
-    # Salted ids are reproducible, and do not clash when a page has several pictures.
-    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number} {wide}"}):
-        draw(trace, wide=wide).savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :].replace(INK, ink)
-
-
-def _draw_panels(trace: Trace, axes: Sequence[Axes], ink: str) -> None:
     nodes = "node" if trace.molecule is None else "atom"
     nodes += "" if trace.num_nodes == 1 else "s"
     titles = [f"input · {trace.num_nodes} {nodes}"]
@@ -112,14 +89,26 @@ def _draw_panels(trace: Trace, axes: Sequence[Axes], ink: str) -> None:
         else:
             draw_molecule(trace, ax, drawn, level, ink)
         ax.set_title(title, color=ink, size=8.5, pad=4)
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def svg(trace: Trace, *, ink: str = "currentColor") -> str:
+    """The picture as an ``<svg>`` element, by default in the text colour of the page."""
+    buffer = io.StringIO()
+    # Salted ids are reproducible, and do not clash when a page has several pictures.
+    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number}"}):
+        draw(trace).savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(INK, ink)
 
 
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
     """Axes at a position in inches."""
     across, up = figure.get_size_inches()
-    return figure.add_axes(
-        (left / across, bottom / up, width / across, height / up), facecolor="none"
-    )
+    box = (left / across, bottom / up, width / across, height / up)
+    return figure.add_axes(box, facecolor="none")
 
 
 def _add_colour_bar(ax: Axes, ink: str) -> None:

@@ -23,23 +23,14 @@ MAX_FILE_NAME = 60  # characters
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """Traces of some graphs through one model.
-
-    Args:
-        method: of the model
-        data: name of the data set
-        total: number of graphs in the data set, if known
-        traces: in the order of the graphs
-        fidelity: over all traces
-        unseen: number of nodes for each node label that the model does not know
-    """
+    """Traces of some graphs through one model."""
 
     method: str
-    data: str
-    total: int | None
+    data: str  # name of the data set
+    total: int | None  # number of graphs in the data set, if known
     traces: tuple[Trace, ...]
     fidelity: Fidelity
-    unseen: Counter[str]
+    unseen: Counter[str]  # number of nodes for each node label that the model does not know
 
     @property
     def by_confidence(self) -> list[Trace]:

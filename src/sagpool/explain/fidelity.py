@@ -39,21 +39,13 @@ class TruthOverlap:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How faithful an explanation by kept nodes is.
+    """How faithful an explanation by kept nodes is."""
 
-    Args:
-        graphs: number of graphs in the means
-        left_out: number of graphs that lost no nodes, so there is nothing to compare
-        kept: mean fraction of the nodes that the last level keeps, over the same graphs
-        probability: None if all graphs were left out
-        found: one for each level, over all graphs; empty if the true nodes are unknown
-    """
-
-    graphs: int
-    left_out: int
-    kept: float | None
-    probability: Probability | None
-    found: tuple[TruthOverlap, ...]
+    graphs: int  # number of graphs in the means
+    left_out: int  # number of graphs that lost no nodes, so there is nothing to compare
+    kept: float | None  # mean fraction of the nodes that the last level keeps
+    probability: Probability | None  # None if all graphs were left out
+    found: tuple[TruthOverlap, ...]  # one for each level; empty if the true nodes are unknown
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,12 +82,8 @@ def fidelity(
 ) -> Fidelity:
     """Classify subgraphs of kept and of dropped nodes, and compare with the whole graphs.
 
-    In a subgraph, nodes have the same features as in the whole graph, including degrees.
-
-    Args:
-        model: that made the traces
-        graphs: the collection that the numbers of the traces refer to
-        traces: with levels
+    In a subgraph, nodes have the same features as in the whole graph, including degrees. The
+    numbers of the traces refer to ``graphs``.
     """
     if not traces or not all(trace.levels for trace in traces):
         raise SagpoolError("Fidelity needs traces of a model that keeps nodes.")

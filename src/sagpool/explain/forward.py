@@ -15,7 +15,7 @@ from sagpool.errors import SagpoolError
 from sagpool.explain.inputs import from_object
 from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
 from sagpool.explain.trace import Level, Trace
-from sagpool.graphs import Adjacency, Graphs, pack
+from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output
 from sagpool.nn import Pooled, Streams
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: GraphClassifier | nn.Module,
-    graph: Graphs | Data | networkx.Graph | str,
-    number: int = 0,
+    model: GraphClassifier | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
 ) -> Trace:
     """How ``model`` pools and classifies one graph.
 
@@ -52,11 +50,8 @@ def explain_many(
     module, chosen = module_and_graphs(model, graphs)
     parts = [wanted[start : start + BATCH_SIZE] for start in range(0, len(wanted), BATCH_SIZE)]
     traces = [trace for part in parts for trace in _explain_batch(module, chosen, part)]
-    # `chosen` has no names for labels that are unknown to the model, but `graphs` has.
-    return [
-        replace(trace, node_labels=_labels(graphs[number].to("cpu")))
-        for trace, number in zip(traces, wanted, strict=True)
-    ]
+    # `chosen` has no names for labels that the model does not know, but `graphs` has.
+    return [replace(trace, node_labels=_labels(graphs[trace.number])) for trace in traces]
 
 
 def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
@@ -71,7 +66,7 @@ def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[
         # Random numbers depend on a graph's position in the batch, so each gets its own batch.
         return [_explain_batch(model, graphs, [number])[0] for number in wanted]
     probabilities = output.logits[0].double().softmax(1).cpu().numpy()  # [graphs + 1, classes]
-    levels = _levels(output, batch.adjacency)
+    levels = _levels(output, batch)
     host = chosen.to("cpu")
     return [
         _trace(host[position], number, probabilities[position], levels[position])
@@ -91,14 +86,13 @@ def _check(model: nn.Module, graphs: Graphs) -> None:
         )
 
 
-def _levels(output: Output, adjacency: Adjacency) -> list[tuple[Level, ...]]:
+def _levels(output: Output, batch: Batch) -> list[tuple[Level, ...]]:
     """The levels of each graph, without the filler graph at the end of the batch."""
-    first = np.cumsum(adjacency.sizes[0]) - adjacency.sizes[0]  # [graphs + 1]
+    sizes = _graph_sizes(batch)
+    first = np.cumsum(sizes) - sizes  # [graphs + 1]
     levels: list[list[Level]] = [[] for _ in first[:-1]]
-    rows = np.arange(adjacency.rows)
+    rows = np.arange(sizes.sum())
     for pooled in output.levels:
-        if pooled.perm is None:
-            break  # clusters, and whatever follows them, are not nodes of the input
         rows = rows[pooled.perm.cpu().numpy()]  # [new rows], as rows of the input
         score = None if pooled.score is None else pooled.score.double().cpu().numpy()
         sizes = _graph_sizes(pooled)
@@ -111,9 +105,9 @@ def _levels(output: Output, adjacency: Adjacency) -> list[tuple[Level, ...]]:
     return [tuple(of_graph) for of_graph in levels]
 
 
-def _graph_sizes(pooled: Pooled) -> np.ndarray:
-    """Nodes of each pooled graph of a single model, the filler graph last, ``[graphs + 1]``."""
-    return pooled.adjacency.sizes[0]
+def _graph_sizes(level: Batch | Pooled) -> np.ndarray:
+    """Nodes of each graph of a single model, the filler graph last, ``[graphs + 1]``."""
+    return level.adjacency.sizes[0]
 
 
 def _trace(
@@ -131,7 +125,7 @@ def _trace(
         number=number,
         num_nodes=graph.num_nodes,
         edges=edges[edges[:, 0] < edges[:, 1]],
-        node_labels=_labels(graph),
+        node_labels=(),
         class_names=names,
         true_class=None if graph.y is None else int(graph.y[0]),
         probabilities=probabilities,

@@ -23,33 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ExplainInput:
-    """Graphs to explain and, if they were read as records, what else is known about each.
-
-    Args:
-        graphs: as they were read
-        total: number of graphs in the source, if known
-        titles: names of the graphs in the source
-        molecules: MOL blocks with 2D coordinates; None for graphs that are not molecules
-        classes: indices of the model's classes; None where the class is unknown
-    """
+    """Graphs to explain and, if they were read as records, what else is known about each."""
 
     graphs: Graphs
-    total: int | None
+    total: int | None  # number of graphs in the source, if known
     titles: tuple[str, ...] | None = None
-    molecules: tuple[str | None, ...] = ()
-    classes: tuple[int | None, ...] = ()
+    molecules: tuple[str | None, ...] = ()  # MOL blocks with 2D coordinates, for molecules
+    classes: tuple[int | None, ...] = ()  # indices of the model's classes, if known
 
     def annotate(self, trace: Trace) -> Trace:
         """Add title, molecule and class to the trace of one of these graphs."""
         if self.titles is None:
             return trace
-        number = trace.number
-        return replace(
-            trace,
-            title=self.titles[number],
-            molecule=self.molecules[number],
-            true_class=self.classes[number],
-        )
+        n = trace.number
+        title, molecule, true_class = self.titles[n], self.molecules[n], self.classes[n]
+        return replace(trace, title=title, molecule=molecule, true_class=true_class)
 
 
 def from_source(
@@ -79,12 +67,7 @@ def from_smiles(texts: Sequence[str], vocabulary: Vocabulary) -> ExplainInput:
 
 
 def from_object(graph: Any, vocabulary: Vocabulary | None) -> ExplainInput:
-    """One or more graphs as a Python object.
-
-    Args:
-        graph: `Graphs`, a networkx graph, a PyG ``Data`` or a SMILES string
-        vocabulary: of the model; None for a plain module
-    """
+    """`Graphs`, a networkx graph, a PyG ``Data`` or a SMILES string; no vocabulary for a module."""
     if isinstance(graph, Graphs):
         return ExplainInput(graph, len(graph))
     if vocabulary is None:

@@ -12,13 +12,9 @@ GAP = 1.0  # between components; an edge has about this length
 
 
 def layout(num_nodes: int, edges: np.ndarray) -> np.ndarray:
-    """Positions whose edges have a mean length of one, ``[nodes, 2]``.
+    """Positions with a mean edge length of one, ``[nodes, 2]``, for ``edges [edges, 2]``.
 
     Each component is laid out separately; they are arranged in rows, the largest first.
-
-    Args:
-        num_nodes: of the graph
-        edges: ``[edges, 2]``
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))

@@ -29,15 +29,7 @@ POINTS = 72  # in an inch
 
 
 def draw_panel(trace: Trace, ax: Axes, positions: np.ndarray, level: Level, ink: str) -> None:
-    """Draw a level, with dropped nodes and their edges faded.
-
-    Args:
-        trace: the trace of the level
-        ax: where to draw
-        positions: ``[nodes, 2]``, with a mean edge length of one
-        level: the kept nodes and their scores
-        ink: colour of edges and of dropped nodes
-    """
+    """Draw a level at ``positions [nodes, 2]``, with dropped nodes and their edges faded."""
     radius = _radius(positions, fit(ax, positions))
     kept = np.zeros(trace.num_nodes, bool)
     kept[level.kept] = True
@@ -51,13 +43,16 @@ def draw_panel(trace: Trace, ax: Axes, positions: np.ndarray, level: Level, ink:
         ax.add_collection(lines, autolim=False)
 
     dot = 0.5 * radius
-    circles(ax, positions[~kept], dot, [to_rgba(ink, FADED)], zorder=2)
+    style: dict[str, Any] = {"edgecolors": "none", "linewidths": 0, "zorder": 2}
+    circles(ax, positions[~kept], dot, [to_rgba(ink, FADED)], **style)
     if trace.ground_truth is not None:
         truth = np.isin(np.arange(trace.num_nodes), trace.ground_truth)
-        circles(ax, positions[truth & ~kept], dot + 2, "none", [to_rgba(RING, 0.6)], 1, zorder=3)
-        circles(ax, positions[truth & kept], radius + 2, "none", [to_rgba(RING)], 1.5, zorder=3)
-    outline = min(0.8, 0.15 * radius)
-    circles(ax, positions[level.kept], radius, fills(level), [to_rgba(DARK)], outline, zorder=4)
+        style = {"edgecolors": [to_rgba(RING, 0.6)], "linewidths": 1, "zorder": 3}
+        circles(ax, positions[truth & ~kept], dot + 2, "none", **style)
+        style = {"edgecolors": [to_rgba(RING)], "linewidths": 1.5, "zorder": 3}
+        circles(ax, positions[truth & kept], radius + 2, "none", **style)
+    style = {"edgecolors": [to_rgba(DARK)], "linewidths": min(0.8, 0.15 * radius), "zorder": 4}
+    circles(ax, positions[level.kept], radius, fills(level), **style)
     if _shows_labels(trace):
         for node in level.kept:
             _add_label(ax, positions[node], trace.node_labels[node], radius)
@@ -101,25 +96,8 @@ def _radius(positions: np.ndarray, units_per_inch: float) -> float:
     return float(np.clip(radius / units_per_inch * POINTS, SMALLEST_RADIUS, LARGEST_RADIUS))
 
 
-def circles(
-    ax: Axes,
-    at: np.ndarray,
-    radius: float,
-    fill: Any,
-    outline: Any = "none",
-    width: float = 0,
-    *,
-    zorder: float,
-) -> None:
-    ax.scatter(
-        at[:, 0],
-        at[:, 1],
-        s=(2 * radius) ** 2,
-        facecolors=fill,
-        edgecolors=outline,
-        linewidths=width,
-        zorder=zorder,
-    )
+def circles(ax: Axes, at: np.ndarray, radius: float, fill: Any, **style: Any) -> None:
+    ax.scatter(at[:, 0], at[:, 1], s=(2 * radius) ** 2, facecolors=fill, **style)
 
 
 def _shows_labels(trace: Trace) -> bool:

@@ -36,15 +36,10 @@ class Stroke:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """The layout of a graph; edges and bonds have a length of about 1.
+    """The layout of a graph; edges and bonds have a length of about 1."""
 
-    Args:
-        positions: ``[nodes, 2]``
-        strokes: of a molecule; empty for other graphs
-    """
-
-    positions: np.ndarray
-    strokes: tuple[Stroke, ...] = ()
+    positions: np.ndarray  # [nodes, 2]
+    strokes: tuple[Stroke, ...] = ()  # of a molecule; other graphs are drawn as circles and lines
 
     @property
     def outline(self) -> np.ndarray:

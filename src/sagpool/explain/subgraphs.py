@@ -11,11 +11,9 @@ from sagpool.graphs import Graphs
 
 
 def induced_subgraphs(graphs: Graphs, keep: np.ndarray) -> Graphs:
-    """The chosen nodes of each graph and the edges among them; features stay as they are.
+    """The nodes in ``keep [nodes]`` (bool) with their features, and the edges among them.
 
-    Args:
-        graphs: in host memory
-        keep: ``[nodes]`` bool, with at least one node of each graph
+    The graphs are in host memory, and at least one node of each of them is kept.
     """
     owner = graphs.batch.numpy()
     target = np.repeat(np.arange(graphs.num_nodes), graphs.degree.numpy())
@@ -30,13 +28,12 @@ def induced_subgraphs(graphs: Graphs, keep: np.ndarray) -> Graphs:
         for field in ("node_label", "node_attr", "ground_truth")
         if (value := getattr(graphs, field)) is not None
     }
+    degree = np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)
     return replace(
         graphs,
         node_counts=counts,
         edge_counts=np.bincount(owner[target[inside]], minlength=len(graphs)),
-        degree=torch.from_numpy(
-            np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)
-        ),
+        degree=torch.from_numpy(degree),
         col=torch.from_numpy(position[source[inside]].astype(np.int32)),
         edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edges],
         **per_node,

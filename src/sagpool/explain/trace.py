@@ -23,35 +23,20 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One forward pass over one graph.
+    """One forward pass over one graph."""
 
-    Args:
-        name: of the data set
-        number: of the graph in the data set
-        num_nodes: of the graph
-        edges: ``[edges, 2]`` int64, each undirected edge once, the lower node first
-        node_labels: one text for each node, empty for a node without a label
-        class_names: one for each class
-        true_class: if known
-        probabilities: ``[classes]`` float64
-        ground_truth: int64, the nodes that decide the class, if known
-        levels: one for each pooling; empty for methods that keep no nodes
-        title: name of the graph, if it has one
-        molecule: a MOL block with 2D coordinates whose atoms are the nodes, if it is a molecule
-    """
-
-    name: str
-    number: int
+    name: str  # of the data set
+    number: int  # of the graph in the data set
     num_nodes: int
-    edges: np.ndarray
-    node_labels: tuple[str, ...]
+    edges: np.ndarray  # [edges, 2] int64, each undirected edge once, the lower node first
+    node_labels: tuple[str, ...]  # one for each node, empty for a node without a label
     class_names: tuple[str, ...]
-    true_class: int | None
-    probabilities: np.ndarray
-    ground_truth: np.ndarray | None
-    levels: tuple[Level, ...]
-    title: str | None = None
-    molecule: str | None = None
+    true_class: int | None  # if known
+    probabilities: np.ndarray  # [classes] float64
+    ground_truth: np.ndarray | None  # int64, the nodes that decide the class, if known
+    levels: tuple[Level, ...]  # one for each pooling; empty for methods that keep no nodes
+    title: str | None = None  # name of the graph, if it has one
+    molecule: str | None = None  # MOL block with 2D coordinates whose atoms are the nodes
 
     @property
     def prediction(self) -> int:

@@ -20,11 +20,10 @@ from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.engine import Failed
 from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data
+from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.fleet import Training, train
-from sagpool.fleet.versions import versions
 
 ray = pytest.importorskip("ray")
 
