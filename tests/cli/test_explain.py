@@ -17,7 +17,7 @@ TABLE = "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,n
 
 
 def save(graphs: Graphs, folder: Path, method: str = "sagpool-h") -> Path:
-    """A model that has seen nothing."""
+    """Save an untrained model."""
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=4, max_nodes=30, k=3)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -61,7 +61,7 @@ def test_molecules(sagpool, model, table, tmp_path):
     assert "input · 13 atoms" in page
 
 
-def test_json_names_the_pictures(sagpool, model, table, tmp_path):
+def test_json(sagpool, model, table, tmp_path):
     outcome = sagpool("explain", model, table, "-o", tmp_path / "out", "--json")
     told = json.loads(outcome.out)
     assert told["method"] == "sagpool-h"
@@ -72,7 +72,7 @@ def test_json_names_the_pictures(sagpool, model, table, tmp_path):
     assert set(told["fidelity"]["probability"]) == {"whole", "only_kept", "only_dropped"}
 
 
-def test_a_few_of_many_and_what_was_written_before(sagpool, tmp_path):
+def test_limit_and_pictures_of_an_earlier_call(sagpool, tmp_path):
     model = save(load("motifs"), tmp_path / "model")
     folder = tmp_path / "out"
     assert sagpool("explain", model, "motifs", "-o", folder, "--limit", 3).code == 0
@@ -85,7 +85,7 @@ def test_a_few_of_many_and_what_was_written_before(sagpool, tmp_path):
     assert "2 of 1000 graphs" in (folder / "index.html").read_text()
 
 
-def test_molecules_as_texts(sagpool, model, tmp_path):
+def test_smiles(sagpool, model, tmp_path):
     arguments = ("explain", model, "-o", tmp_path / "out", "--smiles", "CCO", "--smiles", "CBr")
     outcome = sagpool(*arguments, "--json")
     told = json.loads(outcome.out)
@@ -93,7 +93,7 @@ def test_molecules_as_texts(sagpool, model, tmp_path):
     assert told["unseen_labels"] == {"Br": 1}
 
 
-def test_labels_that_were_not_seen_are_told(model, tmp_path):
+def test_a_warning_about_unknown_labels(model, tmp_path):
     command = [sys.executable, "-m", "sagpool.cli.main", "explain", model, "--smiles", "BrCBr"]
     ended = subprocess.run(
         [*command, "-o", tmp_path / "out"], capture_output=True, text=True, check=True
@@ -104,7 +104,7 @@ def test_labels_that_were_not_seen_are_told(model, tmp_path):
     ).read_text().replace("\n", " ")
 
 
-def test_jsonl_with_names_from_anywhere(sagpool, tmp_path):
+def test_unsafe_names_are_escaped(sagpool, tmp_path):
     path = tmp_path / "graphs.jsonl"
     lines = [
         {"id": "<script>alert(1)</script>", "nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},

@@ -1,4 +1,4 @@
-"""``sagpool train`` as a person uses it."""
+"""``sagpool train`` from the command line."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def folder(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_trains_estimates_and_says_what_to_do_next(sagpool, folder):
+def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 0
     assert "sagpool-g, lr 0.001, hidden size 4\n" in told.out
@@ -66,7 +66,7 @@ def test_wrong_input_is_one_sentence(sagpool, folder, options, sentence):
     assert os.listdir(folder) == []
 
 
-def test_a_file_in_the_place_of_the_model(sagpool, folder):
+def test_the_output_is_a_file(sagpool, folder):
     (folder / "model").write_text("mine")
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 2
@@ -74,7 +74,7 @@ def test_a_file_in_the_place_of_the_model(sagpool, folder):
     assert (folder / "model").read_text() == "mine"
 
 
-def test_files_that_are_no_models_are_left_alone(sagpool, folder):
+def test_files_that_are_not_part_of_a_model_are_not_overwritten(sagpool, folder):
     (folder / "README.md").write_text("my notes")
     told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
     assert told.code == 2

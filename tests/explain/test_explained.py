@@ -32,7 +32,7 @@ def test_scores_have_the_nodes_of_the_input(drugs):
             assert {row["score"] for row in here if row["kept"] == "0"} <= {""}
 
 
-def test_file_names_are_safe_and_differ(drugs):
+def test_file_names_are_portable_and_unique(drugs):
     names = [drugs.file_name(trace) for trace in drugs.traces]
     assert names[0] == "0-CC-O-Oc1ccccc1C-O-O"
     assert names[4] == "4-Na-.-Cl"
@@ -46,17 +46,17 @@ def test_file_names_are_safe_and_differ(drugs):
     assert drugs.file_name(dataclasses.replace(odd, title=None)) == "0"
 
 
-def test_the_surest_comes_first(drugs):
+def test_the_most_confident_prediction_comes_first(drugs):
     confidence = [trace.confidence for trace in drugs.by_confidence]
     assert confidence == sorted(confidence, reverse=True)
-    told = drugs.to_json()
-    assert [graph["probability"] for graph in told["graphs"]] == confidence
-    assert {graph["class"] for graph in told["graphs"]} == {"yes", "no", None}
-    first = told["graphs"][0]
+    output = drugs.to_json()
+    assert [graph["probability"] for graph in output["graphs"]] == confidence
+    assert {graph["class"] for graph in output["graphs"]} == {"yes", "no", None}
+    first = output["graphs"][0]
     trace = drugs.traces[first["graph"]]
     assert first["prediction"] == trace.class_names[trace.prediction]
     assert first["kept"] == [level.kept.tolist() for level in trace.levels]
-    assert told["fidelity"]["graphs"] + told["fidelity"]["left_out"] == 6
+    assert output["fidelity"]["graphs"] + output["fidelity"]["left_out"] == 6
 
 
 def test_labels_that_the_model_does_not_know_are_counted(drugs, molecules, new_trained):
