@@ -36,5 +36,5 @@ def test_the_names_of_graphs():
     assert all(hasattr(sagpool.graphs, name) for name in sagpool.graphs.__all__)
 
 
-def test_an_error_is_also_a_value_error():
+def test_errors_are_value_errors():
     assert issubclass(sagpool.SagpoolError, ValueError)

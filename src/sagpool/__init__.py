@@ -24,7 +24,7 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {
+_MODULES = {
     "GraphPoolingClassifier": "sagpool.classifier.estimator",
     "Graphs": "sagpool.graphs",
     "SAGPoolClassifier": "sagpool.classifier.estimator",
@@ -34,9 +34,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for when it is asked for: torch alone takes seconds."""
+    """Import a public name when it is first used, because torch takes seconds to import."""
     if name == "explain":
         return import_module("sagpool.explain")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'sagpool' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,5 +1,5 @@
-"""The one exception type that the package raises for a mistake its user can mend."""
+"""The exception that the package raises for wrong input."""
 
 
 class SagpoolError(ValueError):
-    """A wrong input: one sentence that names the file, line, graph or option."""
+    """Wrong input: one sentence that names the file, line, graph or option."""

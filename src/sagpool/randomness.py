@@ -1,8 +1,8 @@
 """Random numbers that are a pure function of a key.
 
-NumPy promises its generators' streams only from version to version, and a shared generator makes
-one draw depend on those before it. Here every draw is a hash (SplitMix64) of a key and a counter:
-the same on every platform, for ever, and independent of what else was drawn.
+NumPy does not guarantee the streams of its generators across versions, and with a shared generator
+each draw depends on all earlier ones. Here every draw is a hash (SplitMix64) of a key and a
+counter: the same on every platform and with every version, independent of all other draws.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 
 
 def key_of(*parts: int | str) -> np.uint64:
-    """One 64-bit key from what names a stream, for example ``("split", seed, fold)``."""
+    """The 64-bit key of a stream from its name, for example ``("split", seed, fold)``."""
     plain = tuple(int(part) if isinstance(part, np.integer) else part for part in parts)
     digest = hashlib.sha256(repr(plain).encode()).digest()
     return np.uint64(int.from_bytes(digest[:8], "little"))
@@ -37,13 +37,7 @@ def permutation(key: np.uint64, count: int) -> np.ndarray:
 
 
 def bits_of_each(keys: np.ndarray, counters: np.ndarray, count: int) -> np.ndarray:
-    """A stream of its own for each (key, counter), ``[keys, count]`` uint64.
-
-    Args:
-        keys: ``[keys]`` uint64
-        counters: ``[keys]`` whole numbers, such as the epoch
-        count: numbers in each stream
-    """
+    """``[keys, count]`` uint64, one stream for each of ``[keys]`` keys with its counter (epoch)."""
     start = _mix(keys + counters.astype(np.uint64) * _GAMMA)
     return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
 

@@ -1,10 +1,8 @@
-"""The classifiers keep to scikit-learn's rules, as far as these are about graphs."""
+"""The classifiers follow scikit-learn's conventions, where these apply to graphs."""
 
 import logging
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import networkx as nx
@@ -30,7 +28,7 @@ from sagpool import (
     TrainedModel,
     load,
 )
-from sagpool.classifier.fit import trained_model
+from sagpool.classifier import trained_model
 from sagpool.fleet import Training, train
 from sagpool.fleet.schedule import split_of
 from sagpool.graphs import NO_TEST
@@ -63,7 +61,7 @@ def packed() -> Graphs:
     return Graphs.from_networkx(RINGS_AND_STARS, NAMES)
 
 
-# The checks of scikit-learn that need no matrix.
+# scikit-learn's estimator checks that work without a feature matrix.
 CHECKS = [
     "check_do_not_raise_errors_in_init_or_set_params",
     "check_estimator_cloneable",
@@ -98,7 +96,7 @@ def test_sagpool_is_the_default():
     assert repr(clone(SAGPoolClassifier(method="gpool-h"))) == "SAGPoolClassifier(method='gpool-h')"
 
 
-def test_fit_gives_itself_and_leaves_its_settings_alone(packed):
+def test_fit_returns_self_and_does_not_change_parameters(packed):
     classifier = fast(random_state=np.random.RandomState(3))
     before = classifier.get_params()
     assert classifier.fit(packed) is classifier
@@ -107,14 +105,14 @@ def test_fit_gives_itself_and_leaves_its_settings_alone(packed):
     assert all(before[name] is after[name] for name in before)
 
 
-def test_what_was_learnt(fitted):
+def test_attributes_and_predictions_after_fit(fitted):
     assert fitted.classes_.tolist() == ["ring", "star"]
     assert fitted.n_iter_ == 10
     assert fitted.n_features_in_ == fitted.model_.shape.in_channels == 17  # degrees 1, 2, 4, ...
     assert fitted.model_.vocabulary.class_names == ("ring", "star")
-    share = fitted.predict_proba(RINGS_AND_STARS)
-    assert share.shape == (30, 2)
-    assert log_loss(NAMES, share) < 0.5  # which also checks that rows sum to 1
+    probabilities = fitted.predict_proba(RINGS_AND_STARS)
+    assert probabilities.shape == (30, 2)
+    assert log_loss(NAMES, probabilities) < 0.5  # which also checks that rows sum to 1
     assert fitted.predict(RINGS_AND_STARS).tolist() == NAMES
     assert fitted.score(RINGS_AND_STARS, NAMES) == 1
     assert fitted.score(RINGS_AND_STARS, NAMES[::-1]) == 0
@@ -126,13 +124,13 @@ def test_not_fitted(how):
         getattr(fast(), how)(RINGS_AND_STARS)
 
 
-def test_a_copy_is_not_fitted(fitted):
+def test_a_clone_is_not_fitted(fitted):
     copy = clone(fitted)
     assert not hasattr(copy, "model_")
     assert copy.get_params() == fitted.get_params()
 
 
-def test_a_second_fit_is_as_the_first(fitted):
+def test_a_second_fit_does_not_depend_on_the_first(fitted):
     again = clone(fitted).fit(RINGS_AND_STARS[:10], NAMES[:10])
     again.fit(RINGS_AND_STARS, NAMES)
     np.testing.assert_array_equal(
@@ -169,7 +167,7 @@ def test_random_state(one, other, same, packed):
     assert np.array_equal(first, second) == same
 
 
-def test_one_generator_goes_on_from_fit_to_fit(packed):
+def test_a_random_state_object_advances_with_each_fit(packed):
     classifier = fast(random_state=np.random.RandomState(0), max_epochs=2)
     first = classifier.fit(packed).predict_proba(packed)
     assert not np.array_equal(first, classifier.fit(packed).predict_proba(packed))
@@ -184,10 +182,10 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_forms_of_graphs_give_the_same_model(form):
+def test_all_input_types_give_the_same_model(form):
     graphs = load("MUTAG")[:60]
     y = graphs.y.numpy()
-    # From PyG the features are numbers, not labels, and the random streams know the name.
+    # PyG graphs have attributes, not labels, and random streams depend on the data set's name.
     as_pyg = Graphs.from_pyg(graphs.to_pyg(), name="graphs")
     expected = fast(max_epochs=3).fit(as_pyg, y).predict_proba(as_pyg)
     X = FORMS[form](as_pyg)
@@ -199,7 +197,7 @@ def test_all_forms_of_graphs_give_the_same_model(form):
     "values", [("yes", "no"), (1, -1), (2.0, 10.0), (True, False), ("10", "9")], ids=str
 )
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
-def test_classes_come_back_as_they_were_given(values, kind):
+def test_predictions_have_the_values_of_y(values, kind):
     y = [values[name == "star"] for name in NAMES]
     if kind is torch.tensor and isinstance(values[0], str):
         kind = object_array
@@ -208,7 +206,7 @@ def test_classes_come_back_as_they_were_given(values, kind):
     assert classifier.predict(RINGS_AND_STARS).tolist() == y
 
 
-def test_graphs_know_their_classes(packed):
+def test_classes_stored_in_graphs(packed):
     classifier = fast().fit(packed)
     assert classifier.classes_.tolist() == ["ring", "star"]
     assert classifier.score(packed) == 1
@@ -217,7 +215,7 @@ def test_graphs_know_their_classes(packed):
     assert classifier.score(list(other)) == 1
 
 
-def test_three_classes_of_which_some_graphs_have_two():
+def test_predicting_graphs_of_two_of_three_classes():
     paths = [nx.path_graph(n) for n in range(4, 19)]
     names = NAMES + ["a path"] * 15
     classifier = fast(max_epochs=20).fit(RINGS_AND_STARS + paths, names)
@@ -226,7 +224,7 @@ def test_three_classes_of_which_some_graphs_have_two():
     assert classifier.predict_proba(paths[:1]).shape == (1, 3)
 
 
-def test_what_the_graphs_of_a_list_say_about_classes_does_not_count():
+def test_classes_stored_in_the_graphs_of_a_list_are_ignored():
     data = [
         Data(torch.eye(2), torch.tensor([[0, 1], [1, 0]]), y=torch.rand(number % 3))
         for number in range(20)
@@ -241,11 +239,10 @@ def test_what_the_graphs_of_a_list_say_about_classes_does_not_count():
 def test_every_method(method, packed):
     classifier = GraphPoolingClassifier(method, **{**FAST, "max_epochs": 1}).fit(packed[:20])
     assert classifier.model_.method == method
-    share = classifier.predict_proba(packed)
-    assert np.isfinite(share).all()
+    assert np.isfinite(classifier.predict_proba(packed)).all()
 
 
-def test_settings_reach_the_training(packed):
+def test_parameters_are_passed_to_the_training(packed):
     settings = {
         "lr": 3e-3, "weight_decay": 2e-3, "hidden": 6, "ratio": 0.25, "dropout": 0.1,
         "batch_size": 7, "patience": 3, "max_epochs": 4, "validation": 0.2, "random_state": 5,
@@ -260,8 +257,8 @@ def test_settings_reach_the_training(packed):
     assert classifier.score(packed[parts.train]) == result.train.accuracy
     assert classifier.score(packed[parts.validation]) == result.validation.accuracy
     y = packed.y[parts.validation].numpy()
-    share = classifier.predict_proba(packed[parts.validation])
-    assert log_loss(y, share) == pytest.approx(result.validation.loss, rel=1e-5)
+    probabilities = classifier.predict_proba(packed[parts.validation])
+    assert log_loss(y, probabilities) == pytest.approx(result.validation.loss, rel=1e-5)
 
 
 def test_the_score_is_the_test_accuracy_of_the_fleet():
@@ -300,7 +297,7 @@ def test_features_are_chosen_once():
         classifier = fast(features=features, max_epochs=2).fit(graphs, NAMES)
         assert classifier.n_features_in_ == columns
         classifier.predict(graphs[:5])
-    # Fitted to degrees, it takes degrees also where there are labels.
+    # A model fitted to degrees uses degrees even if there are labels.
     classifier = fast(features="auto").fit(RINGS_AND_STARS, NAMES)
     assert classifier.predict(graphs).tolist() == NAMES
 
@@ -314,8 +311,8 @@ def test_unseen_labels_are_counted_in_one_warning(caplog):
         classifier.predict(graphs)
         assert not caplog.messages
         nx.set_node_attributes(graphs[0], {0: "Xe", 1: "Xe", 2: "Kr"}, "label")
-        share = classifier.predict_proba(graphs)
-    assert np.isfinite(share).all()
+        probabilities = classifier.predict_proba(graphs)
+    assert np.isfinite(probabilities).all()
     assert caplog.messages == [
         "graphs: 3 nodes have labels that the model does not know: Xe (2), Kr (1)."
     ]
@@ -323,7 +320,9 @@ def test_unseen_labels_are_counted_in_one_warning(caplog):
 
 def test_unseen_degrees_are_counted(fitted, caplog):
     with caplog.at_level(logging.WARNING, "sagpool"):
-        fitted.predict([nx.star_graph(3), nx.star_graph(40)])  # 40 counts as the highest known
+        fitted.predict(
+            [nx.star_graph(3), nx.star_graph(40)]
+        )  # 40 is treated as the highest known degree
     assert caplog.messages == ["graphs: 1 nodes have degrees that the model does not know: 3 (1)."]
 
 
@@ -342,7 +341,7 @@ def test_cross_validation(form, packed):
     assert cross_val_predict(fast(), X, NAMES, cv=3).tolist() == NAMES
 
 
-def test_cross_validation_by_the_graphs_own_classes(packed):
+def test_cross_validation_with_classes_stored_in_graphs(packed):
     assert cross_val_score(fast(), packed, cv=3).tolist() == [1, 1, 1]
 
 
@@ -368,7 +367,7 @@ def test_pipeline():
     assert search.best_score_ == 1
     model = search.best_estimator_[-1].model_
     assert model.shape.hidden == 4
-    assert model.vocabulary.node_labels == ("0", "2")  # the rays of stars, and rings
+    assert model.vocabulary.node_labels == ("0", "2")  # leaves of stars, and rings
 
 
 @pytest.mark.parametrize(
@@ -379,16 +378,16 @@ def test_pipeline():
     ],
     ids=["calibration", "voting"],
 )
-def test_as_a_part_of_others(whole, packed):
+def test_in_meta_estimators(whole, packed):
     fitted = whole().fit(packed, NAMES)
     assert fitted.score(packed, NAMES) == 1
 
 
 WRONG = {
-    "no graph": ([], [], "X has no graph."),
-    "other lengths": (RINGS_AND_STARS, NAMES[:-1], "There are 29 classes for 30 graphs."),
-    "one class": (RINGS_AND_STARS, [7] * 30, "y has one class alone, 7; it takes two."),
-    "no classes": (RINGS_AND_STARS, None, "y is missing, and the graphs have no classes"),
+    "no graph": ([], [], "X has no graphs."),
+    "other lengths": (RINGS_AND_STARS, NAMES[:-1], "y has 29 classes for 30 graphs."),
+    "one class": (RINGS_AND_STARS, [7] * 30, "y needs at least two classes, but has only 7."),
+    "no classes": (RINGS_AND_STARS, None, "y is missing, and the graphs have no classes."),
     "a matrix": (np.zeros((30, 2)), NAMES, "X must be Graphs, or a list of .* not of ndarray."),
     "text": (["CCO"] * 30, NAMES, "X must be Graphs, or a list of .* not of str."),
     "a mixture": (
@@ -398,9 +397,9 @@ WRONG = {
     ),
     "a graph": (nx.path_graph(30), NAMES, "X must be Graphs, .* not of int."),
     "nothing": (None, NAMES, "X must be a list of graphs, not NoneType."),
-    "numbers": (RINGS_AND_STARS, np.linspace(0, 1, 30), "y is not one class for each graph: "),
-    "missing": (RINGS_AND_STARS, ["a", None] * 15, "y is not one class for each graph: "),
-    "columns": (RINGS_AND_STARS, np.zeros((30, 2)), "y is not one class for each graph: "),
+    "numbers": (RINGS_AND_STARS, np.linspace(0, 1, 30), "y must have one class for each graph: "),
+    "missing": (RINGS_AND_STARS, ["a", None] * 15, "y must have one class for each graph: "),
+    "columns": (RINGS_AND_STARS, np.zeros((30, 2)), "y must have one class for each graph: "),
     "an empty graph": ([nx.path_graph(0)] * 30, NAMES, "graph 0 has no node."),
 }
 
@@ -422,22 +421,22 @@ def test_wrong_graphs_and_classes(X, y, message):
         ({"features": "colour"}, "Unknown node features 'colour'"),
         ({"features": "labels"}, "graphs has no node labels."),
         ({"device": "abacus"}, "There is no kind of device named 'abacus'."),
-        ({"random_state": "luck"}, "random_state must be a number, a RandomState or None"),
+        ({"random_state": "luck"}, "random_state must be an int, a RandomState or None"),
     ],
     ids=str,
 )
-def test_wrong_settings_are_told_by_fit(settings, message):
+def test_fit_rejects_wrong_parameters(settings, message):
     with pytest.raises(SagpoolError, match=f"^{message}"):
         fast(**settings).fit(RINGS_AND_STARS, NAMES)
 
 
-def test_graphs_keep_their_features(packed):
-    with pytest.raises(SagpoolError, match="has degree as node features already, not labels"):
+def test_graphs_with_other_features_are_rejected(packed):
+    with pytest.raises(SagpoolError, match="already has degree as node features, not labels"):
         fast(features="labels").fit(packed)
     assert fast(features="degree", max_epochs=1).fit(packed).n_iter_ == 1
 
 
-def test_prediction_of_nothing_and_of_other_graphs(fitted):
+def test_predicting_no_graphs_or_graphs_with_other_features(fitted):
     with pytest.raises(SagpoolError, match="X has no graph"):
         fitted.predict([])
     with pytest.raises(SagpoolError, match="X has no graph"):
@@ -446,13 +445,7 @@ def test_prediction_of_nothing_and_of_other_graphs(fitted):
         fitted.predict(load("MUTAG"))
 
 
-def test_scikit_learn_is_loaded_only_by_who_asks_for_it():
-    code = "import sys, sagpool, sagpool.fleet; print('sklearn' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def test_the_page_runs(monkeypatch, tmp_path, capsys):
+def test_the_documentation_page_runs(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S):

@@ -1,14 +1,16 @@
-"""Fitting a model to one's own graphs: chosen on validation, estimated on what was held out."""
+"""`fit`: candidates are chosen on validation graphs and estimated on held-out graphs."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 
-import sagpool.classifier.fit
 from sagpool import load
-from sagpool.classifier.fit import Estimate, candidates_for, fit
+from sagpool.classifier import Estimate, fit
+from sagpool.classifier.estimate import wilson_interval
+from sagpool.classifier.fit import candidates_for
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 from sagpool.fleet.schedule import split_of
@@ -27,7 +29,7 @@ def quick(mutag):
     return fit(mutag, search=False, method="sagpool-h", settings=SHORT, folds=3)
 
 
-def test_the_estimate_is_what_the_bench_would_give(mutag, quick):
+def test_the_estimate_is_that_of_a_plain_cross_validation(mutag, quick):
     trainings = [Training("sagpool-h", fold=fold, folds=3, **SHORT) for fold in range(3)]
     accuracy = [result.test.accuracy for result in train(mutag, trainings)]
     assert quick.estimate.accuracy == pytest.approx(np.mean(accuracy))
@@ -60,19 +62,19 @@ def test_the_model_is_trained_on_all_graphs(mutag, quick):
     assert np.isnan(result.test.accuracy)
 
 
-def test_what_is_held_out_for_validation_without_a_test_part(mutag):
+def test_the_validation_part_without_a_test_part(mutag):
     parts = split_of(mutag, Training("gpool-h", fold=NO_TEST, validation=0.25))
     assert len(parts.test) == 0
     assert len(parts.validation) == 47
     assert sorted([*parts.train, *parts.validation]) == list(range(188))
-    share = mutag.y[torch.from_numpy(parts.validation)].float().mean()
-    assert share == pytest.approx(125 / 188, abs=0.02)
+    positive = mutag.y[torch.from_numpy(parts.validation)].float().mean()
+    assert positive == pytest.approx(125 / 188, abs=0.02)
     with pytest.raises(SagpoolError, match="validation share must be in"):
         Training("gpool-h", fold=0, validation=0)
 
 
 def test_the_choice_is_nested(mutag, monkeypatch):
-    """Each held-out part is judged by the candidate that did best without it."""
+    """In each fold, the candidate with the best validation result is tested."""
     asked = []
 
     def pretend(graphs, trainings, **options):
@@ -80,8 +82,8 @@ def test_the_choice_is_nested(mutag, monkeypatch):
         return [made_up(graphs, training) for training in trainings]
 
     def made_up(graphs, training):
-        # One candidate is best on the validation parts of even folds, the other of odd ones. On
-        # the test parts it is the other way round: a choice that looked there would show.
+        # One candidate has the best validation accuracy in even folds, the other in odd ones. The
+        # test accuracies are the opposite, so choosing by them would give another result.
         even = training.fold % 2 == 0
         good = (training.lr == 5e-3) == even
         result = quick_result(graphs, training)
@@ -102,8 +104,9 @@ def test_the_choice_is_nested(mutag, monkeypatch):
         judged.extend(picked)
         return Estimate(0.5, (0.4, 0.6), 0.5, None, 0.6, 4)
 
-    monkeypatch.setattr(sagpool.classifier.fit, "train", pretend)
-    monkeypatch.setattr(sagpool.classifier.fit, "_estimate", estimate)
+    module = import_module("sagpool.classifier.fit")
+    monkeypatch.setattr(module, "train", pretend)
+    monkeypatch.setattr(module, "estimate", estimate)
     found = fit(mutag, method="gpool-h", settings={"hidden": 4}, folds=4)
     assert [(r.training.fold, r.training.lr) for r in judged] == [
         (0, 5e-3), (1, 1e-3), (2, 5e-3), (3, 1e-3),
@@ -131,7 +134,7 @@ def test_three_classes_and_few_graphs():
     y = torch.arange(30) % 3
     graphs = replace(graphs, y=y, class_names=("a", "b", "c"))
     found = fit(graphs, search=False, settings=SHORT, folds=20)
-    assert found.estimate.folds == 10, "no more than the rarest class has graphs"
+    assert found.estimate.folds == 10, "at most the number of graphs of the rarest class"
     assert found.estimate.majority == pytest.approx(1 / 3)
     assert 0 <= found.estimate.auroc <= 1
     assert found.model.predict_proba(graphs).probabilities.shape == (30, 3)
@@ -140,23 +143,23 @@ def test_three_classes_and_few_graphs():
 @pytest.mark.parametrize(
     ("y", "sentence"),
     [
-        (None, "MUTAG has no two classes to tell apart"),
-        ([0] * 9 + [1], "MUTAG has a class with a single graph; it takes at least 2"),
+        (None, "MUTAG needs at least two classes"),
+        ([0] * 9 + [1], "MUTAG has a class with a single graph; each class needs at least 2"),
     ],
 )
-def test_what_cannot_be_fitted(mutag, y, sentence):
+def test_graphs_without_enough_classes(mutag, y, sentence):
     graphs = replace(mutag[:10], y=None if y is None else torch.tensor(y))
     with pytest.raises(SagpoolError, match=sentence):
         fit(graphs, search=False)
 
 
-def test_a_model_that_is_no_better_than_the_most_frequent_class(quick):
+def test_better_than_majority_needs_the_whole_interval(quick):
     estimate = quick.estimate
     assert not replace(estimate, ci95=(0.6, 0.8), majority=0.65).better_than_majority
     assert replace(estimate, ci95=(0.66, 0.8), majority=0.65).better_than_majority
 
 
-def test_parts_that_agree_by_chance_are_no_certainty():
-    low, high = sagpool.classifier.fit._wilson(30 / 63, 63)
+def test_wilson_interval():
+    low, high = wilson_interval(30 / 63, 63)
     assert (low, high) == pytest.approx((0.357, 0.598), abs=1e-3)
-    assert sagpool.classifier.fit._wilson(1.0, 10) == pytest.approx((0.722, 1.0), abs=1e-3)
+    assert wilson_interval(1.0, 10) == pytest.approx((0.722, 1.0), abs=1e-3)

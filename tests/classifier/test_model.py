@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sagpool import Graphs, SagpoolError, load
-from sagpool.classifier.model import CARD, CONFIG, WEIGHTS, TrainedModel
+from sagpool.classifier import TrainedModel
+from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, methods
 
@@ -23,7 +24,7 @@ MUTAG = load("MUTAG")[:40]
 
 
 def model_of(method: str, graphs: Graphs = MUTAG, **about) -> TrainedModel:
-    """With weights that nobody trained."""
+    """A model with initial weights."""
     torch.manual_seed(1)
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=16, k=5, max_nodes=28)
     weights = build(method, shape).state_dict()
@@ -37,12 +38,12 @@ def saved(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(saved, tmp_path) -> Path:
-    """A copy to be spoilt."""
+    """A copy to be damaged."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("method", methods())
-def test_what_was_saved_says_the_same_bit_for_bit(method, tmp_path):
+def test_a_loaded_model_gives_identical_predictions(method, tmp_path):
     model = model_of(method)
     again = TrainedModel.from_pretrained(model.save_pretrained(tmp_path / "deep" / "model"))
     expected = model.predict_proba(MUTAG).probabilities
@@ -52,21 +53,30 @@ def test_what_was_saved_says_the_same_bit_for_bit(method, tmp_path):
     np.testing.assert_allclose(expected.sum(1), 1, rtol=1e-5)
 
 
-def test_and_so_it_does_in_a_fresh_process(saved):
+def test_identical_predictions_in_another_process(saved):
     code = (
         "import sys; from sagpool import TrainedModel, load\n"
         "model = TrainedModel.from_pretrained(sys.argv[1])\n"
-        "shares = model.predict_proba(load('MUTAG')[:40]).probabilities\n"
-        "print(shares.astype('<f8').tobytes().hex())"
+        "found = model.predict_proba(load('MUTAG')[:40]).probabilities\n"
+        "print(found.astype('<f8').tobytes().hex())"
     )
     command = [sys.executable, "-c", code, str(saved)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     expected = model_of("sagpool-h").predict_proba(MUTAG).probabilities
-    assert len(np.unique(expected[:, 0])) > 20  # not all graphs are the same to it
+    assert len(np.unique(expected[:, 0])) > 20  # it distinguishes the graphs
     assert bytes.fromhex(ended.stdout) == expected.astype("<f8").tobytes()
 
 
-def test_the_model_is_that_of_its_weights():
+def test_a_model_saved_by_an_earlier_version_still_predicts_the_same():
+    """The folder is a sample of format 1; do not write it again."""
+    model = TrainedModel.from_pretrained(Path(__file__).parent / "format1")
+    expected = [0.7956996594464706, 0.7314714979274597, 0.6206421050558228]
+    found = model.predict_proba(MUTAG[:3]).probabilities[:, 1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert model.about["epochs"] == 40
+
+
+def test_the_module_has_the_saved_weights():
     model = model_of("sagpool-h")
     torch.manual_seed(1)
     direct = build("sagpool-h", model.shape).eval()
@@ -74,7 +84,7 @@ def test_the_model_is_that_of_its_weights():
         assert torch.equal(tensor, direct.state_dict()[name])
 
 
-def test_predicting_draws_no_random_numbers_and_leaves_the_weights_alone():
+def test_predicting_changes_neither_random_state_nor_weights():
     model = model_of("sagpool-h")
     state = torch.random.get_rng_state()
     model.predict_proba(MUTAG)
@@ -85,11 +95,13 @@ def test_predicting_draws_no_random_numbers_and_leaves_the_weights_alone():
     assert torch.equal(model.weights["classifier.last.bias"], before)
 
 
-def test_any_batch_size_says_the_same():
+def test_predictions_do_not_depend_on_the_batch_size():
     model = model_of("sagpool-g")
-    shares = [model.predict_proba(MUTAG, batch_size=n).probabilities for n in (1, 7, 1000)]
-    np.testing.assert_allclose(shares[0], shares[1], atol=1e-6)
-    np.testing.assert_allclose(shares[0], shares[2], atol=1e-6)
+    one, seven, all_ = (
+        model.predict_proba(MUTAG, batch_size=n).probabilities for n in (1, 7, 1000)
+    )
+    np.testing.assert_allclose(one, seven, atol=1e-6)
+    np.testing.assert_allclose(one, all_, atol=1e-6)
 
 
 def test_columns_in_another_order_and_unseen_labels():
@@ -110,7 +122,7 @@ def test_the_folder(saved):
     assert sorted(path.name for path in saved.iterdir()) == [CARD, CONFIG, WEIGHTS]
     config = json.loads((saved / CONFIG).read_text())
     assert config["vocabulary"]["node_labels"] == list(MUTAG.node_label_names)
-    assert "No estimate was made." in (saved / CARD).read_text()
+    assert "The accuracy was not estimated." in (saved / CARD).read_text()
 
 
 def test_the_card(tmp_path):
@@ -124,17 +136,17 @@ def test_the_card(tmp_path):
     ).read_text()
     for part in (
         "# Graph classifier: non-mutagenic, mutagenic",
-        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always saying the most frequent class: "
-        "60.0%",
+        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always predicting the most frequent "
+        "class: 60.0%",
         "- area under the ROC curve 0.912",
-        "**It is not shown to be better than the most frequent class.**",
+        "**Not shown to be better than always predicting the most frequent class.**",
         "- lr: 0.001",
         "torch 2",
     ):
         assert part in text
 
 
-def test_what_is_told_about_a_model_may_be_edited(folder):
+def test_about_may_be_edited(folder):
     config = json.loads((folder / CONFIG).read_text())
     config["about"]["note"] = "mine"
     (folder / CONFIG).write_text(json.dumps(config))
@@ -151,41 +163,41 @@ def edit(folder: Path, *way: str, value: object) -> None:
 
 
 NAMES = ["C", "N", "O", "F", "I", "Cl", "Sn"]
-VERSION = "{folder} was written by %s version of sagpool (format %d; this one reads 1)."
-WRONG = "{config} is wrong: "
-NOT_AS = "{config} is not as it was written: "
+VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1)."
+INVALID = "{config} is invalid: "
+DAMAGED = "{config} is damaged: "
 CHANGED = "{config} was changed after it was written; save the model again."
 EDITS = [
     (("format",), 2, VERSION % ("a newer", 2)),
     (("format",), 0, VERSION % ("an older", 0)),
     (("format",), "1", "{config} is not the configuration of a sagpool model."),
-    (("method",), "magic", WRONG + "there is no method 'magic' here."),
+    (("method",), "magic", INVALID + "there is no method 'magic'."),
     (
         ("shape", "in_channels"),
         9,
-        WRONG + "it has layers for 9 node features, and names for 7.",
+        INVALID + "it has layers for 9 node features, but names for 7.",
     ),
-    (("shape", "classes"), 3, WRONG + "it has layers for 3 classes, and names for 2."),
-    (("shape", "hidden"), "4", WRONG + "hidden cannot be '4'."),
-    (("shape", "hidden"), -4, WRONG + "hidden cannot be -4."),
-    (("shape", "hidden"), 1, WRONG + "The hidden size must be at least 2, not 1."),
-    (("shape", "ratio"), 2.0, WRONG + "The ratio must be above 0 and at most 1, not 2.0."),
-    (("shape",), {}, NOT_AS + "it has no 'in_channels'."),
-    (("vocabulary",), [], NOT_AS + "list indices must be integers or slices, not str."),
-    (("vocabulary", "class_names"), ["a", "a"], NOT_AS + "class_names has a name twice."),
+    (("shape", "classes"), 3, INVALID + "it has layers for 3 classes, but names for 2."),
+    (("shape", "hidden"), "4", INVALID + "hidden cannot be '4'."),
+    (("shape", "hidden"), -4, INVALID + "hidden cannot be -4."),
+    (("shape", "hidden"), 1, INVALID + "The hidden size must be at least 2, not 1."),
+    (("shape", "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
+    (("shape",), {}, DAMAGED + "'in_channels' is missing."),
+    (("vocabulary",), [], DAMAGED + "list indices must be integers or slices, not str."),
+    (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a name twice."),
     (("vocabulary", "node_labels"), NAMES, CHANGED),
     (("shape", "ratio"), 0.6, CHANGED),
     (
         ("shape", "hidden"),
         6,
-        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), where the "
-        "configuration asks for (1, 1, 6).",
+        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), expected "
+        "(1, 1, 6).",
     ),
 ]
 
 
 @pytest.mark.parametrize(("way", "value", "sentence"), EDITS)
-def test_a_configuration_that_was_edited_gets_a_sentence(folder, way, value, sentence):
+def test_an_edited_configuration_is_rejected(folder, way, value, sentence):
     edit(folder, *way, value=value)
     with pytest.raises(SagpoolError) as error:
         TrainedModel.from_pretrained(folder)
@@ -193,11 +205,11 @@ def test_a_configuration_that_was_edited_gets_a_sentence(folder, way, value, sen
     assert str(error.value) == sentence.format(**paths)
 
 
-def test_files_that_are_missing(folder, tmp_path):
+def test_missing_files(folder, tmp_path):
     (folder / WEIGHTS).unlink()
-    with pytest.raises(SagpoolError, match=f"holds no model: it has no {WEIGHTS}"):
+    with pytest.raises(SagpoolError, match=f"is not a model: it has no {WEIGHTS}"):
         TrainedModel.from_pretrained(folder)
-    with pytest.raises(SagpoolError, match=f"holds no model: it has no {CONFIG}"):
+    with pytest.raises(SagpoolError, match=f"is not a model: it has no {CONFIG}"):
         TrainedModel.from_pretrained(tmp_path)
     with pytest.raises(SagpoolError, match=r"There is no model folder .*absent\.$"):
         TrainedModel.from_pretrained(str(tmp_path / "absent"))
@@ -205,14 +217,14 @@ def test_files_that_are_missing(folder, tmp_path):
         TrainedModel.from_pretrained(folder / CONFIG)
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SagpoolError, match=r"file cannot be written: File exists\.$"):
         model_of("sagpool-h").save_pretrained(tmp_path / "file")
 
 
 class Trap:
-    """Sets a mark when it is unpickled."""
+    """Sets a flag when it is unpickled."""
 
     sprung = False
 
@@ -220,14 +232,14 @@ class Trap:
         return (setattr, (Trap, "sprung", True))
 
 
-def test_a_pickle_in_place_of_the_weights_is_refused_and_never_run(folder):
+def test_a_pickle_instead_of_weights_is_rejected_and_not_executed(folder):
     for data in (pickle.dumps(Trap()), _torch_file(folder)):
         (folder / WEIGHTS).write_bytes(data)
-        with pytest.raises(SagpoolError, match="is not what was saved with"):
+        with pytest.raises(SagpoolError, match="does not match the checksum in"):
             TrainedModel.from_pretrained(folder)
-        # Nor if somebody took the trouble to make it look right.
+        # Not even with the right checksum.
         edit(folder, "sha256", "weights", value=hashlib.sha256(data).hexdigest())
-        with pytest.raises(SagpoolError, match="is no file of weights"):
+        with pytest.raises(SagpoolError, match="is not a safetensors file"):
             TrainedModel.from_pretrained(folder)
     assert not Trap.sprung
 
@@ -239,12 +251,12 @@ def _torch_file(folder: Path) -> bytes:
 
 @settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from([CONFIG, WEIGHTS]))
-def test_spoilt_bytes_end_in_a_sentence_or_change_nothing(saved, folder, data, name):
+def test_damaged_bytes_raise_an_error_or_change_nothing(saved, folder, data, name):
     whole = (saved / name).read_bytes()
     start = data.draw(st.integers(0, len(whole)))
     length = data.draw(st.sampled_from([0, 1, 1, 1, 4, 100, len(whole)]))
-    spoilt = whole[:start] + data.draw(st.binary(max_size=3)) + whole[start + length :]
-    (folder / name).write_bytes(spoilt)
+    damaged = whole[:start] + data.draw(st.binary(max_size=3)) + whole[start + length :]
+    (folder / name).write_bytes(damaged)
     try:
         model = TrainedModel.from_pretrained(folder)
     except SagpoolError as error:
@@ -259,8 +271,8 @@ def test_spoilt_bytes_end_in_a_sentence_or_change_nothing(saved, folder, data, n
         (folder / name).write_bytes(whole)
 
 
-def test_every_single_digit_of_the_configuration_counts(saved, folder):
-    """Those are the changes that still make JSON."""
+def test_a_change_of_any_digit_of_the_configuration_is_detected(saved, folder):
+    """Digits, because the file is still valid JSON after such a change."""
     text = (saved / CONFIG).read_text()
     decisive = text[: text.index('"about"')]
     for place, letter in enumerate(decisive):
@@ -302,8 +314,10 @@ def test_to_the_hub_and_back(monkeypatch, tmp_path):
     assert hub.calls == [("create", "me/model", True, True), ("download", (WEIGHTS, CONFIG))]
     with pytest.raises(SagpoolError) as error:
         TrainedModel.from_pretrained("me/absent")
-    assert str(error.value) == ("There is no folder me/absent, and the Hub says: 404 Client Error.")
-    # A folder comes first, and what can only be a path is never looked up there.
+    assert str(error.value) == (
+        "There is no folder me/absent, and the Hub answered: 404 Client Error."
+    )
+    # Folders take precedence, and names that can only be paths are not looked up on the Hub.
     model_of("sagpool-g").save_pretrained("me/model")
     assert TrainedModel.from_pretrained("me/model").method == "sagpool-g"
     for path in (Path("me/absent"), "./absent", "/absent/x", "absent", "a/b/c", "absent/"):

@@ -1,4 +1,4 @@
-"""Bad input gets one sentence: from Python as an exception, from the command line on stderr."""
+"""Bad input gives one sentence: as an exception in Python, on stderr from the command line."""
 
 import subprocess
 import sys
@@ -207,14 +207,14 @@ def files_in(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_python_names_what_is_wrong_and_where(bad: Bad, cache: Path) -> None:
+def test_the_exception_names_cause_and_location(bad: Bad, cache: Path) -> None:
     with pytest.raises(SagpoolError) as error:
         load(bad.path)
     assert str(error.value) == bad.sentence
     assert files_in(cache) == []
 
 
-def test_the_command_says_it_in_one_line(bad: Bad, sagpool, cache: Path) -> None:
+def test_the_command_prints_one_line(bad: Bad, sagpool, cache: Path) -> None:
     outcome = sagpool("data", bad.path)
     assert outcome.code == 2
     assert outcome.err == f"sagpool: {bad.sentence}\n"
@@ -223,7 +223,7 @@ def test_the_command_says_it_in_one_line(bad: Bad, sagpool, cache: Path) -> None
     assert files_in(cache) == []
 
 
-def test_a_process_of_its_own_ends_the_same_way(small) -> None:
+def test_the_exit_code_of_a_process(small) -> None:
     small.change("A", 3, "2, x")
     ended = subprocess.run(
         [sys.executable, "-m", "sagpool.cli.main", "data", str(small.folder)],
@@ -235,7 +235,7 @@ def test_a_process_of_its_own_ends_the_same_way(small) -> None:
     assert ended.stderr == f"sagpool: {small.file('A')}, line 3: 'x' is not a whole number.\n"
 
 
-def test_an_option_that_the_data_cannot_serve(small, sagpool) -> None:
+def test_features_that_the_data_lacks(small, sagpool) -> None:
     small.file("node_attributes").unlink()
     outcome = sagpool("data", small.folder, "--features", "attributes")
     assert (outcome.code, outcome.err) == (2, "sagpool: SMALL has no node attributes.\n")

@@ -14,7 +14,7 @@ KEYS = [
 ]
 
 
-def test_the_table_of_named_sets(sagpool, small):
+def test_the_table_of_named_data_sets(sagpool, small):
     outcome = sagpool("data", "MUTAG", small.folder)
     assert (outcome.code, outcome.err) == (0, "")
     header, _, mutag, own = outcome.out.splitlines()
@@ -25,7 +25,7 @@ def test_the_table_of_named_sets(sagpool, small):
     assert own.split() == ["SMALL", "4", "2", "2.50", "1.50", "3", "labels", "50.0%"]
 
 
-def test_json_for_machines(sagpool, small):
+def test_json(sagpool, small):
     outcome = sagpool("data", "--json", small.folder, "MUTAG", "--features", "degree")
     first, second = json.loads(outcome.out)
     assert list(first) == KEYS
@@ -43,7 +43,7 @@ def test_json_for_machines(sagpool, small):
     assert second["avg_edges"] == pytest.approx(19.79, abs=0.005)
 
 
-def test_without_a_name_what_is_built_in_and_found(sagpool, small, monkeypatch):
+def test_without_names_all_local_data_sets_are_listed(sagpool, small, monkeypatch):
     folder = small.folder.parent
     monkeypatch.setenv("SAGPOOL_DATA", str(folder))
     assert [row["name"] for row in json.loads(sagpool("data", "--json").out)] == [
@@ -53,13 +53,13 @@ def test_without_a_name_what_is_built_in_and_found(sagpool, small, monkeypatch):
     assert lines[-2:] == ["built in: MUTAG, motifs", f"in {folder}: SMALL"]
 
 
-def test_without_any_folder_the_next_step_is_said(sagpool):
+def test_without_a_folder_sagpool_data_is_mentioned(sagpool):
     assert sagpool("data").out.endswith(
         "Set SAGPOOL_DATA to a folder with NAME/ or NAME.zip to see more.\n"
     )
 
 
-def test_one_bad_set_does_not_hide_the_others(sagpool, small, monkeypatch, caplog):
+def test_one_bad_data_set_does_not_hide_the_others(sagpool, small, monkeypatch, caplog):
     small.change("A", 3, "2, x")
     (small.folder.parent / "BROKEN.zip").write_bytes(b"not a zip")
     monkeypatch.setenv("SAGPOOL_DATA", str(small.folder.parent))
@@ -73,7 +73,7 @@ def test_one_bad_set_does_not_hide_the_others(sagpool, small, monkeypatch, caplo
     ]
 
 
-def test_warnings_go_to_stderr_and_leave_the_json_whole(small):
+def test_warnings_go_to_stderr(small):
     small.write("A", ["1, 2", "2, 3", "2, 3"])
     small.file("edge_labels").unlink()
     ended = subprocess.run(

@@ -19,7 +19,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_from_trainings_to_pictures_and_what_to_do_next(sagpool, tmp_path):
+def test_results_report_pictures_and_next_commands(sagpool, tmp_path):
     told = sagpool("demo")
     assert told.code == 0
     rows = [line.split()[:3] for line in told.out.splitlines() if line.startswith("MUTAG")]
@@ -43,7 +43,7 @@ def test_from_trainings_to_pictures_and_what_to_do_next(sagpool, tmp_path):
     assert "training, 2/2" in again.err, "nothing is trained twice"
 
 
-def test_a_folder_that_cannot_be_is_one_sentence(sagpool, tmp_path):
+def test_an_output_that_is_a_file(sagpool, tmp_path):
     (tmp_path / "demo").write_text("a file")
     told = sagpool("demo")
     assert told.code == 2

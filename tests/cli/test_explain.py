@@ -17,7 +17,7 @@ TABLE = "smiles,label\nCC(=O)Oc1ccccc1C(=O)O,yes\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C,n
 
 
 def save(graphs: Graphs, folder: Path, method: str = "sagpool-h") -> Path:
-    """A model that has seen nothing."""
+    """Save an untrained model."""
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=4, max_nodes=30, k=3)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -45,7 +45,7 @@ def test_molecules(sagpool, model, table, tmp_path):
     outcome = sagpool("explain", model, table, "-o", folder)
     assert (outcome.code, outcome.err) == (0, "")
     *told, files, last = outcome.out.splitlines()
-    assert told[0].startswith("The class that the model predicts has a probability of 0.")
+    assert told[0].startswith("The predicted class has a mean probability of 0.")
     assert files == f"3 pictures, scores.csv and a page are in {folder}."
     assert last == f"Open {folder / 'index.html'} in a browser."
     pictures = sorted(path.name for path in (folder / "pictures").iterdir())
@@ -61,7 +61,7 @@ def test_molecules(sagpool, model, table, tmp_path):
     assert "input · 13 atoms" in page
 
 
-def test_json_names_the_pictures(sagpool, model, table, tmp_path):
+def test_json(sagpool, model, table, tmp_path):
     outcome = sagpool("explain", model, table, "-o", tmp_path / "out", "--json")
     told = json.loads(outcome.out)
     assert told["method"] == "sagpool-h"
@@ -72,7 +72,7 @@ def test_json_names_the_pictures(sagpool, model, table, tmp_path):
     assert set(told["fidelity"]["probability"]) == {"whole", "only_kept", "only_dropped"}
 
 
-def test_a_few_of_many_and_what_was_written_before(sagpool, tmp_path):
+def test_limit_and_pictures_of_an_earlier_call(sagpool, tmp_path):
     model = save(load("motifs"), tmp_path / "model")
     folder = tmp_path / "out"
     assert sagpool("explain", model, "motifs", "-o", folder, "--limit", 3).code == 0
@@ -85,7 +85,7 @@ def test_a_few_of_many_and_what_was_written_before(sagpool, tmp_path):
     assert "2 of 1000 graphs" in (folder / "index.html").read_text()
 
 
-def test_molecules_as_texts(sagpool, model, tmp_path):
+def test_smiles(sagpool, model, tmp_path):
     arguments = ("explain", model, "-o", tmp_path / "out", "--smiles", "CCO", "--smiles", "CBr")
     outcome = sagpool(*arguments, "--json")
     told = json.loads(outcome.out)
@@ -93,20 +93,18 @@ def test_molecules_as_texts(sagpool, model, tmp_path):
     assert told["unseen_labels"] == {"Br": 1}
 
 
-def test_labels_that_were_not_seen_are_told(model, tmp_path):
+def test_a_warning_about_unknown_labels(model, tmp_path):
     command = [sys.executable, "-m", "sagpool.cli.main", "explain", model, "--smiles", "BrCBr"]
     ended = subprocess.run(
         [*command, "-o", tmp_path / "out"], capture_output=True, text=True, check=True
     )
-    assert ended.stderr == (
-        "sagpool: Node labels that the model has not seen, with their nodes: Br (2).\n"
-    )
+    assert ended.stderr == ("sagpool: 2 nodes have labels that the model does not know: Br (2).\n")
     assert "has not seen these node labels in training: Br (2 nodes)." in (
         tmp_path / "out" / "index.html"
     ).read_text().replace("\n", " ")
 
 
-def test_jsonl_with_names_from_anywhere(sagpool, tmp_path):
+def test_unsafe_names_are_escaped(sagpool, tmp_path):
     path = tmp_path / "graphs.jsonl"
     lines = [
         {"id": "<script>alert(1)</script>", "nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
@@ -134,10 +132,8 @@ def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
     none = tmp_path / "none"
     assert error(none, table, *out) == f"sagpool: There is no model folder {none}.\n"
     assert "no-such.csv" in error(model, tmp_path / "no-such.csv", *out)
-    assert error(model, *out) == (
-        "sagpool: Give either a file of graphs or molecules with --smiles.\n"
-    )
-    assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give either a file")
+    assert error(model, *out) == ("sagpool: Give graphs to explain: either DATA or --smiles.\n")
+    assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give graphs to explain")
     assert error(model, table, "-o", table) == (
         f"sagpool: {table} is a file; pictures need a folder.\n"
     )

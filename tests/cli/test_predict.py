@@ -18,7 +18,7 @@ from sagpool.models import Shape, build
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """Knows MUTAG; nobody trained it."""
+    """An untrained model for MUTAG."""
     graphs = load("MUTAG")
     torch.manual_seed(3)
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=16)
@@ -31,7 +31,7 @@ def rows(text: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
-def shares(text: str) -> np.ndarray:
+def probabilities(text: str) -> np.ndarray:
     return np.array([row[2:] for row in rows(text)[1:]], float)
 
 
@@ -47,7 +47,7 @@ MOLECULES = [
 ]
 
 
-def test_a_table_of_what_the_model_says(sagpool, model, tmp_path):
+def test_csv(sagpool, model, tmp_path):
     outcome = sagpool("predict", model, jsonl(tmp_path / "x.jsonl", *MOLECULES))
     assert (outcome.code, outcome.err) == (0, "")
     header, *found = rows(outcome.out)
@@ -55,10 +55,10 @@ def test_a_table_of_what_the_model_says(sagpool, model, tmp_path):
     assert [row[0] for row in found] == ["a, b", "2", "c"]
     graphs = load(tmp_path / "x.jsonl")
     expected = TrainedModel.from_pretrained(model).predict_proba(graphs).probabilities
-    np.testing.assert_allclose(shares(outcome.out), expected, rtol=1e-5)
+    np.testing.assert_allclose(probabilities(outcome.out), expected, rtol=1e-5)
     names = ("non-mutagenic", "mutagenic")
     assert [row[1] for row in found] == [names[i] for i in expected.argmax(1)]
-    assert np.ptp(expected[:, 0]) > 1e-3  # they are not all the same to it
+    assert np.ptp(expected[:, 0]) > 1e-3  # it distinguishes the graphs
 
 
 def test_json_lines(sagpool, model, tmp_path):
@@ -78,16 +78,16 @@ def test_json_lines(sagpool, model, tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_pieces_of_any_size_say_the_same(sagpool, model, tmp_path, size):
+def test_predictions_do_not_depend_on_the_batch_size(sagpool, model, tmp_path, size):
     data = jsonl(tmp_path / "x.jsonl", *MOLECULES * 3)
     whole, parts = sagpool("predict", model, data), sagpool(
         "predict", model, data, "--batch-size", size
     )  # fmt: skip
     assert [row[:2] for row in rows(parts.out)] == [row[:2] for row in rows(whole.out)]
-    np.testing.assert_allclose(shares(parts.out), shares(whole.out), atol=1e-5)
+    np.testing.assert_allclose(probabilities(parts.out), probabilities(whole.out), atol=1e-5)
 
 
-def test_the_file_is_written_whole_and_its_name_says_how(sagpool, model, tmp_path):
+def test_the_suffix_of_the_output_decides_its_format(sagpool, model, tmp_path):
     data = jsonl(tmp_path / "x.jsonl", *MOLECULES)
     printed = sagpool("predict", model, data).out
     outcome = sagpool("predict", model, data, "-o", tmp_path / "out.csv")
@@ -98,7 +98,7 @@ def test_the_file_is_written_whole_and_its_name_says_how(sagpool, model, tmp_pat
     assert (tmp_path / "out.jsonl").read_text() == printed
 
 
-def test_rows_before_a_wrong_line_are_there_but_no_half_file(sagpool, model, tmp_path):
+def test_rows_before_a_wrong_line_are_printed_but_no_partial_file_is_left(sagpool, model, tmp_path):
     data = jsonl(tmp_path / "x.jsonl", *MOLECULES, {"nodes": 0})
     outcome = sagpool("predict", model, data)
     assert outcome.code == 2
@@ -136,19 +136,19 @@ def test_a_tu_data_set_with_classes(sagpool, model):
     )
 
 
-def test_classes_that_the_model_does_not_know_are_no_mistakes(sagpool, model, tmp_path):
+def test_unknown_classes_do_not_count_as_errors(sagpool, model, tmp_path):
     graphs = [{**graph, "label": "other"} for graph in MOLECULES]
     assert sagpool("predict", model, jsonl(tmp_path / "x.jsonl", *graphs)).err == ""
 
 
-def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path, caplog):
+def test_one_warning_about_unknown_labels_for_the_whole_run(sagpool, model, tmp_path, caplog):
     odd = [{"nodes": ["C", "Xx", "Xx"]}, {"nodes": ["Yy"]}, {"nodes": ["Xx"]}]
     data = jsonl(tmp_path / "x.jsonl", *odd)
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data, "--batch-size", 1).code == 0
     assert caplog.messages == [
-        "4 nodes have a label that the model does not know, and count as having none: 'Xx' (3), "
-        "'Yy' (1)."
+        "4 nodes have labels that the model does not know: Xx (3), Yy (1); these nodes get no "
+        "features."
     ]
 
 
@@ -164,8 +164,8 @@ def test_unseen_labels_are_told_once_for_the_whole_run(sagpool, model, tmp_path,
             "SMILES: no molecule could be read; all 1 were left out.",
         ),
         (["MODEL", "MUTAG", "-o", "absent/out"], "There is no folder absent."),
-        (["MODEL", "MUTAG", "-o", "/dev/null"], "/dev/null is no file to write to."),
-        (["MODEL", "MUTAG", "-o", "."], ". is no file to write to."),
+        (["MODEL", "MUTAG", "-o", "/dev/null"], "/dev/null is not a regular file."),
+        (["MODEL", "MUTAG", "-o", "."], ". is not a regular file."),
         (["MODEL", "MUTAG", "--device", "abacus"], "There is no kind of device named 'abacus'."),
         (["MODEL", "motifs"], "motifs has node degrees as features, no labels."),
     ],
@@ -178,18 +178,18 @@ def test_wrong_calls(sagpool, model, tmp_path, monkeypatch, arguments, sentence)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_says_what_becomes_of_unreadable_molecules(sagpool):
+def test_help_explains_unreadable_molecules(sagpool):
     told = " ".join(sagpool("predict", "--help").out.split())
     assert "Molecules that cannot be read are listed on stderr and get no row." in told
 
 
-def test_names_beyond_ascii_reach_a_terminal_of_any_kind(model, tmp_path):
+def test_output_is_utf8_whatever_the_terminal(model, tmp_path):
     data = jsonl(tmp_path / "x.jsonl", {"id": "naïve→", "nodes": ["C"]})
     ended = run(model, data, env={"PYTHONIOENCODING": "ascii"})
     assert ended.stdout.decode().splitlines()[1].startswith("naïve→,")
 
 
-def test_a_closed_pipe_ends_quietly(model, tmp_path):
+def test_a_closed_pipe_is_no_error(model, tmp_path):
     data = jsonl(tmp_path / "x.jsonl", *MOLECULES * 3000)
     command = [sys.executable, "-m", "sagpool.cli.main", "predict", str(model), str(data)]
     with subprocess.Popen(
@@ -205,7 +205,7 @@ def run(model: Path, data: Path, env: dict[str, str]) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, check=True, env={**os.environ, **env})
 
 
-def test_a_model_of_numbers_takes_what_it_needs_from_the_file(sagpool, tmp_path):
+def test_a_model_with_attributes_ignores_labels(sagpool, tmp_path):
     entries = [{"nodes": [{"label": "C", "features": [n, 1]}], "label": n % 2} for n in range(4)]
     graphs = load(jsonl(tmp_path / "x.jsonl", *entries), "attributes")
     shape = Shape(2, 2, hidden=16)
@@ -215,21 +215,21 @@ def test_a_model_of_numbers_takes_what_it_needs_from_the_file(sagpool, tmp_path)
     place = replace(trained, about={"a": 1}).save_pretrained(tmp_path / "model")
     outcome = sagpool("predict", place, tmp_path / "x.jsonl")
     np.testing.assert_allclose(
-        shares(outcome.out), trained.predict_proba(graphs).probabilities, rtol=1e-5
+        probabilities(outcome.out), trained.predict_proba(graphs).probabilities, rtol=1e-5
     )
 
 
-def test_what_is_predicted_is_not_written_over(sagpool, model, tmp_path):
+def test_the_input_is_not_overwritten(sagpool, model, tmp_path):
     data = jsonl(tmp_path / "x.jsonl", *MOLECULES)
     before = data.read_bytes()
     outcome = sagpool("predict", model, data, "-o", data)
     assert outcome.code == 2
-    assert outcome.err.endswith("x.jsonl is what is to be predicted; name another file.\n")
+    assert outcome.err.endswith("x.jsonl is the input; choose another output file.\n")
     assert data.read_bytes() == before
 
 
-def test_data_of_which_the_model_knows_nothing(sagpool, model, tmp_path, caplog):
+def test_a_warning_if_all_labels_are_unknown(sagpool, model, tmp_path, caplog):
     data = jsonl(tmp_path / "x.jsonl", {"nodes": ["A", "B"], "edges": [[0, 1]]})
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data).code == 0
-    assert "The model knows none of the node labels: these rows say nothing." in caplog.text
+    assert "The model knows none of the node labels: the predictions mean nothing." in caplog.text

@@ -1,4 +1,4 @@
-"""``sagpool train`` as a person uses it."""
+"""``sagpool train`` from the command line."""
 
 import json
 import os
@@ -16,18 +16,18 @@ def folder(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_trains_estimates_and_says_what_to_do_next(sagpool, folder):
+def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 0
     assert "sagpool-g, lr 0.001, hidden size 4\n" in told.out
-    assert "Estimate from 2 held-out parts:" in told.out
+    assert "Estimate from 2-fold cross-validation:" in told.out
     assert "most frequent class 66.5%" in told.out
-    assert "Warning: the model is not shown to be better than always saying" in told.out
+    assert "Warning: the model is not shown to be better than always predicting" in told.out
     assert "sagpool predict model DATA" in told.out
     assert os.listdir(folder) == ["model"]
     assert sorted(os.listdir("model")) == ["README.md", "config.json", "model.safetensors"]
     card = (folder / "model" / "README.md").read_text()
-    assert "not shown to be better" in card
+    assert "Not shown to be better" in card
     assert "graphs: 188" in card
     assert TrainedModel.from_pretrained("model").predict_proba(load("MUTAG")).unseen == {}
 
@@ -66,7 +66,7 @@ def test_wrong_input_is_one_sentence(sagpool, folder, options, sentence):
     assert os.listdir(folder) == []
 
 
-def test_a_file_in_the_place_of_the_model(sagpool, folder):
+def test_the_output_is_a_file(sagpool, folder):
     (folder / "model").write_text("mine")
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 2
@@ -74,12 +74,12 @@ def test_a_file_in_the_place_of_the_model(sagpool, folder):
     assert (folder / "model").read_text() == "mine"
 
 
-def test_files_that_are_no_models_are_left_alone(sagpool, folder):
+def test_files_that_are_not_part_of_a_model_are_not_overwritten(sagpool, folder):
     (folder / "README.md").write_text("my notes")
     told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
     assert told.code == 2
     assert told.err.endswith(
-        "sagpool: . has a README.md that is no model's; name another folder.\n"
+        "sagpool: . has a README.md that is not part of a model; choose another folder.\n"
     )
     (folder / "README.md").unlink()
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0

@@ -16,7 +16,7 @@ from sagpool.models import Shape, build
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """On graphs as small as these, threads do little but wait for each other."""
+    """One thread is faster on graphs this small."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -25,7 +25,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def graphs() -> Graphs:
-    """Of all kinds: one node, no edges, in pieces, connected; with labels and classes."""
+    """One node, no edges, several components, connected; with labels and classes."""
     several = nx.disjoint_union_all([nx.cycle_graph(5), nx.empty_graph(3), nx.path_graph(3)])
     kinds = [nx.empty_graph(1), nx.empty_graph(6), several, nx.path_graph(2), nx.wheel_graph(9)]
     kinds += [nx.gnp_random_graph(nodes, 0.2, seed=nodes) for nodes in (17, 25, 30)]
@@ -38,7 +38,7 @@ def graphs() -> Graphs:
 
 @pytest.fixture(scope="session")
 def planted() -> Graphs:
-    """With a ground truth."""
+    """Graphs with a ground truth."""
     return motifs(4, (15, 25))
 
 
@@ -59,7 +59,7 @@ def new_model() -> Callable[..., nn.Module]:
 
 @pytest.fixture(scope="session")
 def new_trained(new_model) -> Callable[..., TrainedModel]:
-    """A model that has seen nothing, with the vocabulary of the graphs."""
+    """An untrained model with the vocabulary of the graphs."""
 
     def new(graphs: Graphs, method: str = "sagpool-h", **shape) -> TrainedModel:
         sizes = {"hidden": 8, "k": 4, "max_nodes": 30, **shape}
@@ -72,7 +72,7 @@ def new_trained(new_model) -> Callable[..., TrainedModel]:
 
 @pytest.fixture(scope="session")
 def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of molecules, of which one cannot be read and one has no class."""
+    """A table of molecules; one cannot be read and one has no class."""
     path = tmp_path_factory.mktemp("molecules") / "drugs.csv"
     path.write_text(
         "name,smiles,label\n"

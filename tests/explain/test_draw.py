@@ -19,7 +19,7 @@ def panels(figure):
 
 
 def kept_circles(ax):
-    """Nodes that are left lie above all else but texts."""
+    """Kept nodes have the highest zorder of all collections."""
     return max(ax.collections, key=lambda drawn: drawn.get_zorder())
 
 
@@ -40,7 +40,7 @@ def test_one_panel_for_the_input_and_one_for_each_level(trace):
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_nodes_stay_where_they_are(trace, wide):
+def test_nodes_have_the_same_position_in_all_panels(trace, wide):
     first, *others = panels(draw(trace, wide=wide))
     places = places_of(kept_circles(first))
     assert (places == layout(trace.num_nodes, trace.edges)).all()
@@ -89,7 +89,7 @@ def test_ground_truth_has_rings(planted, new_model):
 
 
 @pytest.mark.parametrize("method", methods())
-def test_all_graphs_of_all_methods_can_be_drawn(method, graphs, new_model):
+def test_graphs_of_all_methods_can_be_drawn(method, graphs, new_model):
     numbers = range(len(graphs)) if method == "sagpool-h" else [2]
     for trace in explain_many(new_model(method, graphs), graphs, numbers):
         figure = draw(trace)
@@ -100,7 +100,7 @@ def test_all_graphs_of_all_methods_can_be_drawn(method, graphs, new_model):
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_texts_are_inside_the_picture_and_apart(trace, wide):
+def test_texts_are_inside_the_picture_and_do_not_overlap(trace, wide):
     named = dataclasses.replace(trace, class_names=("benign", "a class with a rather long name"))
     for picture in (named, dataclasses.replace(named, levels=())):
         figure = draw(picture, wide=wide)
@@ -124,14 +124,14 @@ def test_a_narrow_picture_has_two_columns(trace):
     assert [len(set(along)) for along in corners.T] == [2, 2]
 
 
-def test_ink_and_ground(trace):
+def test_ink_and_background(trace):
     figure = draw(trace, ink="#dddddd")
     assert figure.get_facecolor()[3] == 0
     assert {to_hex(text.get_color()) for text in (*figure.texts, *titles(figure))} == {"#dddddd"}
     assert "#333333" not in svg(trace, ink="#dddddd")
 
 
-def test_axes_of_ones_own(trace):
+def test_plotting_on_given_axes(trace):
     figure = Figure()
     axes = figure.subplots(2, 2).ravel()
     assert trace.plot(axes) is figure
@@ -140,7 +140,7 @@ def test_axes_of_ones_own(trace):
         trace.plot(axes[:3])
 
 
-def test_a_notebook_gets_an_svg_in_its_own_text_colour(trace):
+def test_a_notebook_gets_an_svg_in_its_text_colour(trace):
     html = trace._repr_html_()
     assert html.startswith("<svg")
     assert html.rstrip().endswith("</svg>")
@@ -149,7 +149,7 @@ def test_a_notebook_gets_an_svg_in_its_own_text_colour(trace):
     assert "#333333" not in html
 
 
-def test_components_are_apart():
+def test_components_do_not_overlap():
     edges = np.array([[0, 1], [1, 2], [2, 0], [3, 4]])
     positions = layout(7, edges)
     assert (positions == layout(7, edges[::-1])).all()

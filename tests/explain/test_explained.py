@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from sagpool import SagpoolError, load
-from sagpool.explain.explained import explain_given
-from sagpool.explain.inputs import Given, from_smiles, from_source
+from sagpool.explain.explained import explain_input
+from sagpool.explain.inputs import ExplainInput, from_smiles, from_source
 
 
 @pytest.fixture(scope="module")
 def drugs(molecules, new_trained):
     model = new_trained(load(molecules))
-    return explain_given(model, from_source(str(molecules), model.vocabulary, limit=50))
+    return explain_input(model, from_source(str(molecules), model.vocabulary, limit=50))
 
 
 def test_scores_have_the_nodes_of_the_input(drugs):
@@ -32,7 +32,7 @@ def test_scores_have_the_nodes_of_the_input(drugs):
             assert {row["score"] for row in here if row["kept"] == "0"} <= {""}
 
 
-def test_file_names_are_safe_and_differ(drugs):
+def test_file_names_are_portable_and_unique(drugs):
     names = [drugs.file_name(trace) for trace in drugs.traces]
     assert names[0] == "0-CC-O-Oc1ccccc1C-O-O"
     assert names[4] == "4-Na-.-Cl"
@@ -46,22 +46,22 @@ def test_file_names_are_safe_and_differ(drugs):
     assert drugs.file_name(dataclasses.replace(odd, title=None)) == "0"
 
 
-def test_the_surest_comes_first(drugs):
+def test_the_most_confident_prediction_comes_first(drugs):
     confidence = [trace.confidence for trace in drugs.by_confidence]
     assert confidence == sorted(confidence, reverse=True)
-    told = drugs.to_json()
-    assert [graph["probability"] for graph in told["graphs"]] == confidence
-    assert {graph["class"] for graph in told["graphs"]} == {"yes", "no", None}
-    first = told["graphs"][0]
+    output = drugs.to_json()
+    assert [graph["probability"] for graph in output["graphs"]] == confidence
+    assert {graph["class"] for graph in output["graphs"]} == {"yes", "no", None}
+    first = output["graphs"][0]
     trace = drugs.traces[first["graph"]]
     assert first["prediction"] == trace.class_names[trace.prediction]
     assert first["kept"] == [level.kept.tolist() for level in trace.levels]
-    assert told["fidelity"]["graphs"] + told["fidelity"]["left_out"] == 6
+    assert output["fidelity"]["graphs"] + output["fidelity"]["left_out"] == 6
 
 
 def test_labels_that_the_model_does_not_know_are_counted(drugs, molecules, new_trained):
     model = new_trained(load(molecules))
-    found = explain_given(model, from_smiles(["BrCBr", "CCI"], model.vocabulary))
+    found = explain_input(model, from_smiles(["BrCBr", "CCI"], model.vocabulary))
     assert found.unseen == {"Br": 2, "I": 1}
     assert found.traces[0].node_labels == ("Br", "C", "Br")
     assert not drugs.unseen
@@ -73,12 +73,12 @@ def test_methods_that_keep_no_nodes(method, graphs, new_trained):
     with pytest.raises(
         SagpoolError, match=f"^{method} keeps no nodes, so there is nothing to draw"
     ):
-        explain_given(model, Given(graphs, len(graphs)))
+        explain_input(model, ExplainInput(graphs, len(graphs)))
 
 
 @pytest.mark.parametrize("method", ["sagpool-g", "gpool-h", "random-h", "sortpool-g"])
 def test_methods_that_keep_nodes(method, graphs, new_trained):
-    found = explain_given(new_trained(graphs, method), Given(graphs, len(graphs)))
+    found = explain_input(new_trained(graphs, method), ExplainInput(graphs, len(graphs)))
     assert len(found.traces) == len(graphs)
     assert np.isfinite(found.fidelity.probability.only_dropped)
     assert found.scores()

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sagpool import Graphs, SagpoolError
-from sagpool.classifier.fit import trained_model
+from sagpool.classifier import trained_model
 from sagpool.explain import Level, explain, explain_many, fidelity
-from sagpool.explain.subgraphs import induced
+from sagpool.explain.subgraphs import induced_subgraphs
 from sagpool.fleet import Training, train
 from sagpool.graphs import motifs
 
@@ -17,7 +17,7 @@ def test_induced_subgraphs(graphs):
     random = np.random.default_rng(0)
     keep = random.random(graphs.num_nodes) < 0.6
     keep[graphs.node_ptr[:-1]] = True
-    parts = induced(graphs, keep)
+    parts = induced_subgraphs(graphs, keep)
     for number, part in enumerate(parts):
         whole = graphs[number]
         chosen = np.flatnonzero(keep[graphs.node_ptr[number] : graphs.node_ptr[number + 1]])
@@ -31,8 +31,8 @@ def test_induced_subgraphs(graphs):
         assert (part.x == whole.x[chosen]).all()
 
 
-def test_probabilities_of_parts(graphs, new_trained):
-    """Against parts that are put together one by one."""
+def test_probabilities_of_subgraphs(graphs, new_trained):
+    """Against subgraphs that are built one by one."""
     model = new_trained(graphs)
     traces = explain_many(model, graphs, [5, 6, 7])
     expected = {"kept": [], "dropped": []}
@@ -57,25 +57,25 @@ def test_probabilities_of_parts(graphs, new_trained):
     )
 
 
-def test_a_graph_of_which_nothing_is_dropped_is_left_out(graphs, new_trained):
+def test_a_graph_that_loses_no_nodes_is_left_out(graphs, new_trained):
     model = new_trained(graphs)
     traces = explain_many(model, graphs, [0, 5, 6])  # the first has one node
     found, without = (fidelity(model, graphs, some) for some in (traces, traces[1:]))
     assert (found.graphs, found.left_out) == (2, 1)
     assert found.probability == without.probability
-    assert "since nothing was dropped: 1 of 3 graphs." in " ".join(found.sentences)
+    assert "1 of 3 graphs lost no nodes and are not part of these means." in found.sentences
     nothing = fidelity(model, graphs, traces[:1])
     assert (nothing.graphs, nothing.probability, nothing.kept) == (0, None, None)
 
 
-def test_the_mode_of_a_module_is_as_before(graphs, new_model):
+def test_the_mode_of_a_module_is_restored(graphs, new_model):
     model = new_model("sagpool-h", graphs, torch.float32).train()
     traces = explain_many(model, graphs, [5, 6, 7])
     assert fidelity(model, graphs, traces) == fidelity(model, graphs, traces)  # no dropout
     assert model.training
 
 
-def test_precision_and_recall_against_chance(planted, new_model):
+def test_precision_and_recall_by_hand(planted, new_model):
     model = new_model("sagpool-g", planted)
     traces = explain_many(model, planted, range(4))
     made = []
@@ -92,7 +92,7 @@ def test_precision_and_recall_against_chance(planted, new_model):
     assert fidelity(model, planted, made).to_json()["found"][0]["recall"] == found.recall
 
 
-def test_chance_is_what_random_nodes_give(planted, new_model):
+def test_random_recall_and_precision_are_those_of_random_nodes(planted, new_model):
     """The expected values, against many draws."""
     (trace,) = explain_many(new_model("sagpool-g", planted), planted, [0])
     random = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def test_chance_is_what_random_nodes_give(planted, new_model):
     assert found.precision == pytest.approx(found.random_precision, abs=0.02)
 
 
-def test_no_levels_no_fidelity(graphs, new_model):
+def test_fidelity_needs_levels(graphs, new_model):
     model = new_model("set2set-g", graphs)
     with pytest.raises(SagpoolError, match="keeps nodes"):
         fidelity(model, graphs, explain_many(model, graphs, [5]))
@@ -115,14 +115,14 @@ def test_no_levels_no_fidelity(graphs, new_model):
         fidelity(model, graphs, [])
 
 
-def test_graphs_without_a_truth(graphs: Graphs, new_trained):
+def test_graphs_without_ground_truth(graphs: Graphs, new_trained):
     model = new_trained(graphs)
     assert fidelity(model, graphs, explain_many(model, graphs, [5, 6])).found == ()
 
 
 @pytest.mark.parametrize("method", ["sagpool-h", "random-h"])
 def test_training_finds_the_motifs(method):
-    """On graphs that it has not seen; the control, which keeps nodes at random, does not."""
+    """On new graphs; the control, which keeps nodes at random, does not find them."""
     graphs, fresh = motifs(300, (15, 25)), motifs(100, (15, 25), seed=1)
     settings = {"hidden": 16, "lr": 1e-2, "batch_size": 64, "patience": 60, "max_epochs": 60}
     trainings = [Training(method, seed=seed, **settings) for seed in range(4)]

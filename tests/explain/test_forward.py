@@ -14,7 +14,7 @@ from sagpool.nn import GCNConv
 
 
 def same(one, other) -> None:
-    """Two traces of one pass; sums may be rounded differently in a batch."""
+    """Compare two traces; sums may be rounded differently in a batch."""
     first, second = one.to_json(), other.to_json()
     assert np.allclose(first.pop("probabilities"), second.pop("probabilities"))
     for a, b in zip(first.pop("levels"), second.pop("levels"), strict=True):
@@ -25,7 +25,7 @@ def same(one, other) -> None:
 
 
 def dense_levels(model, A: np.ndarray, X: np.ndarray) -> list[tuple[list[int], np.ndarray]]:
-    """SAGPool's Equations 3 to 5 with whole matrices: the nodes and gates of each level."""
+    """SAGPool's Equations 3 to 5 with dense matrices: the nodes and gates of each level."""
 
     def gcn(conv, A, X):
         loops = A + np.eye(len(A))
@@ -45,7 +45,7 @@ def dense_levels(model, A: np.ndarray, X: np.ndarray) -> list[tuple[list[int], n
 
 
 @torch.no_grad()
-def test_levels_are_those_of_the_dense_equations(graphs, new_model):
+def test_levels_match_the_dense_equations(graphs, new_model):
     model = new_model("sagpool-h", graphs)
     for number, trace in enumerate(explain_many(model, graphs, range(len(graphs)))):
         graph = graphs[number]
@@ -82,14 +82,14 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
 
 
 @pytest.mark.parametrize("method", methods())
-def test_many_at_once_are_the_same_as_one_by_one(method, graphs, new_model):
+def test_a_batch_gives_the_same_traces_as_single_graphs(method, graphs, new_model):
     model = new_model(method, graphs)
     numbers = [6, 0, 3, 6, 1]
     for number, trace in zip(numbers, explain_many(model, graphs, numbers), strict=True):
         same(trace, explain(model, graphs, number))
 
 
-def test_the_model_decides_the_probabilities(graphs, new_model):
+def test_probabilities_are_those_of_the_model(graphs, new_model):
     model = new_model("gpool-h", graphs).eval()
     logits = model(pack(graphs, [[5]])).logits[0, 0]
     trace = explain(model, graphs, 5)
@@ -98,7 +98,7 @@ def test_the_model_decides_the_probabilities(graphs, new_model):
     assert trace.confidence == pytest.approx(logits.softmax(0).max().item())
 
 
-def test_what_the_graph_is(graphs, planted, new_model):
+def test_the_graph_in_the_trace(graphs, planted, new_model):
     trace = explain(new_model("sagpool-h", graphs), graphs, 4)
     assert (trace.name, trace.true_class, trace.class_names) == ("kinds", 0, ("no", "yes"))
     assert trace.correct == (trace.prediction == 0)
@@ -134,7 +134,7 @@ def test_the_control_keeps_the_same_nodes_each_time(graphs, new_model):
     for trace, again in zip(first, explain_many(model, twice, [0, 1]), strict=True):
         assert trace.to_json() == again.to_json()
     one, other = (trace.levels[0].kept.tolist() for trace in first)
-    assert one != other  # a number of its own for each graph
+    assert one != other  # the random key is the graph's number
 
 
 def test_float32_and_training_mode(graphs, new_model):
@@ -147,7 +147,7 @@ def test_float32_and_training_mode(graphs, new_model):
     assert trace.levels[0].score.dtype == trace.probabilities.dtype == np.float64
 
 
-def test_dropout_sleeps(graphs, new_model):
+def test_dropout_is_off(graphs, new_model):
     model = new_model("sagpool-h", graphs, dropout=0.9).train()
     assert explain(model, graphs, 7).to_json() == explain(model.eval(), graphs, 7).to_json()
 
@@ -157,18 +157,18 @@ def test_no_graphs(graphs, new_model):
 
 
 @pytest.mark.parametrize("number", [-1, 8])
-def test_a_graph_that_is_not_there(number, graphs, new_model):
-    with pytest.raises(SagpoolError, match=f"Graph {number} is not one of the graphs 0 to 7"):
+def test_a_graph_number_out_of_range(number, graphs, new_model):
+    with pytest.raises(SagpoolError, match=f"There is no graph {number}; graphs are 0 to 7"):
         explain(new_model("sagpool-h", graphs), graphs, number)
 
 
 def test_models_that_do_not_fit(graphs, planted, new_model):
     with pytest.raises(SagpoolError, match="fleet of 3"):
         explain(new_model("sagpool-h", graphs, members=3), graphs)
-    with pytest.raises(SagpoolError, match="3 node features"):
+    with pytest.raises(SagpoolError, match="needs 3 node features, but motifs has"):
         explain(new_model("sagpool-h", graphs), planted)
     three = dataclasses.replace(graphs, class_names=("a", "b", "c"))
-    with pytest.raises(SagpoolError, match="2 classes, kinds has 3"):
+    with pytest.raises(SagpoolError, match="2 classes, but kinds has 3"):
         explain(new_model("sagpool-h", graphs), three)
 
 

@@ -19,7 +19,7 @@ def chemist(molecules, new_trained):
     return new_trained(load(molecules))
 
 
-def test_the_package_itself_is_called():
+def test_the_package_is_callable():
     code = """
 import networkx, sagpool
 graphs = sagpool.load("MUTAG")
@@ -60,12 +60,12 @@ def test_pyg_and_networkx_graphs(trained, new_model, new_trained):
         found = sagpool.explain(model, graph)
         assert found.probabilities == pytest.approx(expected.probabilities)
         assert (found.levels[-1].kept == expected.levels[-1].kept).all()
-    # Its class is known by name, and to a plain model no names are known.
+    # A trained model finds the class by name; a plain module has no class names.
     assert sagpool.explain(model, data).true_class == (1 if trained else None)
     assert sagpool.explain(model, data).class_names == (("7", "8") if trained else ("0", "1"))
 
 
-def test_a_molecule_as_text(chemist):
+def test_a_smiles_string(chemist):
     trace = sagpool.explain(chemist, "CC(=O)Oc1ccccc1C(=O)O")
     assert trace.node_labels == tuple("CCOOCCCCCCCOO")
     assert trace.title == "CC(=O)Oc1ccccc1C(=O)O"
@@ -74,15 +74,15 @@ def test_a_molecule_as_text(chemist):
     assert trace.molecule is not None
 
 
-def test_a_label_that_the_model_does_not_know_has_its_name(chemist):
+def test_an_unknown_label_keeps_its_name(chemist):
     trace = sagpool.explain(chemist, "CBr")
     assert trace.node_labels == ("C", "Br")
 
 
-def test_what_cannot_be_explained(chemist, new_model):
+def test_wrong_input(chemist, new_model):
     with pytest.raises(SagpoolError, match=r"^RDKit cannot read 'C1CC' as SMILES\.$"):
         sagpool.explain(chemist, "C1CC")
-    with pytest.raises(SagpoolError, match=r"with a TrainedModel alone\.$"):
+    with pytest.raises(SagpoolError, match=r"only be explained with a TrainedModel\.$"):
         sagpool.explain(new_model("sagpool-h", load("MUTAG")), "CCO")
     with pytest.raises(SagpoolError, match=r"or a SMILES string, not int\.$"):
         sagpool.explain(chemist, 7)
@@ -90,12 +90,12 @@ def test_what_cannot_be_explained(chemist, new_model):
 
 def test_records_of_a_file(chemist, molecules, caplog):
     with caplog.at_level(logging.WARNING):
-        given = from_source(str(molecules), chemist.vocabulary, limit=50)
+        read = from_source(str(molecules), chemist.vocabulary, limit=50)
     assert "line 4 is left out" in caplog.text
-    assert given.titles[1] == "CN1C=NC2=C1C(=O)N(C(=O)N2C)C"
-    # One without a class is explained too.
-    assert given.classes == (1, 0, 0, 1, 0, None)
-    assert given.total == len(given.graphs) == 6
+    assert read.titles[1] == "CN1C=NC2=C1C(=O)N(C(=O)N2C)C"
+    # Molecules without a class are explained as well.
+    assert read.classes == (1, 0, 0, 1, 0, None)
+    assert read.total == len(read.graphs) == 6
     first = from_source(str(molecules), chemist.vocabulary, limit=2)
     assert (len(first.graphs), first.total) == (2, None)
 
@@ -107,7 +107,7 @@ def test_classes_that_the_model_does_not_know(chemist, tmp_path):
     assert from_source(str(path), chemist.vocabulary, columns, limit=9).classes == (None, 1)
 
 
-def test_an_sdf_file_keeps_its_drawing(chemist, tmp_path):
+def test_2d_coordinates_of_an_sdf_file_are_kept(chemist, tmp_path):
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -119,32 +119,32 @@ def test_an_sdf_file_keeps_its_drawing(chemist, tmp_path):
     molecule.SetProp("_Name", "benzyl alcohol")
     path = tmp_path / "one.sdf"
     path.write_text(f"{Chem.MolToMolBlock(molecule)}\n$$$$\n")
-    given = from_source(str(path), chemist.vocabulary, limit=5)
-    assert given.titles == ("benzyl alcohol",)
-    again = Chem.MolFromMolBlock(given.molecules[0])
+    read = from_source(str(path), chemist.vocabulary, limit=5)
+    assert read.titles == ("benzyl alcohol",)
+    again = Chem.MolFromMolBlock(read.molecules[0])
     places = [mol.GetConformer().GetPositions() for mol in (again, molecule)]
     assert np.allclose(*places, atol=1e-3)
-    # What has depth is flattened.
+    # 3D coordinates are replaced.
     solid = Chem.AddHs(molecule)
     from rdkit.Chem import rdDistGeom
 
     rdDistGeom.EmbedMolecule(solid, randomSeed=0)
     path.write_text(f"{Chem.MolToMolBlock(Chem.RemoveHs(solid))}\n$$$$\n")
-    given = from_source(str(path), chemist.vocabulary, limit=5)
-    assert not Chem.MolFromMolBlock(given.molecules[0]).GetConformer().GetPositions()[:, 2].any()
+    read = from_source(str(path), chemist.vocabulary, limit=5)
+    assert not Chem.MolFromMolBlock(read.molecules[0]).GetConformer().GetPositions()[:, 2].any()
 
 
 def test_a_data_set_by_name(new_trained):
     graphs = load("MUTAG")
-    given = from_source("MUTAG", new_trained(graphs).vocabulary, limit=5)
-    assert (len(given.graphs), given.total, given.titles) == (5, 188, None)
+    read = from_source("MUTAG", new_trained(graphs).vocabulary, limit=5)
+    assert (len(read.graphs), read.total, read.titles) == (5, 188, None)
 
 
-def test_atoms_have_the_order_of_the_text(chemist):
+def test_atoms_have_the_order_of_the_smiles(chemist):
     from rdkit import Chem
 
     for text in ("[H][H]", "[2H]C(Cl)(Cl)Cl", "OC(=O)c1ccccc1.[Na]", "C[C@@H](F)Cl"):
-        given = from_smiles([text], chemist.vocabulary)
-        atoms = Chem.MolFromMolBlock(given.molecules[0], removeHs=False).GetAtoms()
+        read = from_smiles([text], chemist.vocabulary)
+        atoms = Chem.MolFromMolBlock(read.molecules[0], removeHs=False).GetAtoms()
         expected = [atom.GetSymbol() for atom in Chem.MolFromSmiles(text).GetAtoms()]
         assert [atom.GetSymbol() for atom in atoms] == expected

@@ -33,24 +33,24 @@ def drawn(ax, zorder):
     return [one for one in ax.collections if one.get_zorder() == zorder]
 
 
-def test_the_sketch_is_rdkits(trace):
+def test_the_sketch_is_that_of_rdkit(trace):
     found = sketch(trace)
     assert found.positions.shape == (16, 2)
     lengths = np.linalg.norm(np.diff(found.positions[trace.edges], axis=1)[:, 0], axis=1)
     assert lengths == pytest.approx(1, abs=0.05)
     written = {stroke.nodes[0] for stroke in found.strokes if len(stroke.nodes) == 1}
-    # Carbon is not written out.
+    # RDKit writes no letter for carbon.
     assert written == {node for node, label in enumerate(trace.node_labels) if label != "C"}
     bonds = {tuple(sorted(stroke.nodes)) for stroke in found.strokes if len(stroke.nodes) == 2}
     assert bonds == {tuple(edge) for edge in trace.edges.tolist()}
-    # Letters stand at their atoms: heads, not feet, up.
+    # Letters are near their atoms, and not upside down.
     for stroke in found.strokes:
         if len(stroke.nodes) == 1:
             middle = stroke.path.get_extents().get_points().mean(axis=0)
             assert np.linalg.norm(middle - found.positions[stroke.nodes[0]]) < 0.8
 
 
-def test_panels_share_coordinates_and_tint_what_is_kept(trace):
+def test_panels_have_the_same_coordinates_and_colour_kept_atoms(trace):
     first, *levels = panels(draw(trace))
     assert first.get_title() == "input · 16 atoms"
     assert drawn(first, 2) == []
@@ -63,7 +63,7 @@ def test_panels_share_coordinates_and_tint_what_is_kept(trace):
         assert ax.get_ylim() == pytest.approx(first.get_ylim())
 
 
-def test_what_is_dropped_is_faded(trace):
+def test_dropped_atoms_are_faded(trace):
     strokes = sketch(trace).strokes
     for ax, level in zip(panels(draw(trace))[1:], trace.levels, strict=True):
         kept = [s for s in strokes if np.isin(s.nodes, level.kept).all()]
@@ -76,11 +76,11 @@ def test_what_is_dropped_is_faded(trace):
             for faded in (True, False)
         }
         assert paths == {True: len(strokes) - len(kept), False: len(kept)}
-        # On the atoms the strokes are dark, whatever the ink, and nowhere else.
+        # The dark strokes on atoms are clipped to the atoms.
         assert all(one.get_clip_path() is not None for one in drawn(ax, 3))
 
 
-def test_the_whole_drawing_is_seen(trace):
+def test_the_whole_drawing_is_visible(trace):
     ax = panels(draw(trace))[0]
     low, high = sketch(trace).outline.min(axis=0), sketch(trace).outline.max(axis=0)
     assert ax.get_xlim()[0] < low[0]
@@ -94,13 +94,13 @@ def test_the_whole_drawing_is_seen(trace):
     ["C", "[Na+].[Cl-]", "[H][H]", "[CH3]", "C1CC2CC1CC2", "*", "[C-]#[O+]", "C" * 120,
      "F/C=C/F", "[2H]O[2H]", "c1ccc2c(c1)[nH]c1ccccc12", "CC(C)(C)c1cc(O)c(O)cc1[Si](C)(C)C"],
 )  # fmt: skip
-def test_molecules_of_all_kinds(text, chemist):
+def test_unusual_molecules(text, chemist):
     trace = sagpool.explain(chemist, text)
     draw(trace).savefig(io.BytesIO(), format="png", dpi=30)
     assert trace._repr_html_().startswith("<svg")
 
 
-def test_molecules_go_through_json(trace):
+def test_molecules_survive_json(trace):
     again = type(trace).from_json(trace.to_json())
     assert (sketch(again).positions == sketch(trace).positions).all()
     assert again.title == trace.title

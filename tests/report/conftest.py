@@ -19,7 +19,7 @@ from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.store import Store
 from sagpool.classifier.model import TrainedModel
 from sagpool.explain import Level, Trace
-from sagpool.explain.explained import Explained, explain_given
+from sagpool.explain.explained import Explained, explain_input
 from sagpool.explain.inputs import from_source
 from sagpool.fleet import NUMERICS, Curve, Result, Score, Training
 from sagpool.graphs.vocabulary import Vocabulary
@@ -244,4 +244,4 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Explained:
         torch.manual_seed(0)
         weights = build("sagpool-h", shape).state_dict()
     model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
-    return explain_given(model, from_source(str(path), model.vocabulary, limit=50))
+    return explain_input(model, from_source(str(path), model.vocabulary, limit=50))

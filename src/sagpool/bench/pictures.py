@@ -1,4 +1,4 @@
-"""Which graphs of a run are kept to be drawn."""
+"""Traces of a few test graphs of a run, stored to be drawn later."""
 
 import numpy as np
 import torch
@@ -10,11 +10,11 @@ from sagpool.graphs import Graphs
 from sagpool.models import build
 
 GRAPHS = 3
-MOST_NODES = 40  # of more, a small picture shows nothing
+MOST_NODES = 40  # larger graphs are unreadable in a small picture
 
 
 def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
-    """How the run's model pooled a few of its test graphs; nothing for one that keeps no nodes."""
+    """Traces of a few test graphs; none for diverged runs and for methods that keep no nodes."""
     if result.weights is None or not result.best_epoch:
         return []
     parts = split_of(graphs, result.training)
@@ -25,15 +25,15 @@ def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
     return [trace for trace in traces if trace.levels]
 
 
-def _typical(graphs: Graphs, among: np.ndarray) -> list[int]:
-    """Graphs of about the median size, of each class in turn."""
-    sizes = graphs.node_counts[among]
+def _typical(graphs: Graphs, numbers: np.ndarray) -> list[int]:
+    """The graphs closest to the median size, alternating between the classes."""
+    sizes = graphs.node_counts[numbers]
     wanted = min(float(np.median(sizes)), MOST_NODES)
     assert graphs.y is not None
-    classes = graphs.y.cpu()[torch.from_numpy(among)].numpy()
+    classes = graphs.y.cpu()[torch.from_numpy(numbers)].numpy()
     nearest = np.argsort(np.abs(sizes - wanted), kind="stable")
-    turn = np.empty(len(among), np.int64)  # how many of its class come before it
+    rank = np.empty(len(numbers), np.int64)  # of each graph within its class
     for one in np.unique(classes):
         of_class = nearest[classes[nearest] == one]
-        turn[of_class] = np.arange(len(of_class))
-    return among[np.lexsort((classes, turn))[:GRAPHS]].tolist()
+        rank[of_class] = np.arange(len(of_class))
+    return numbers[np.lexsort((classes, rank))[:GRAPHS]].tolist()

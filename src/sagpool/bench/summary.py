@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sagpool.bench.records import CellRecord, Failure, Run
-from sagpool.bench.statistics import Comparison, Spread, compare, holm, spread
 from sagpool.bench.store import settings_text
+from sagpool.statistics import Comparison, Spread, compare, holm, spread
 
 
 @dataclass(frozen=True, eq=False)

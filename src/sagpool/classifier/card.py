@@ -1,11 +1,8 @@
-"""The model card: what a model is, what it was trained on, and how well it does."""
+"""The model card: what a model is, what it was trained on, and how accurate it is."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.model import TrainedModel
 
 _EXAMPLE = """```
 sagpool predict FOLDER graphs.jsonl
@@ -33,16 +30,16 @@ def model_card(model: TrainedModel) -> str:
         f"# Graph classifier: {', '.join(vocabulary.class_names)}",
         f"`{model.method}`, trained with [sagpool] on {data.get('name', 'unnamed data')}.",
         "",
-        "## How well it does",
+        "## Accuracy",
         *_estimate(about.get("estimate")),
         "",
         "## Data",
-        *(f"- {name.replace('_', ' ')}: {_plain(value)}" for name, value in data.items()),
+        *(f"- {name.replace('_', ' ')}: {_short(value)}" for name, value in data.items()),
         f"- node features: {vocabulary.feature_kind}, {vocabulary.num_features} columns",
         f"- classes: {', '.join(vocabulary.class_names)}",
         "",
         "## Settings",
-        *(f"- {name}: {_plain(value)}" for name, value in about.get("settings", {}).items()),
+        *(f"- {name}: {_short(value)}" for name, value in about.get("settings", {}).items()),
         "",
         "## Use",
         _EXAMPLE,
@@ -57,22 +54,22 @@ def model_card(model: TrainedModel) -> str:
 
 def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     if not estimate:
-        return ["No estimate was made."]
+        return ["The accuracy was not estimated."]
     low, high = estimate.get("ci95") or (None, None)
     interval = f" (95 % interval {low:.1%} to {high:.1%})" if low is not None else ""
     lines = [
-        f"From {estimate['folds']} held-out parts of the data, none of which its model had seen:",
+        f"Estimated by {estimate['folds']}-fold cross-validation, on graphs held out of training:",
         "",
-        f"- accuracy {estimate['accuracy']:.1%}{interval}; always saying the most frequent class: "
-        f"{estimate['majority']:.1%}",
+        f"- accuracy {estimate['accuracy']:.1%}{interval}; always predicting the most frequent "
+        f"class: {estimate['majority']:.1%}",
         f"- balanced accuracy {estimate['balanced_accuracy']:.1%}",
     ]
     if estimate.get("auroc") is not None:
         lines.append(f"- area under the ROC curve {estimate['auroc']:.3f}")
     if not estimate.get("better_than_majority", True):
-        lines += ["", "**It is not shown to be better than the most frequent class.**"]
+        lines += ["", "**Not shown to be better than always predicting the most frequent class.**"]
     return lines
 
 
-def _plain(value: Any) -> str:
+def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)

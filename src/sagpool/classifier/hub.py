@@ -1,4 +1,4 @@
-"""The Hugging Face Hub, by its own package (extra ``hub``)."""
+"""Upload to and download from the Hugging Face Hub (extra ``hub``)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,26 +7,24 @@ from sagpool.errors import SagpoolError
 
 
 def is_name(source: str) -> bool:
-    """Whether this may be a name there, ``owner/model``, and not only a path."""
+    """Whether this can be the name of a model on the Hub, ``owner/model``."""
     parts = source.split("/")
     return len(parts) == 2 and all(parts) and parts[0][0] not in ".~"
 
 
 def download(name: str, files: list[str]) -> Path:
-    """The folder to which these files were fetched."""
+    """Download these files of a model; returns their folder."""
     try:
-        hub = _hub()
+        return Path(_hub().snapshot_download(name, allow_patterns=files))
     except SagpoolError as error:
         raise SagpoolError(f"There is no model folder {name}. {error}") from None
-    try:
-        return Path(hub.snapshot_download(name, allow_patterns=files))
-    except Exception as error:  # whatever the network and the Hub have to say
+    except Exception as error:  # network errors and errors of the Hub have no common class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SagpoolError(f"There is no folder {name}, and the Hub says: {reason}") from None
+        raise SagpoolError(f"There is no folder {name}, and the Hub answered: {reason}") from None
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
-    """Put a folder there; its address."""
+    """Upload a folder; returns its address."""
     hub = _hub()
     hub.create_repo(name, private=private, exist_ok=True)
     return str(hub.upload_folder(repo_id=name, folder_path=str(folder)))

@@ -1,4 +1,4 @@
-"""Predicting graphs by the million: in chunks, with a tally of what is to be told at the end."""
+"""Predictions for any number of graphs, chunk by chunk, with statistics of the whole run."""
 
 from __future__ import annotations
 
@@ -25,58 +25,42 @@ from sagpool.graphs.record_files import (
 from sagpool.graphs.vocabulary import Vocabulary
 
 
-class Predicted(NamedTuple):
-    """What a model says about the graphs of one chunk."""
-
-    names: list[str]
-    classes: list[str]  # the most probable of each graph
+class PredictedChunk(NamedTuple):
+    names: list[str]  # of the graphs
+    classes: list[str]  # the most probable class of each graph
     probabilities: np.ndarray  # [graphs, classes]
-    share: float | None  # of the source that has been read, where its size is known
+    fraction_read: float | None  # of the source so far; None if its size is unknown
 
 
 @dataclass
 class Tally:
-    """Of a whole run.
+    """Counts over all chunks of a run."""
 
-    Args:
-        graphs: how many were predicted
-        nodes: of all of them
-        unseen: node labels that the model does not know, and how many nodes have them
-        known: graphs that came with a class that the model knows
-        hits: those of them for which it is the predicted one
-    """
-
-    graphs: int = 0
     nodes: int = 0
-    unseen: Counter[str] = field(default_factory=Counter)
-    known: int = 0
-    hits: int = 0
+    unseen: Counter[str] = field(default_factory=Counter)  # nodes of each unknown label
+    labelled: int = 0  # graphs that came with a class known to the model
+    correct: int = 0  # graphs whose class was predicted
 
 
 def chunks_from(
-    source: str, vocabulary: Vocabulary, columns: Columns = Columns(), *, size: int
+    source: str | Sequence[str], vocabulary: Vocabulary, columns: Columns, *, size: int
 ) -> Iterator[Chunk]:
-    """The graphs of anything that `sagpool.load` takes, so many at a time."""
+    """At most ``size`` graphs at a time of anything that `sagpool.load` reads, or of SMILES."""
+    if not isinstance(source, str):
+        return chunks_of(read_texts(source, "SMILES"), "SMILES", vocabulary, size=size)
     path = Path(source).expanduser()
     if holds_records(path):
         return chunks(path, vocabulary, columns, size=size)
-    return _cut(source, vocabulary, size)
+    return _chunks_of_data_set(source, vocabulary, size)
 
 
-def chunks_from_smiles(
-    smiles: Sequence[str], vocabulary: Vocabulary, *, size: int
-) -> Iterator[Chunk]:
-    """Molecules that were written down."""
-    return chunks_of(read_texts(smiles, "SMILES"), "SMILES", vocabulary, size=size)
-
-
-def _cut(source: str, vocabulary: Vocabulary, size: int) -> Iterator[Chunk]:
-    """A TU data set, which can only be read as a whole."""
+def _chunks_of_data_set(source: str, vocabulary: Vocabulary, size: int) -> Iterator[Chunk]:
+    """A TU data set, which has to be loaded as a whole."""
     graphs = load(source, vocabulary.features)
     targets = [None] * len(graphs) if graphs.y is None else graphs.y.tolist()
     start = 0
     while start < len(graphs):
-        # As many as there may be nodes, but one at least.
+        # As many graphs as fit into CHUNK_NODES, but at least one.
         full = int(np.searchsorted(graphs.node_ptr, graphs.node_ptr[start] + CHUNK_NODES, "right"))
         stop = min(max(start + 1, full - 1), start + size)
         yield Chunk(
@@ -89,24 +73,18 @@ def _cut(source: str, vocabulary: Vocabulary, size: int) -> Iterator[Chunk]:
 
 
 def predict_chunks(
-    model: TrainedModel,
-    parts: Iterable[Chunk],
-    tally: Tally,
-    *,
-    device: torch.device | str = "cpu",
-) -> Iterator[Predicted]:
-    """What the model says about them, chunk by chunk, counted in the tally."""
-    names = model.vocabulary.class_names
-    known = set(names)
+    model: TrainedModel, parts: Iterable[Chunk], tally: Tally, *, device: torch.device | str = "cpu"
+) -> Iterator[PredictedChunk]:
+    """Predict chunk after chunk, and add each to the tally."""
+    class_names = model.vocabulary.class_names
+    known = set(class_names)
     predict = model.predictor(device)
-    for chunk in parts:
-        probabilities, unseen = predict(chunk.graphs)
-        best = probabilities.argmax(1).tolist()
-        tally.graphs += len(best)
-        tally.nodes += chunk.graphs.num_nodes
+    for graphs, names, targets, fraction_read in parts:
+        probabilities, unseen = predict(graphs)
+        predicted = [class_names[best] for best in probabilities.argmax(1).tolist()]
+        tally.nodes += graphs.num_nodes
         tally.unseen += unseen
-        for target, said in zip(chunk.targets, best, strict=True):
-            if target in known:
-                tally.known += 1
-                tally.hits += target == names[said]
-        yield Predicted(chunk.names, [names[said] for said in best], probabilities, chunk.share)
+        for target, prediction in zip(targets, predicted, strict=True):
+            tally.labelled += target in known
+            tally.correct += target == prediction
+        yield PredictedChunk(names, predicted, probabilities, fraction_read)

@@ -1,29 +1,40 @@
-"""``sagpool``: the list of commands."""
+"""``sagpool``: the list of commands, of which only the one that is called is imported."""
+
+from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
 import sagpool
-from sagpool.cli.bench import bench
-from sagpool.cli.data import data
-from sagpool.cli.demo import demo
-from sagpool.cli.explain import explain
-from sagpool.cli.predict import predict
-from sagpool.cli.report import report
-from sagpool.cli.train import train
 
-app = typer.Typer(
-    help="Graph classification with pooling: Self-Attention Graph Pooling and its peers.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(data)
-app.command()(bench)
-app.command()(report)
-app.command()(train)
-app.command()(predict)
-app.command()(explain)
-app.command()(demo)
+# For each module of this folder the first line of its command's help.
+COMMANDS = {
+    "data": "Show the statistics of data sets: size, classes, features (the paper's Table 1).",
+    "bench": "Run an experiment into a run store, or what is missing of it.",
+    "report": "Make tables, plots and a page to read or to send from a run store.",
+    "train": "Choose a model for your graphs, estimate its accuracy, and train it on all graphs.",
+    "predict": "Write the class and the class probabilities of each graph, in the order of DATA.",
+    "explain": "Draw which nodes of your graphs a model keeps, and check if it decides by them.",
+    "demo": "Compare the paper's six methods on MUTAG, write a report, and draw kept nodes.",
+}
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line; commands that these arguments do not call are listed, not imported."""
+    app = typer.Typer(
+        help=sagpool.__doc__,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    called = next((word for word in arguments if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        if name == called:
+            app.command(name)(getattr(import_module(f"sagpool.cli.{name}"), name))
+        else:
+            app.command(name, help=summary)(lambda: None)
+    app.callback()(_options)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -32,10 +43,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""

@@ -5,13 +5,14 @@ import json
 import logging
 from collections import defaultdict
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from sagpool.cli.options import AsJson
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
 from sagpool.graphs.features import Features
@@ -22,58 +23,50 @@ from sagpool.graphs.load import load
 log = logging.getLogger("sagpool")
 
 
-class _Found(NamedTuple):
-    source: str | Path
-    folder: str  # what a person is told about where it lies
-
-
 def data(
     names: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NAME|PATH]...",
-            help="Data sets; without any, what is built in and what is found along SAGPOOL_DATA.",
+            help="Data sets; by default the built-in ones and all in the folders of SAGPOOL_DATA.",
         ),
     ] = None,
     features: Annotated[Features, typer.Option(help="Which node features to use.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the statistics of data sets: size, classes, features (the paper's Table 1)."""
     if names:
         rows = [load(name, features).statistics() for name in names]
-        folders: dict[str, list[str]] = {}
+        locations: dict[str, list[str]] = {}
     else:
-        rows, folders = _everything(features)
+        rows, locations = _all_local(features)
     if as_json:
         print(json.dumps([dataclasses.asdict(row) for row in rows], indent=2))
     else:
-        _print_table(rows, folders)
+        _print_table(rows, locations)
 
 
-def _everything(features: Features) -> tuple[list[Statistics], dict[str, list[str]]]:
-    """What can be loaded without a download, and the names in each folder."""
+def _all_local(features: Features) -> tuple[list[Statistics], dict[str, list[str]]]:
+    """All data sets that need no download, and their names by location."""
     rows = []
-    folders: dict[str, list[str]] = defaultdict(list)
-    for source, folder in [
-        *(_Found(name, "built in") for name in BUILT_IN),
-        *(_Found(path, f"in {path.parent}") for path in found()),
-    ]:
+    locations: dict[str, list[str]] = defaultdict(list)
+    sources: list[tuple[str | Path, str]] = [(name, "built in") for name in BUILT_IN]
+    sources += [(path, f"in {path.parent}") for path in found()]
+    for source, location in sources:
         try:
             rows.append(load(source, features).statistics())
-            folders[folder].append(rows[-1].name)
+            locations[location].append(rows[-1].name)
         except SagpoolError as error:
             # One bad file must not hide the others.
             log.warning("%s", error)
-    return rows, folders
+    return rows, locations
 
 
-def _print_table(rows: list[Statistics], folders: dict[str, list[str]]) -> None:
+def _print_table(rows: list[Statistics], locations: dict[str, list[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("data set", no_wrap=True)
-    for column in ("graphs", "classes", "avg nodes", "avg edges"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("features", no_wrap=True)
-    table.add_column("majority", justify="right", no_wrap=True)
+    for name in ("data set", "graphs", "classes", "avg nodes", "avg edges", "features", "majority"):
+        side: JustifyMethod = "left" if name in ("data set", "features") else "right"
+        table.add_column(name, justify=side, no_wrap=True)
     for s in rows:
         table.add_row(
             s.name,
@@ -86,10 +79,9 @@ def _print_table(rows: list[Statistics], folders: dict[str, list[str]]) -> None:
         )
     console = Console()
     if not console.is_terminal:
-        # Only a terminal has a width to respect; piped output keeps its columns whole.
-        console = Console(width=200)
+        console = Console(width=200)  # do not wrap the columns of piped output
     console.print(table)
-    for folder, names in folders.items():
-        typer.echo(f"{folder}: {', '.join(names)}")
-    if folders and not data_folders():
+    for location, names in locations.items():
+        typer.echo(f"{location}: {', '.join(names)}")
+    if locations and not data_folders():
         typer.echo("Set SAGPOOL_DATA to a folder with NAME/ or NAME.zip to see more.")

@@ -1,4 +1,4 @@
-"""``sagpool demo``: the built-in tour, from trainings to pictures."""
+"""``sagpool demo``: a short tour, from training to pictures."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +12,19 @@ from sagpool.bench.run import load_data
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 from sagpool.cli.bench import run
+from sagpool.cli.options import AsJson
 from sagpool.cli.results import print_json, print_results
+from sagpool.explain.draw import draw
+from sagpool.report import write_report
 
 
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path(
         "demo"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Compare the paper's six methods on MUTAG, write a report, and draw what was kept."""
-    from sagpool.report import write_report  # matplotlib takes its time to load
-
+    """Compare the paper's six methods on MUTAG, write a report, and draw kept nodes."""
     store = output / "runs.sqlite"
     experiment = load_experiment("demo")
     cells = plan(experiment, Overrides(), search=False)
@@ -38,9 +39,9 @@ def demo(
     print_results(summaries)
     typer.echo(
         f"""
-One seed and short trainings: the differences are well within the spread.
+With one seed and short trainings, the differences are well within the spread.
 Open {page} for the whole comparison,
-and {pictures[0].parent} for {len(pictures)} pictures of the nodes that were kept.
+and {pictures[0].parent} for {len(pictures)} pictures of kept nodes.
 
 Next:
   sagpool bench quick                          two seeds, and PROTEINS as well
@@ -50,9 +51,7 @@ Next:
 
 
 def _draw(store: Path, summaries: list[Summary], folder: Path) -> list[Path]:
-    """A picture of each graph that is kept with a run."""
-    from sagpool.explain.draw import draw
-
+    """Draw the traces that are stored with the first run of each method."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     with Store.reading(store) as rows:

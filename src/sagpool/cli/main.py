@@ -1,4 +1,4 @@
-"""``sagpool``: runs a command, and shows its errors."""
+"""``sagpool``: runs a command and prints its errors."""
 
 import logging
 import sys
@@ -9,10 +9,10 @@ from sagpool.errors import SagpoolError
 def main() -> None:
     logging.basicConfig(format="sagpool: %(message)s", level=logging.WARNING)
     try:
-        # Here, where Ctrl-C is looked after: what the commands need takes seconds to load.
-        from sagpool.cli.commands import app
+        # Inside the try block, so that Ctrl-C during the imports prints no traceback.
+        from sagpool.cli.commands import app_for
 
-        app()
+        app_for(sys.argv[1:])()
     except (SagpoolError, OSError) as error:
         print(f"sagpool: {error}", file=sys.stderr)
         sys.exit(2)

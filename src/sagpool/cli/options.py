@@ -1,16 +1,38 @@
-"""Options that several commands read in the same way."""
+"""Options that several commands have in common."""
+
+from typing import Annotated
+
+import torch
+import typer
 
 from sagpool.bench.experiment import Value, number
 from sagpool.errors import SagpoolError
 
+DATA_HELP = "A .jsonl, .csv, .tsv or .sdf file, a TU folder or zip, or the name of a data set."
+SmilesColumn = Annotated[
+    str | None, typer.Option(help="Column of a table with the SMILES, unless it has a usual name.")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of a table, or SDF property, with the classes, likewise.")
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda; auto: cuda if available.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def device_name(option: str) -> str:
+    """Resolve ``auto``."""
+    if option == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return option
+
 
 def several(options: list[str] | None) -> tuple[str, ...]:
-    """Of an option that may be repeated, and may have commas."""
+    """The values of an option that may be repeated and may contain commas."""
     return tuple(name for option in options or () for name in option.split(",") if name)
 
 
 def parse_settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
-    """``--set lr=0.005``, and ``--set lr=0.01,0.001`` or the option twice for several values."""
+    """``--set lr=0.005``; several values by ``--set lr=0.01,0.001`` or by repeating the option."""
     settings: dict[str, tuple[Value, ...]] = {}
     for option in options or ():
         name, sign, values = option.partition("=")

@@ -1,4 +1,4 @@
-"""``sagpool predict``: what a model says about other graphs."""
+"""``sagpool predict``: classes and probabilities of graphs."""
 
 import csv
 import gc
@@ -12,19 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sagpool.classifier.model import TrainedModel
-from sagpool.classifier.predict import (
-    Predicted,
-    Tally,
-    chunks_from,
-    chunks_from_smiles,
-    predict_chunks,
-)
+from sagpool.classifier.model import TrainedModel, describe_unseen
+from sagpool.classifier.predict import PredictedChunk, Tally, chunks_from, predict_chunks
+from sagpool.cli.options import DATA_HELP, Device, LabelColumn, SmilesColumn, device_name
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.record_files import CHUNK, Columns
@@ -32,7 +26,7 @@ from sagpool.ops.device import find_device
 
 log = logging.getLogger("sagpool")
 
-MOST_TOLD = 5  # node labels that the model does not know, by name
+JSONL_SUFFIXES = (".jsonl", ".ndjson")
 
 
 class Format(StrEnum):
@@ -42,71 +36,56 @@ class Format(StrEnum):
 
 def predict(
     model: Annotated[str, typer.Argument(help="A folder made by `sagpool train`, or a Hub name.")],
-    data: Annotated[
-        str | None,
-        typer.Argument(help="A .jsonl, .csv, .tsv or .sdf file, a TU folder, zip or name."),
-    ] = None,
+    data: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write; it appears when it is whole."),
+        typer.Option("-o", "--output", help="The file to write; it appears when it is complete."),
     ] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", help="By default that of FILE's name, otherwise csv."),
+        typer.Option("--format", help="By default from the suffix of the output, otherwise csv."),
     ] = None,
     smiles: Annotated[
         list[str] | None,
-        typer.Option(metavar="SMILES", help="A molecule in place of DATA; may be repeated."),
+        typer.Option(metavar="SMILES", help="A molecule instead of DATA; may be repeated."),
     ] = None,
-    smiles_column: Annotated[
-        str | None, typer.Option(help="Of a table, if its name is not a usual one.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Of a table or an SDF file, likewise.")
-    ] = None,
+    smiles_column: SmilesColumn = None,
+    label_column: LabelColumn = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs at a time.")] = CHUNK,
-    device: Annotated[str, typer.Option(help="cpu, cuda; auto: cuda if there is one.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format jsonl.")] = False,
 ) -> None:
-    """Write the class of each graph and the probabilities of all classes, in the order of DATA.
+    """Write the class and the class probabilities of each graph, in the order of DATA.
 
-    Molecules that cannot be read are listed on stderr and get no row. Files are read and
-    predicted piece by piece, whatever their size (TU data sets as a whole).
+    Molecules that cannot be read are listed on stderr and get no row. Files of any size are read
+    and predicted in chunks; only TU data sets are loaded as a whole.
     """
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to predict: either DATA or --smiles.")
     if output and data and output.exists() and Path(data).exists() and output.samefile(data):
-        raise SagpoolError(f"{output} is what is to be predicted; name another file.")
+        raise SagpoolError(f"{output} is the input; choose another output file.")
     trained = TrainedModel.from_pretrained(model)
-    if data is None:
-        parts = chunks_from_smiles(smiles or [], trained.vocabulary, size=batch_size)
-    else:
-        columns = Columns(smiles_column, label_column)
-        parts = chunks_from(data, trained.vocabulary, columns, size=batch_size)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if as_json or (format_ is None and output is not None and output.suffix in _JSONL_NAMES):
+    columns = Columns(smiles_column, label_column)
+    chunks = chunks_from(data or smiles or [], trained.vocabulary, columns, size=batch_size)
+    if as_json or (format_ is None and output is not None and output.suffix in JSONL_SUFFIXES):
         format_ = Format.jsonl
     write = _jsonl if format_ is Format.jsonl else _csv
     tally = Tally()
-    with _opened(output) as file, _rarer_collections():
-        predicted = predict_chunks(trained, parts, tally, device=find_device(device))
-        for text in write(_shown(predicted, output), trained.vocabulary.class_names):
+    with _open(output) as file, _less_garbage_collection():
+        predicted = predict_chunks(trained, chunks, tally, device=find_device(device_name(device)))
+        for text in write(_with_progress(predicted, output), trained.vocabulary.class_names):
             file.write(text.encode())
-            file.flush()  # rows are there before a later line turns out to be wrong
-    _tell(tally)
-
-
-_JSONL_NAMES = (".jsonl", ".ndjson")
+            file.flush()  # before a later line of the input turns out to be wrong
+    _report(tally)
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[IO[bytes]]:
+def _open(output: Path | None) -> Iterator[IO[bytes]]:
     if output is None:
         yield sys.stdout.buffer
         return
     if output.exists() and not output.is_file():
-        raise SagpoolError(f"{output} is no file to write to.")
+        raise SagpoolError(f"{output} is not a regular file.")
     if not output.parent.is_dir():
         raise SagpoolError(f"There is no folder {output.parent}.")
     with replacing(output) as file:
@@ -114,10 +93,10 @@ def _opened(output: Path | None) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _rarer_collections() -> Iterator[None]:
-    """Graphs are no garbage while they wait for the rest of their chunk: not to be searched."""
+def _less_garbage_collection() -> Iterator[None]:
+    """Buffered records are live; frequent garbage collection is wasted."""
     before = gc.get_threshold()
-    gc.freeze()  # nor is what was imported
+    gc.freeze()  # imported modules are live, too
     gc.set_threshold(100_000, *before[1:])
     try:
         yield
@@ -126,39 +105,35 @@ def _rarer_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _csv(parts: Iterable[Predicted], classes: tuple[str, ...]) -> Iterator[str]:
+def _csv(chunks: Iterable[PredictedChunk], class_names: tuple[str, ...]) -> Iterator[str]:
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
-    rows.writerow(["id", "class", *(f"p_{name}" for name in classes)])
-    for part in parts:
-        shares = [[f"{p:.6g}" for p in column] for column in part.probabilities.T.tolist()]
-        rows.writerows(zip(part.names, part.classes, *shares, strict=True))
+    rows.writerow(["id", "class", *(f"p_{name}" for name in class_names)])
+    for chunk in chunks:
+        columns = [[f"{p:.6g}" for p in column] for column in chunk.probabilities.T.tolist()]
+        rows.writerows(zip(chunk.names, chunk.classes, *columns, strict=True))
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
 
 
-def _jsonl(parts: Iterable[Predicted], classes: tuple[str, ...]) -> Iterator[str]:
-    for part in parts:
-        rows = zip(part.names, part.classes, part.probabilities.tolist(), strict=True)
-        yield "".join(
-            json.dumps(
-                {
-                    "id": name,
-                    "class": said,
-                    "probabilities": {
-                        one: float(f"{p:.6g}") for one, p in zip(classes, shares, strict=True)
-                    },
-                },
-                ensure_ascii=False,
-            )
-            + "\n"
-            for name, said, shares in rows
-        )
+def _jsonl(chunks: Iterable[PredictedChunk], class_names: tuple[str, ...]) -> Iterator[str]:
+    for chunk in chunks:
+        lines = []
+        rows = zip(chunk.names, chunk.classes, chunk.probabilities.tolist(), strict=True)
+        for name, predicted, row in rows:
+            probabilities = {
+                one: float(f"{p:.6g}") for one, p in zip(class_names, row, strict=True)
+            }
+            record = {"id": name, "class": predicted, "probabilities": probabilities}
+            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+        yield "".join(lines)
 
 
-def _shown(parts: Iterable[Predicted], output: Path | None) -> Iterator[Predicted]:
-    """The same, with a bar on the terminal, unless that is where the rows go."""
+def _with_progress(
+    chunks: Iterable[PredictedChunk], output: Path | None
+) -> Iterator[PredictedChunk]:
+    """The same chunks, with a progress bar unless the predictions are printed on the terminal."""
     console = Console(stderr=True)
     hidden = not console.is_terminal or (output is None and sys.stdout.isatty())
     columns = (
@@ -171,28 +146,21 @@ def _shown(parts: Iterable[Predicted], output: Path | None) -> Iterator[Predicte
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("predicting", total=None, graphs=0)
         graphs = 0
-        for part in parts:
-            yield part
-            graphs += len(part.names)
-            total = None if part.share is None else 1.0
-            bar.update(task, completed=part.share or 0, total=total, graphs=graphs)
+        for chunk in chunks:
+            yield chunk
+            graphs += len(chunk.names)
+            total = None if chunk.fraction_read is None else 1.0
+            bar.update(task, completed=chunk.fraction_read or 0, total=total, graphs=graphs)
 
 
-def _tell(tally: Tally) -> None:
+def _report(tally: Tally) -> None:
     if tally.unseen:
-        most = ", ".join(f"{name!r} ({n})" for name, n in tally.unseen.most_common(MOST_TOLD))
-        more = ", and others" if len(tally.unseen) > MOST_TOLD else ""
         if tally.unseen.total() == tally.nodes:
-            log.warning("The model knows none of the node labels: these rows say nothing.")
-        log.warning(
-            "%d nodes have a label that the model does not know, and count as having none: %s%s.",
-            tally.unseen.total(),
-            most,
-            more,
-        )
-    if tally.known:
+            log.warning("The model knows none of the node labels: the predictions mean nothing.")
+        log.warning("%s; these nodes get no features.", describe_unseen(tally.unseen))
+    if tally.labelled:
         typer.echo(
-            f"accuracy {tally.hits / tally.known:.1%}: {tally.hits} of the {tally.known} graphs "
-            "that came with a class",
+            f"accuracy {tally.correct / tally.labelled:.1%}: {tally.correct} of the "
+            f"{tally.labelled} graphs that came with a class",
             err=True,
         )

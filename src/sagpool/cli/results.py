@@ -11,7 +11,7 @@ from sagpool.bench.summary import Summary
 
 
 def print_results(summaries: Sequence[Summary]) -> None:
-    """One line for each cell; accuracies in percent."""
+    """One row for each cell; accuracies in percent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("data set", "method"):
         table.add_column(column, no_wrap=True)
@@ -37,12 +37,12 @@ def print_results(summaries: Sequence[Summary]) -> None:
         )
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)  # piped output keeps its columns whole
+        console = Console(width=200)  # do not wrap the columns of piped output
     console.print(table)
 
 
 def print_json(value: object) -> None:
-    """JSON as everybody reads it: there is no NaN in it."""
+    """Strict JSON, without NaN."""
     print(json.dumps(value, indent=2, allow_nan=False))
 
 

@@ -1,22 +1,23 @@
-"""``sagpool train``: a model for one's own graphs."""
+"""``sagpool train``: a model for your own graphs."""
 
 import hashlib
 import json
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from sagpool.bench.experiment import check_method, check_setting
-from sagpool.classifier.fit import Fit, fit
-from sagpool.classifier.model import CARD, CONFIG, WEIGHTS
-from sagpool.cli.options import parse_settings
+from sagpool.classifier import Fit, fit
+from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
+from sagpool.cli import options
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
@@ -25,16 +26,13 @@ from sagpool.graphs.record_files import Columns
 
 
 def train(
-    data: Annotated[
-        str,
-        typer.Argument(help="A .jsonl, .csv, .tsv or .sdf file, a TU folder, zip or name."),
-    ],
+    data: Annotated[str, typer.Argument(help=options.DATA_HELP)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     quick: Annotated[
         bool, typer.Option("--quick", help="No search: estimate and train one candidate.")
     ] = False,
     method: Annotated[
-        str | None, typer.Option(help="A method by name; by default sagpool-h or sagpool-g.")
+        str | None, typer.Option(help="Name of a method; by default sagpool-h or sagpool-g.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -42,114 +40,113 @@ def train(
             "--set", metavar="NAME=VALUE", help="Fix a setting, such as lr=0.005 or hidden=64."
         ),
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Held-out parts for the estimate.")] = 10,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     features: Annotated[
         Features,
         typer.Option(help="Node features; auto: labels, or else attributes, or else degrees."),
     ] = "auto",
-    smiles_column: Annotated[
-        str | None, typer.Option(help="Of a table, if its name is not a usual one.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Of a table or an SDF file, likewise.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda; auto: cuda if there is one.")] = "auto",
+    smiles_column: options.SmilesColumn = None,
+    label_column: options.LabelColumn = None,
+    device: options.Device = "auto",
     members: Annotated[int | None, typer.Option(min=1, help="Models side by side.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Choose a model for your graphs, estimate how well it does, and train it on all of them."""
+    """Choose a model for your graphs, estimate its accuracy, and train it on all graphs."""
     if method is not None:
         check_method(method)
     chosen = {}
-    for name, values in parse_settings(settings).items():
+    for name, values in options.parse_settings(settings).items():
         if len(values) > 1:
             raise SagpoolError(f"{name} has {len(values)} values; give one.")
         check_setting(name, values[0])
         chosen[name] = values[0]
     _check_folder(output)
     graphs = load(data, features, columns=Columns(smiles_column, label_column))
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SagpoolError(f"{output} cannot be made: {error.strerror}.") from None
-    # Other options begin anew, and do not stumble over what was begun with these.
-    asked = json.dumps([data, method, chosen, quick, folds, seed, features])
-    digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    checkpoint = output / f"checkpoint-{digest}.npz"
+        raise SagpoolError(f"{output} cannot be created: {error.strerror}.") from None
+    # Each set of options has its own checkpoint, so that changed options start from the beginning.
+    key = json.dumps([data, method, chosen, quick, folds, seed, features])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     console = Console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, told="")
-
-        def show(progress: Progress) -> None:
-            bar.update(
-                task,
-                completed=progress.done,
-                total=progress.total,
-                told=f"{progress.done}/{progress.total} trainings, "
-                f"{progress.epochs_per_second:.0f} models·epochs/s",
-            )
-
-        try:
-            found = fit(
-                graphs,
-                method=method,
-                settings=chosen,
-                search=not quick,
-                folds=folds,
-                seed=seed,
-                device=device,
-                members=members,
-                on_progress=show,
-                checkpoint=checkpoint,
-            )
-        except KeyboardInterrupt:
-            bar.stop()
-            console.print("Stopped. The same command goes on from here.", highlight=False)
-            raise
-    # Where the data came from, as the person wrote it.
-    model = replace(found.model, about={**found.model.about, "source": data})
+    with _progress_bar(console) as show:
+        fitted = fit(
+            graphs,
+            method=method,
+            settings=chosen,
+            search=not quick,
+            folds=folds,
+            seed=seed,
+            device=options.device_name(device),
+            members=members,
+            on_progress=show,
+            checkpoint=output / f"checkpoint-{digest}.npz",
+        )
+    model = replace(fitted.model, about={**fitted.model.about, "source": data})
     model.save_pretrained(output)
-    for begun in output.glob("checkpoint-*.npz"):
-        begun.unlink()
+    for checkpoint in output.glob("checkpoint-*.npz"):
+        checkpoint.unlink()
     if as_json:
-        print(json.dumps(_json(found), indent=2))
+        print(json.dumps(_json(fitted), indent=2))
     else:
-        _tell(found, output)
+        _print(fitted, output)
 
 
 def _check_folder(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise SagpoolError(f"{output} is a file; a model needs a folder.")
-    theirs = [name for name in (CONFIG, CARD) if (output / name).exists()]
-    if theirs and not (output / WEIGHTS).exists():
-        raise SagpoolError(f"{output} has a {theirs[0]} that is no model's; name another folder.")
+    existing = [name for name in (CONFIG, CARD) if (output / name).exists()]
+    if existing and not (output / WEIGHTS).exists():
+        raise SagpoolError(
+            f"{output} has a {existing[0]} that is not part of a model; choose another folder."
+        )
 
 
-def _json(found: Fit) -> dict[str, object]:
+@contextmanager
+def _progress_bar(console: Console) -> Iterator[Callable[[Progress], None]]:
+    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[status]}"))
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("training", total=None, status="")
+
+        def show(progress: Progress) -> None:
+            status = (
+                f"{progress.done}/{progress.total} trainings, "
+                f"{progress.epochs_per_second:.0f} models·epochs/s"
+            )
+            bar.update(task, completed=progress.done, total=progress.total, status=status)
+
+        try:
+            yield show
+        except KeyboardInterrupt:
+            bar.stop()
+            console.print("Stopped. Run the same command again to continue.", highlight=False)
+            raise
+
+
+def _json(fitted: Fit) -> dict[str, object]:
     return {
-        "method": found.model.method,
-        "settings": found.model.about["settings"],
-        "epochs": found.model.about["epochs"],
-        "candidates": len(found.candidates),
-        "estimate": found.estimate.to_json(),
+        "method": fitted.model.method,
+        "settings": fitted.model.about["settings"],
+        "epochs": fitted.model.about["epochs"],
+        "candidates": len(fitted.candidates),
+        "estimate": fitted.estimate.to_json(),
     }
 
 
-def _tell(found: Fit, output: Path) -> None:
-    estimate, chosen = found.estimate, found.chosen
+def _print(fitted: Fit, output: Path) -> None:
+    estimate, chosen = fitted.estimate, fitted.chosen
     low, high = estimate.ci95
-    of = f", chosen from {len(found.candidates)}" if len(found.candidates) > 1 else ""
+    count = len(fitted.candidates)
     lines = [
-        f"{chosen.method}, lr {chosen.lr:g}, hidden size {chosen.hidden}{of}",
+        f"{chosen.method}, lr {chosen.lr:g}, hidden size {chosen.hidden}"
+        + (f", chosen from {count} candidates" if count > 1 else ""),
         "",
-        f"Estimate from {estimate.folds} held-out parts:",
+        f"Estimate from {estimate.folds}-fold cross-validation:",
         f"  accuracy           {estimate.accuracy:6.1%}   95 % interval {low:.1%} to {high:.1%}",
-        f"  most frequent class{estimate.majority:6.1%}   what always saying it would give",
+        f"  most frequent class{estimate.majority:6.1%}   accuracy of always predicting it",
         f"  balanced accuracy  {estimate.balanced_accuracy:6.1%}",
     ]
     if estimate.auroc is not None:
@@ -157,15 +154,15 @@ def _tell(found: Fit, output: Path) -> None:
     if not estimate.better_than_majority:
         lines += [
             "",
-            "Warning: the model is not shown to be better than always saying the most frequent "
-            "class.",
+            "Warning: the model is not shown to be better than always predicting the most "
+            "frequent class.",
         ]
-    place = shlex.quote(str(output))
+    folder = shlex.quote(str(output))
     lines += [
         "",
         f"The model, trained on all graphs, is in {output}.",
         "Next:",
-        f"  sagpool predict {place} DATA",
-        f"  sagpool explain {place} DATA -o pictures",
+        f"  sagpool predict {folder} DATA",
+        f"  sagpool explain {folder} DATA -o pictures",
     ]
     typer.echo("\n".join(lines))

@@ -1,4 +1,4 @@
-"""The trace of a forward pass: which nodes were kept at each level, with what score."""
+"""Explanations: which nodes a model kept at each pooling level, and with what score."""
 
 import sys
 from types import ModuleType
@@ -11,10 +11,10 @@ from sagpool.explain.trace import Level, Trace
 __all__ = ["Fidelity", "Level", "Trace", "explain", "explain_many", "fidelity"]
 
 
-class _Callable(ModuleType):
+class _CallableModule(ModuleType):
     def __call__(self, model: Any, graph: Any, number: int = 0) -> Trace:
         return explain(model, graph, number)
 
 
-# `sagpool.explain(model, graph)` is how one asks for it, and this room is `sagpool.explain` too.
-sys.modules[__name__].__class__ = _Callable
+# `sagpool.explain` is both this package and the function that users call.
+sys.modules[__name__].__class__ = _CallableModule

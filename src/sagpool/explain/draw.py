@@ -1,4 +1,4 @@
-"""Pictures of traces: the input graph, and beside it what each pooling left of it."""
+"""Pictures of traces: the input graph, and beside it the nodes that each pooling kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sagpool.explain.trace import Level, Trace
 
 INK = "#333333"
 
-# In inches, so that texts have room whatever the shape of the graph.
+# In inches, so that the space for texts does not depend on the shape of the graph.
 SIDE = 0.1
 GAP = 0.08
 LINE = 0.2
@@ -30,13 +30,13 @@ LEGEND = 0.42
 
 
 def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
-    """The input graph and what is left of it at each level, on a transparent ground.
+    """The input graph and one panel for each level, on a transparent background.
 
     Args:
         trace: what to draw
-        ink: colour of texts and edges; a light one for dark pages
-        wide: up to four panels in a row; otherwise two, for a narrow page
-        captioned: whether the caption stands above the panels
+        ink: colour of texts and edges; light for dark pages
+        wide: up to four panels in a row, otherwise two
+        captioned: whether to write the caption above the panels
     """
     panels = len(trace.levels) + 1
     columns = min(panels, 4 if wide else 2)
@@ -46,7 +46,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
     scored = any(level.score is not None for level in trace.levels)
 
     width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
-    caption = _wrapped(trace.caption, width) if captioned else []
+    caption = _wrap(trace.caption, width) if captioned else []
     head = 0.12 + LINE * len(caption) if captioned else 0.02
     foot = LEGEND if scored or trace.ground_truth is not None else SIDE
     height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
@@ -57,7 +57,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
         left = SIDE + column * (panel_width + GAP)
         bottom = height - head - (row + 1) * (panel_height + PANEL_TITLE)
         axes.append(_axes(figure, left, bottom, panel_width, panel_height))
-    _draw_panels(trace, axes, ink)
+    draw_panels(trace, axes, ink=ink)
 
     for line, text in enumerate(caption):
         top = 1 - (0.09 + line * LINE) / height
@@ -70,59 +70,45 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
 
 
 def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) -> Figure:
-    """The panels alone, on axes that are there already.
-
-    Args:
-        trace: what to draw
-        axes: one for the input and one for each level; a single one is divided among them
-        ink: colour of texts and edges
-    """
+    """Draw only the panels, on one axis each or on a single one that is divided."""
     needed = len(trace.levels) + 1
     if isinstance(axes, Axes):
         axes.set_axis_off()
         axes = [axes.inset_axes((i / needed, 0, 1 / needed, 1)) for i in range(needed)]
     if len(axes) != needed:
         raise SagpoolError(f"The input and its levels need {needed} axes, not {len(axes)}.")
-    _draw_panels(trace, axes, ink)
-    figure = axes[0].get_figure(root=True)
-    assert figure is not None
-    return figure
-
-
-def svg(trace: Trace, *, ink: str = "currentColor", wide: bool = True) -> str:
-    """The picture as an ``<svg>`` element; by default in the text colour of the page around it."""
-    buffer = io.StringIO()
-    # Names inside the file are hashes: salted with what is drawn, they never change or clash.
-    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number} {wide}"}):
-        draw(trace, wide=wide).savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :].replace(INK, ink)
-
-
-def _draw_panels(trace: Trace, axes: Sequence[Axes], ink: str) -> None:
     nodes = "node" if trace.molecule is None else "atom"
     nodes += "" if trace.num_nodes == 1 else "s"
     titles = [f"input · {trace.num_nodes} {nodes}"]
     titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
     drawn = sketch(trace)
+    everything = Level(kept=np.arange(trace.num_nodes), score=None)
     for ax, level, title in zip(axes, (None, *trace.levels), titles, strict=True):
         if trace.molecule is None:
-            draw_panel(trace, ax, drawn.positions, level or _whole(trace), ink)
+            draw_panel(trace, ax, drawn.positions, level or everything, ink)
         else:
             draw_molecule(trace, ax, drawn, level, ink)
         ax.set_title(title, color=ink, size=8.5, pad=4)
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
+    return figure
 
 
-def _whole(trace: Trace) -> Level:
-    return Level(kept=np.arange(trace.num_nodes), score=None)
+def svg(trace: Trace, *, ink: str = "currentColor") -> str:
+    """The picture as an ``<svg>`` element, by default in the text colour of the page."""
+    buffer = io.StringIO()
+    # Salted ids are reproducible, and do not clash when a page has several pictures.
+    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number}"}):
+        draw(trace).savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(INK, ink)
 
 
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes at a place given in inches."""
+    """Axes at a position in inches."""
     across, up = figure.get_size_inches()
-    return figure.add_axes(
-        (left / across, bottom / up, width / across, height / up), facecolor="none"
-    )
+    box = (left / across, bottom / up, width / across, height / up)
+    return figure.add_axes(box, facecolor="none")
 
 
 def _add_colour_bar(ax: Axes, ink: str) -> None:
@@ -147,8 +133,8 @@ def _add_ring_legend(figure: Figure, at: tuple[float, float], ink: str) -> None:
     )  # fmt: skip
 
 
-def _wrapped(caption: str, inches: float) -> list[str]:
-    """The caption in lines that fit, broken between its parts."""
+def _wrap(caption: str, inches: float) -> list[str]:
+    """The caption in lines of at most this width, broken at its separators."""
     most = int(inches / 0.075)  # characters
     lines: list[str] = []
     for part in caption.split(" · "):

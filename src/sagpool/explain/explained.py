@@ -1,4 +1,4 @@
-"""Many graphs, explained: what the command shows and writes."""
+"""`Explained`: the explanations of many graphs, as files and JSON."""
 
 from __future__ import annotations
 
@@ -11,63 +11,53 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.classifier.model import TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.explain.fidelity import Fidelity, fidelity
 from sagpool.explain.forward import explain_many
-from sagpool.explain.inputs import Given
+from sagpool.explain.inputs import ExplainInput
+from sagpool.explain.model import GraphClassifier
 from sagpool.explain.trace import Trace
 
-LONGEST_NAME = 60  # of a file
+MAX_FILE_NAME = 60  # characters
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """What a model did with some graphs.
-
-    Args:
-        method: of the model
-        data: name of the graphs
-        total: how many graphs there were to choose from, if that is known
-        traces: in the order of the graphs
-        fidelity: of all of them
-        unseen: node labels that the model does not know, and how many nodes have them
-    """
+    """Traces of some graphs through one model."""
 
     method: str
-    data: str
-    total: int | None
+    data: str  # name of the data set
+    total: int | None  # number of graphs in the data set, if known
     traces: tuple[Trace, ...]
     fidelity: Fidelity
-    unseen: Counter[str]
+    unseen: Counter[str]  # number of nodes for each node label that the model does not know
 
     @property
     def by_confidence(self) -> list[Trace]:
-        """The surest prediction first."""
+        """The most confident prediction first."""
         return sorted(self.traces, key=lambda trace: -trace.confidence)
 
     def file_name(self, trace: Trace) -> str:
-        """For a picture: the number of the graph and its name, in letters that any system takes."""
+        """A portable file name without suffix: the graph's number and title."""
         digits = len(str(len(self.traces) - 1))
         title = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.title or "").strip("-.")
-        number = f"{trace.number:0{digits}}"
-        return f"{number}-{title}"[:LONGEST_NAME].rstrip("-.")
+        return f"{trace.number:0{digits}}-{title}"[:MAX_FILE_NAME].rstrip("-.")
 
     def scores(self) -> str:
-        """CSV: each node at each level, by its number in the input graph."""
+        """CSV with one row for each node of the input graphs at each level."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["graph", "id", "level", "node", "label", "score", "kept"])
         for trace in self.traces:
+            name = trace.title or trace.number
             for number, level in enumerate(trace.levels, 1):
-                score = np.full(trace.num_nodes, np.nan)
-                if level.score is not None:
-                    score[level.kept] = level.score
                 kept = np.isin(np.arange(trace.num_nodes), level.kept)
+                score = [""] * trace.num_nodes
+                if level.score is not None:
+                    for node, value in zip(level.kept, level.score, strict=True):
+                        score[node] = "" if np.isnan(value) else f"{value:.6g}"
                 for node, label in enumerate(trace.node_labels):
-                    told = "" if np.isnan(score[node]) else f"{score[node]:.6g}"
-                    name = trace.title or trace.number
-                    row = (trace.number, name, number, node, label, told, int(kept[node]))
+                    row = (trace.number, name, number, node, label, score[node], int(kept[node]))
                     table.writerow(row)
         return text.getvalue()
 
@@ -94,9 +84,8 @@ class Explained:
         }
 
 
-def explain_given(model: TrainedModel, given: Given) -> Explained:
+def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:
     """Explain all of these graphs."""
-    fitted = model.vocabulary.fit(given.graphs)
     traces = explain_many(model, given.graphs, range(len(given.graphs)))
     if not traces[0].levels:
         raise SagpoolError(f"{model.method} keeps no nodes, so there is nothing to draw.")
@@ -104,7 +93,7 @@ def explain_given(model: TrainedModel, given: Given) -> Explained:
         method=model.method,
         data=given.graphs.name,
         total=given.total,
-        traces=tuple(given.named(trace) for trace in traces),
+        traces=tuple(given.annotate(trace) for trace in traces),
         fidelity=fidelity(model, given.graphs, traces),
-        unseen=fitted.unseen,
+        unseen=model.vocabulary.fit(given.graphs).unseen,
     )

@@ -1,4 +1,4 @@
-"""Whether the nodes that a model keeps are those that it decides by."""
+"""Fidelity: does a model decide by the nodes that it keeps?"""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from sagpool.classifier.model import BATCH, TrainedModel
 from sagpool.errors import SagpoolError
-from sagpool.explain.forward import evaluating, fitted
-from sagpool.explain.subgraphs import induced
+from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
+from sagpool.explain.subgraphs import induced_subgraphs
 from sagpool.explain.trace import Trace
 from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
@@ -21,87 +20,77 @@ from sagpool.graphs import Graphs
 
 @dataclass(frozen=True)
 class Probability:
-    """What the model gives to the class that it predicts for a whole graph; means over graphs."""
+    """Probability of the class predicted for the whole graph; means over graphs."""
 
-    whole: float
-    only_kept: float  # with the nodes alone that the last level keeps, and the edges among them
-    only_dropped: float  # with all the others, and the edges among them
+    whole: float  # given the whole graph
+    only_kept: float  # given the subgraph of the nodes that the last level keeps
+    only_dropped: float  # given the subgraph of all other nodes
 
 
 @dataclass(frozen=True)
-class Found:
-    """The nodes that decide the class, among those that a level keeps; means over graphs."""
+class TruthOverlap:
+    """Overlap of the nodes a level keeps with those that decide the class; means over graphs."""
 
-    recall: float  # share of the true nodes that is kept
-    precision: float  # share of the kept nodes that is true
-    random_recall: float  # what is expected of as many nodes drawn at random
+    recall: float  # fraction of the true nodes that is kept
+    precision: float  # fraction of the kept nodes that is true
+    random_recall: float  # expected if as many nodes were drawn at random
     random_precision: float
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How faithful an explanation by kept nodes is.
+    """How faithful an explanation by kept nodes is."""
 
-    Args:
-        graphs: over which the probabilities are averaged
-        left_out: graphs of which nothing was dropped: there is nothing to compare
-        kept: mean share of the nodes that the last level keeps, over the same graphs
-        probability: None if all graphs were left out
-        found: one for each level, over all graphs; empty where the true nodes are not known
-    """
-
-    graphs: int
-    left_out: int
-    kept: float | None
-    probability: Probability | None
-    found: tuple[Found, ...]
+    graphs: int  # number of graphs in the means
+    left_out: int  # number of graphs that lost no nodes, so there is nothing to compare
+    kept: float | None  # mean fraction of the nodes that the last level keeps
+    probability: Probability | None  # None if all graphs were left out
+    found: tuple[TruthOverlap, ...]  # one for each level; empty if the true nodes are unknown
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @property
     def sentences(self) -> list[str]:
-        """What it says, for a person."""
-        told = []
+        """The result in words."""
+        lines = []
         if self.probability is not None and self.kept is not None:
             p = self.probability
-            told.append(
-                f"The class that the model predicts has a probability of {p.whole:.2f} on average: "
-                f"{p.only_kept:.2f} ({_signed(p.only_kept - p.whole)}) with the kept nodes alone, "
-                f"{p.only_dropped:.2f} ({_signed(p.only_dropped - p.whole)}) with the dropped ones "
-                f"alone. Kept are {self.kept:.0%} of the nodes."
+            lines.append(
+                f"The predicted class has a mean probability of {p.whole:.2f}: "
+                f"{p.only_kept:.2f} ({_signed(p.only_kept - p.whole)}) given only the kept nodes "
+                f"({self.kept:.0%} of all nodes), {p.only_dropped:.2f} "
+                f"({_signed(p.only_dropped - p.whole)}) given only the dropped nodes."
             )
         if self.left_out:
-            told.append(
-                f"Left out of these means, since nothing was dropped: {self.left_out} of "
-                f"{self.left_out + self.graphs} graphs."
+            lines.append(
+                f"{self.left_out} of {self.left_out + self.graphs} graphs lost no nodes and are "
+                "not part of these means."
             )
-        for level, found in enumerate(self.found, 1):
-            told.append(
-                f"Level {level} keeps {found.recall:.0%} of the nodes that decide the class; as "
-                f"many nodes at random would be expected to hold {found.random_recall:.0%}. Of the "
-                f"kept nodes {found.precision:.0%} decide it, of all nodes "
-                f"{found.random_precision:.0%}."
+        for level, overlap in enumerate(self.found, 1):
+            lines.append(
+                f"Level {level} keeps {overlap.recall:.0%} of the nodes that decide the class "
+                f"(as many random nodes: {overlap.random_recall:.0%}). Of the kept nodes, "
+                f"{overlap.precision:.0%} decide the class (of all nodes: "
+                f"{overlap.random_precision:.0%})."
             )
-        return told
+        return lines
 
 
-def fidelity(model: TrainedModel | nn.Module, graphs: Graphs, traces: Sequence[Trace]) -> Fidelity:
-    """Give the model parts of graphs, and see what it makes of them.
+def fidelity(
+    model: GraphClassifier | nn.Module, graphs: Graphs, traces: Sequence[Trace]
+) -> Fidelity:
+    """Classify subgraphs of kept and of dropped nodes, and compare with the whole graphs.
 
-    Nodes have in a part the features that they have in the whole, degrees too.
-
-    Args:
-        model: that made the traces
-        graphs: in which a trace's graph has the trace's number
-        traces: with levels
+    In a subgraph, nodes have the same features as in the whole graph, including degrees. The
+    numbers of the traces refer to ``graphs``.
     """
     if not traces or not all(trace.levels for trace in traces):
         raise SagpoolError("Fidelity needs traces of a model that keeps nodes.")
     compared = [trace for trace in traces if len(trace.levels[-1].kept) < trace.num_nodes]
     probability = kept = None
     if compared:
-        module, chosen = fitted(model, graphs)
+        module, chosen = module_and_graphs(model, graphs)
         probability = _probability(module, chosen[[t.number for t in compared]], compared)
         kept = float(np.mean([len(t.levels[-1].kept) / t.num_nodes for t in compared]))
     return Fidelity(
@@ -109,7 +98,7 @@ def fidelity(model: TrainedModel | nn.Module, graphs: Graphs, traces: Sequence[T
         left_out=len(traces) - len(compared),
         kept=kept,
         probability=probability,
-        found=_found(traces),
+        found=_truth_overlaps(traces),
     )
 
 
@@ -120,38 +109,36 @@ def _probability(module: nn.Module, graphs: Graphs, traces: Sequence[Trace]) -> 
     for first, trace in zip(host.node_ptr, traces, strict=False):
         keep[first + trace.levels[-1].kept] = True
     classes = [trace.prediction for trace in traces]
+    keys = torch.zeros(1, dtype=torch.int64, device=device)
     means = []
     for part in (keep, ~keep):
-        keys = torch.zeros(1, dtype=torch.int64, device=device)
-        with evaluating(module):
-            log_share = predict(module, induced(host, part).to(device), 1, keys, BATCH)[0]
-        means.append(float(np.exp(log_share[np.arange(len(classes)), classes]).mean()))
+        subgraphs = induced_subgraphs(host, part).to(device)
+        with evaluation_mode(module):
+            logs = predict(module, subgraphs, 1, keys, BATCH_SIZE)[0]  # [graphs, classes]
+        means.append(float(np.exp(logs[np.arange(len(classes)), classes]).mean()))
     whole = float(np.mean([trace.confidence for trace in traces]))
     return Probability(whole, *means)
 
 
-def _found(traces: Sequence[Trace]) -> tuple[Found, ...]:
+def _truth_overlaps(traces: Sequence[Trace]) -> tuple[TruthOverlap, ...]:
+    """One for each level, over the graphs whose true nodes are known."""
     known = [
-        trace for trace in traces if trace.ground_truth is not None and len(trace.ground_truth)
+        (trace, trace.ground_truth)
+        for trace in traces
+        if trace.ground_truth is not None and len(trace.ground_truth)
     ]
-    if not known:
-        return ()
-    return tuple(_found_at(level, known) for level in range(len(known[0].levels)))
-
-
-def _found_at(level: int, traces: Sequence[Trace]) -> Found:
-    rows = []
-    for trace in traces:
-        kept, truth = trace.levels[level].kept, trace.ground_truth
-        assert truth is not None
-        both = len(np.intersect1d(kept, truth))
-        rows.append(
-            (
-                both / len(truth), both / len(kept), len(kept) / trace.num_nodes,
-                len(truth) / trace.num_nodes,
+    overlaps = []
+    for level in range(len(known[0][0].levels) if known else 0):
+        rows = []
+        for trace, truth in known:
+            kept = trace.levels[level].kept
+            both = len(np.intersect1d(kept, truth))
+            recall, precision = both / len(truth), both / len(kept)
+            rows.append(
+                (recall, precision, len(kept) / trace.num_nodes, len(truth) / trace.num_nodes)
             )
-        )  # fmt: skip
-    return Found(*(float(mean) for mean in np.mean(rows, axis=0)))
+        overlaps.append(TruthOverlap(*np.mean(rows, axis=0).tolist()))
+    return tuple(overlaps)
 
 
 def _signed(change: float) -> str:

@@ -1,10 +1,9 @@
-"""A forward pass, watched: from a model and graphs to traces."""
+"""`explain`: a forward pass over graphs, recorded as traces."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from sagpool.classifier.model import BATCH, TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.explain.inputs import from_object
+from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
 from sagpool.explain.trace import Level, Trace
-from sagpool.graphs import Adjacency, Graphs, pack
-from sagpool.models import GlobalPooling, HierarchicalPooling, Output
-from sagpool.nn import Linear, Streams
+from sagpool.graphs import Batch, Graphs, pack
+from sagpool.models import Output
+from sagpool.nn import Pooled, Streams
 
 if TYPE_CHECKING:
     import networkx
@@ -26,115 +25,99 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: TrainedModel | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
+    model: GraphClassifier | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
 ) -> Trace:
-    """What ``model`` does with one graph.
+    """How ``model`` pools and classifies one graph.
 
     Args:
-        model: a trained one, or as `sagpool.models.build` makes it, of one member, on any device
+        model: a `TrainedModel`, or a module from `sagpool.models.build` with one member
         graph: a collection, a PyG or networkx graph, or a molecule as a SMILES string
         number: which graph of a collection
     """
-    given = from_object(graph, model.vocabulary if isinstance(model, TrainedModel) else None)
-    return given.named(explain_many(model, given.graphs, [number])[0])
+    vocabulary = None if isinstance(model, nn.Module) else model.vocabulary
+    given = from_object(graph, vocabulary)
+    return given.annotate(explain_many(model, given.graphs, [number])[0])
 
 
 def explain_many(
-    model: TrainedModel | nn.Module, graphs: Graphs, numbers: Iterable[int]
+    model: GraphClassifier | nn.Module, graphs: Graphs, numbers: Iterable[int]
 ) -> list[Trace]:
-    """What ``model`` does with each of these graphs, many of them in one batch."""
+    """How ``model`` pools and classifies each of these graphs, computed in batches."""
     wanted = [operator.index(number) for number in numbers]
     for number in wanted:
         if not 0 <= number < len(graphs):
-            raise SagpoolError(f"Graph {number} is not one of the graphs 0 to {len(graphs) - 1}.")
-    module, chosen = fitted(model, graphs)
-    parts = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+            raise SagpoolError(f"There is no graph {number}; graphs are 0 to {len(graphs) - 1}.")
+    module, chosen = module_and_graphs(model, graphs)
+    parts = [wanted[start : start + BATCH_SIZE] for start in range(0, len(wanted), BATCH_SIZE)]
     traces = [trace for part in parts for trace in _explain_batch(module, chosen, part)]
-    # A label that the model does not know is none to it, but still has a name.
-    return [
-        replace(trace, node_labels=_labels(graphs[number].to("cpu")))
-        for trace, number in zip(traces, wanted, strict=True)
-    ]
-
-
-def fitted(model: TrainedModel | nn.Module, graphs: Graphs) -> tuple[nn.Module, Graphs]:
-    """A module, and the graphs with the features and classes that it knows."""
-    if isinstance(model, TrainedModel):
-        return model.module(), model.vocabulary.fit(graphs).graphs
-    return model, graphs
+    # `chosen` has no names for labels that the model does not know, but `graphs` has.
+    return [replace(trace, node_labels=_labels(graphs[trace.number])) for trace in traces]
 
 
 def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
     _check(model, graphs)
     chosen = graphs[wanted].to(next(model.parameters()).device)
-    # The key is the graph's number: the control too shows the same nodes each time.
+    # The graph's number is the random key, so `random-h` keeps the same nodes every time.
     streams = Streams(torch.tensor([wanted[0]], device=chosen.device))
-    with evaluating(model), torch.no_grad():
+    with evaluation_mode(model), torch.no_grad():
         batch = pack(chosen, [range(len(wanted))])
         output = model(batch, streams)
     if streams.calls and len(wanted) > 1:
-        # What is drawn for a graph depends on its place in a batch: so each has one of its own.
+        # Random numbers depend on a graph's position in the batch, so each gets its own batch.
         return [_explain_batch(model, graphs, [number])[0] for number in wanted]
     probabilities = output.logits[0].double().softmax(1).cpu().numpy()  # [graphs + 1, classes]
-    levels = _levels(output, batch.structure)
+    levels = _levels(output, batch)
     host = chosen.to("cpu")
     return [
-        _trace(host[place], number, probabilities[place], levels[place])
-        for place, number in enumerate(wanted)
+        _trace(host[position], number, probabilities[position], levels[position])
+        for position, number in enumerate(wanted)
     ]
 
 
 def _check(model: nn.Module, graphs: Graphs) -> None:
     members = max(len(parameter) for parameter in model.parameters())
     if members > 1:
-        raise SagpoolError(f"A model of one member is explained, not a fleet of {members}.")
-    if isinstance(model, (GlobalPooling, HierarchicalPooling)):
-        first = next(layer for layer in model.convs[0].modules() if isinstance(layer, Linear))
-        channels = first.weight.shape[1]
-        if channels != graphs.num_features:
-            raise SagpoolError(
-                f"The model is for graphs with {channels} node features; those of {graphs.name} "
-                f"have {graphs.num_features}."
-            )
+        raise SagpoolError(f"A fleet of {members} models cannot be explained, only a single model.")
+    channels = getattr(model, "in_channels", graphs.num_features)
+    if channels != graphs.num_features:
+        raise SagpoolError(
+            f"The model needs {channels} node features, but {graphs.name} has "
+            f"{graphs.num_features}."
+        )
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards each layer is in the mode that it was in."""
-    modes = [(layer, layer.training) for layer in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for layer, training in modes:
-            layer.training = training
-
-
-def _levels(output: Output, adjacency: Adjacency) -> list[tuple[Level, ...]]:
-    """The levels of each graph but the filler, which is the last one of the batch."""
-    first = np.cumsum(adjacency.layout.sizes[0]) - adjacency.layout.sizes[0]
+def _levels(output: Output, batch: Batch) -> list[tuple[Level, ...]]:
+    """The levels of each graph, without the filler graph at the end of the batch."""
+    sizes = _graph_sizes(batch)
+    first = np.cumsum(sizes) - sizes  # [graphs + 1]
     levels: list[list[Level]] = [[] for _ in first[:-1]]
-    rows = np.arange(adjacency.layout.rows)
+    rows = np.arange(sizes.sum())
     for pooled in output.levels:
         rows = rows[pooled.perm.cpu().numpy()]  # [new rows], as rows of the input
         score = None if pooled.score is None else pooled.score.double().cpu().numpy()
-        ends = np.cumsum(pooled.structure.layout.sizes[0])
+        sizes = _graph_sizes(pooled)
+        ends = np.cumsum(sizes)
         for graph, of_graph in enumerate(levels):
-            part = slice(ends[graph] - pooled.structure.layout.sizes[0, graph], ends[graph])
+            part = slice(ends[graph] - sizes[graph], ends[graph])
             of_graph.append(
                 Level(rows[part] - first[graph], None if score is None else score[part].copy())
             )
     return [tuple(of_graph) for of_graph in levels]
 
 
+def _graph_sizes(level: Batch | Pooled) -> np.ndarray:
+    """Nodes of each graph of a single model, the filler graph last, ``[graphs + 1]``."""
+    return level.structure.layout.sizes[0]
+
+
 def _trace(
     graph: Graphs, number: int, probabilities: np.ndarray, levels: tuple[Level, ...]
 ) -> Trace:
-    """``graph`` is a collection of one, on the host."""
+    """``graph`` is a collection of one, in host memory."""
     names = graph.class_names or tuple(str(i) for i in range(len(probabilities)))
     if len(names) != len(probabilities):
         raise SagpoolError(
-            f"The model knows {len(probabilities)} classes, {graph.name} has {len(names)}."
+            f"The model has {len(probabilities)} classes, but {graph.name} has {len(names)}."
         )
     edges, truth = graph.edge_index.T.numpy(), graph.ground_truth
     return Trace(
@@ -142,7 +125,7 @@ def _trace(
         number=number,
         num_nodes=graph.num_nodes,
         edges=edges[edges[:, 0] < edges[:, 1]],
-        node_labels=_labels(graph),
+        node_labels=(),
         class_names=names,
         true_class=None if graph.y is None else int(graph.y[0]),
         probabilities=probabilities,

@@ -1,4 +1,4 @@
-"""What can be explained: graphs of all kinds, with the names and molecules they came with."""
+"""Graphs to explain, from files, SMILES strings, PyG, networkx or `Graphs`."""
 
 from __future__ import annotations
 
@@ -22,81 +22,65 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """Graphs, and for those of records what else is known about each of them.
-
-    Args:
-        graphs: as they were read
-        total: how many there are where these come from, if that is known
-        titles: by which their owner knows them
-        molecules: MOL blocks with flat coordinates, for those that are molecules
-        classes: numbers of the model's classes, for those that have one
-    """
+class ExplainInput:
+    """Graphs to explain and, if they were read as records, what else is known about each."""
 
     graphs: Graphs
-    total: int | None
+    total: int | None  # number of graphs in the source, if known
     titles: tuple[str, ...] | None = None
-    molecules: tuple[str | None, ...] = ()
-    classes: tuple[int | None, ...] = ()
+    molecules: tuple[str | None, ...] = ()  # MOL blocks with 2D coordinates, for molecules
+    classes: tuple[int | None, ...] = ()  # indices of the model's classes, if known
 
-    def named(self, trace: Trace) -> Trace:
-        """The trace of one of these graphs, with what is known about it."""
+    def annotate(self, trace: Trace) -> Trace:
+        """Add title, molecule and class to the trace of one of these graphs."""
         if self.titles is None:
             return trace
-        number = trace.number
-        return replace(
-            trace,
-            title=self.titles[number],
-            molecule=self.molecules[number],
-            true_class=self.classes[number],
-        )
+        n = trace.number
+        title, molecule, true_class = self.titles[n], self.molecules[n], self.classes[n]
+        return replace(trace, title=title, molecule=molecule, true_class=true_class)
 
 
 def from_source(
     source: str, vocabulary: Vocabulary, columns: Columns = Columns(), *, limit: int
-) -> Given:
-    """The first graphs of anything that `sagpool.load` takes."""
+) -> ExplainInput:
+    """The first ``limit`` graphs of anything that `sagpool.load` reads."""
     path = Path(source).expanduser()
     if not holds_records(path):
         graphs = load(source, vocabulary.features)
-        return Given(graphs[:limit], len(graphs))
-    # Only as much of the file is read as is wanted; one more tells whether there is more.
+        return ExplainInput(graphs[:limit], len(graphs))
+    # Files are read only this far; one more record tells whether there are more.
     records = list(islice(read_records(path, columns), limit + 1))
     total = len(records) if len(records) <= limit else None
-    return _of_records([vocabulary.check(r) for r in records[:limit]], path.stem, vocabulary, total)
+    checked = [vocabulary.check(record) for record in records[:limit]]
+    return _from_records(checked, path.stem, vocabulary, total)
 
 
-def from_smiles(texts: Sequence[str], vocabulary: Vocabulary) -> Given:
-    """Molecules that were written down."""
+def from_smiles(texts: Sequence[str], vocabulary: Vocabulary) -> ExplainInput:
+    """Molecules from SMILES strings."""
     records = []
     for text in texts:
         molecule = parse_smiles(text)
         if molecule is None:
             raise SagpoolError(f"RDKit cannot read {text[:80]!r} as SMILES.")
         records.append(vocabulary.check(record_of(molecule, text, text, None)))
-    return _of_records(records, "molecules", vocabulary, len(records))
+    return _from_records(records, "molecules", vocabulary, len(records))
 
 
-def from_object(graph: Any, vocabulary: Vocabulary | None) -> Given:
-    """`Graphs`, a networkx graph, a PyG ``Data`` or a SMILES string.
-
-    Args:
-        graph: one of these
-        vocabulary: of the model; None for a model that has none
-    """
+def from_object(graph: Any, vocabulary: Vocabulary | None) -> ExplainInput:
+    """`Graphs`, a networkx graph, a PyG ``Data`` or a SMILES string; no vocabulary for a module."""
     if isinstance(graph, Graphs):
-        return Given(graph, len(graph))
+        return ExplainInput(graph, len(graph))
     if vocabulary is None:
         if isinstance(graph, str):
-            raise SagpoolError("A SMILES string can be explained with a TrainedModel alone.")
-        # A single graph does not tell which of the model's classes its own is.
-        return Given(replace(_packed(graph, "auto"), y=None, class_names=()), 1)
+            raise SagpoolError("A SMILES string can only be explained with a TrainedModel.")
+        # The class names of a module are unknown, so the class of a single graph has no index.
+        return ExplainInput(replace(_pack(graph, "auto"), y=None, class_names=()), 1)
     if isinstance(graph, str):
         return from_smiles([graph], vocabulary)
-    return Given(_packed(graph, vocabulary.features), 1)
+    return ExplainInput(_pack(graph, vocabulary.features), 1)
 
 
-def _packed(graph: Any, features: Features) -> Graphs:
+def _pack(graph: Any, features: Features) -> Graphs:
     import networkx
 
     if isinstance(graph, networkx.Graph):
@@ -109,23 +93,23 @@ def _packed(graph: Any, features: Features) -> Graphs:
     )
 
 
-def _of_records(
+def _from_records(
     records: Sequence[Record], name: str, vocabulary: Vocabulary, total: int | None
-) -> Given:
-    # Classes are looked up one by one: some may be missing, or not known to the model.
+) -> ExplainInput:
+    # Packing without classes: they may be missing in some records, or unknown to the model.
     raw = pack_records([record._replace(target=None) for record in records], name)
-    place = {text: number for number, text in enumerate(vocabulary.class_names)}
-    return Given(
+    index = {text: number for number, text in enumerate(vocabulary.class_names)}
+    return ExplainInput(
         choose_features(raw, vocabulary.features),
         total,
         tuple(record.name for record in records),
-        tuple(None if r.molecule is None else _flat(r.molecule) for r in records),
-        tuple(None if r.target is None else place.get(r.target) for r in records),
+        tuple(None if r.molecule is None else _mol_block(r.molecule) for r in records),
+        tuple(None if r.target is None else index.get(r.target) for r in records),
     )
 
 
-def _flat(molecule: Mol) -> str:
-    """The molecule as text; coordinates of its own are kept if they lie in a plane."""
+def _mol_block(molecule: Mol) -> str:
+    """The molecule as text, with its own coordinates if they are 2D, otherwise computed ones."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 

@@ -1,42 +1,38 @@
-"""Where the nodes of a graph are drawn: the same graph always in the same way."""
+"""Deterministic positions for drawing the nodes of a graph."""
 
 import math
 
 import networkx as nx
 import numpy as np
 
-# Kamada and Kawai's layout shows small graphs best, but compares all pairs of nodes.
+# Kamada and Kawai's layout is the clearest, but its cost grows with all pairs of nodes.
 MOST_NODES_FOR_ALL_PAIRS = 150
 STARTS = 5
-GAP = 1.0  # between components; an edge is about as long
+GAP = 1.0  # between components; an edge has about this length
 
 
 def layout(num_nodes: int, edges: np.ndarray) -> np.ndarray:
-    """Positions whose edges have a mean length of one, ``[nodes, 2]``.
+    """Positions with a mean edge length of one, ``[nodes, 2]``, for ``edges [edges, 2]``.
 
-    Components are laid out one by one, and then side by side in rows, the largest first.
-
-    Args:
-        num_nodes: of the graph
-        edges: ``[edges, 2]``
+    Each component is laid out separately; they are arranged in rows, the largest first.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from(edges.tolist())
     components = [sorted(component) for component in nx.connected_components(graph)]
     components.sort(key=lambda component: (-len(component), component))
-    parts = [_laid_out(graph.subgraph(component), component) for component in components]
+    parts = [_component_layout(graph.subgraph(component), component) for component in components]
     positions = np.empty((num_nodes, 2))
     for component, part in zip(components, _side_by_side(parts), strict=True):
         positions[component] = part
     return positions
 
 
-def _laid_out(graph: nx.Graph, nodes: list[int]) -> np.ndarray:
-    """A connected graph, its longer side across, its lower left corner at the origin."""
+def _component_layout(graph: nx.Graph, nodes: list[int]) -> np.ndarray:
+    """A connected graph, its longest axis horizontal, its lower left corner at the origin."""
     if len(nodes) == 1:
         return np.zeros((1, 2))
-    # A subgraph has its nodes in an order of its own; the layout must not depend on it.
+    # Sorted, because the node order of a subgraph view varies and the layout depends on it.
     ordered = nx.Graph()
     ordered.add_nodes_from(nodes)
     ordered.add_edges_from(sorted(tuple(sorted(edge)) for edge in graph.edges))
@@ -47,15 +43,15 @@ def _laid_out(graph: nx.Graph, nodes: list[int]) -> np.ndarray:
     points -= points.mean(axis=0)
     _, _, axes = np.linalg.svd(points, full_matrices=False)
     points = points @ axes.T  # [nodes, 2], the widest direction first
-    place = {node: i for i, node in enumerate(nodes)}
-    ends = np.array([[place[a], place[b]] for a, b in ordered.edges])
+    index = {node: i for i, node in enumerate(nodes)}
+    ends = np.array([[index[a], index[b]] for a, b in ordered.edges])
     lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
     points /= lengths.mean()
     return points - points.min(axis=0)
 
 
 def _least_stress(graph: nx.Graph) -> np.ndarray:
-    """The best of a few layouts: from a single start, one molecule in eight is left folded."""
+    """The best of a few layouts: from a single start, one molecule in eight stays folded."""
     starts = [nx.spring_layout(graph, seed=seed) for seed in range(STARTS - 1)]
     found = [_points(nx.kamada_kawai_layout(graph, pos=start)) for start in (None, *starts)]
     distance = np.asarray(nx.floyd_warshall_numpy(graph))
@@ -63,10 +59,10 @@ def _least_stress(graph: nx.Graph) -> np.ndarray:
 
 
 def _stress(points: np.ndarray, distance: np.ndarray) -> float:
-    """How far lengths are from the distances in the graph, in the best of all scales."""
+    """Deviation of lengths from graph distances, at the best scale."""
     one, other = np.triu_indices(len(points), 1)
     ratio = np.linalg.norm(points[one] - points[other], axis=1) / distance[one, other]
-    # Rounded: of layouts as good as each other, the first is taken on every machine.
+    # Rounded, so that ties between equally good layouts break the same way on every machine.
     return round(float(1 - ratio.sum() ** 2 / (ratio @ ratio) / len(ratio)), 6)
 
 
@@ -75,7 +71,7 @@ def _points(found: dict[int, np.ndarray]) -> np.ndarray:
 
 
 def _side_by_side(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """The parts moved apart, in rows of about the same width."""
+    """Shift the parts next to each other, in rows of about equal width."""
     boxes = np.array([part.max(axis=0) + GAP for part in parts])  # [parts, 2]
     width = max(boxes[:, 0].max(), math.sqrt(1.5 * boxes.prod(axis=1).sum()))
     moved = []
@@ -83,7 +79,7 @@ def _side_by_side(parts: list[np.ndarray]) -> list[np.ndarray]:
     for part, (across, up) in zip(parts, boxes, strict=True):
         if x > 0 and x + across > width + 1e-9:
             x, y, height = 0.0, y - height, 0.0
-        # Rows hang from their upper edge, and grow downwards.
+        # Parts are aligned at the top of their row, and rows go downwards.
         moved.append(part + np.array([x, y - up]))
         x, height = x + across, max(height, up)
     return moved

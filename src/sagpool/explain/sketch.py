@@ -1,4 +1,4 @@
-"""Where the nodes of a graph are drawn, and for a molecule the strokes in which RDKit draws it."""
+"""Positions of the nodes of a graph and, for a molecule, the strokes of RDKit's drawing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sagpool.explain.layout import layout
 from sagpool.explain.trace import Trace
 from sagpool.graphs.molecules import rdkit
 
-# What the commands of an SVG path are to matplotlib, for each of their points.
+# Matplotlib's code for each point of an SVG path command.
 _COMMANDS = {
     "M": Path.MOVETO,
     "L": Path.LINETO,
@@ -30,46 +30,41 @@ class Stroke:
     """A line of a bond, or a letter of an atom."""
 
     path: Path
-    nodes: tuple[int, ...]  # to which it belongs
+    nodes: tuple[int, ...]  # the atom, or the two atoms of the bond
     filled: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A graph on paper; an edge, or a bond, is about as long as one.
+    """The layout of a graph; edges and bonds have a length of about 1."""
 
-    Args:
-        positions: ``[nodes, 2]``
-        strokes: of a molecule; other graphs are drawn as circles and lines
-    """
-
-    positions: np.ndarray
-    strokes: tuple[Stroke, ...] = ()
+    positions: np.ndarray  # [nodes, 2]
+    strokes: tuple[Stroke, ...] = ()  # of a molecule; other graphs are drawn as circles and lines
 
     @property
     def outline(self) -> np.ndarray:
-        """Points that enclose all that is drawn, ``[points, 2]``."""
+        """Points that enclose the whole drawing, ``[points, 2]``."""
         corners = [stroke.path.get_extents().get_points() for stroke in self.strokes]
         return np.concatenate([self.positions, *corners])
 
 
-@lru_cache(maxsize=4)  # pictures of several forms are made of a trace, one after the other
+@lru_cache(maxsize=4)  # several pictures are drawn of each trace, one after the other
 def sketch(trace: Trace) -> Sketch:
     if trace.molecule is None:
         return Sketch(layout(trace.num_nodes, trace.edges))
-    return _drawn_by_rdkit(trace.molecule, trace.num_nodes)
+    return _molecule_sketch(trace.molecule, trace.num_nodes)
 
 
-def _drawn_by_rdkit(block: str, num_nodes: int) -> Sketch:
-    rdkit()  # if it is missing, it says what to install
+def _molecule_sketch(block: str, num_nodes: int) -> Sketch:
+    rdkit()  # raises an error that says what to install
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
 
     molecule = Chem.MolFromMolBlock(block, removeHs=False)
-    # No atoms are added, so that the rest have the numbers of the nodes.
+    # Adding no atoms keeps the atom numbers equal to the node numbers.
     molecule = rdMolDraw2D.PrepareMolForDrawing(molecule, addChiralHs=False, forceCoords=False)
     drawer = rdMolDraw2D.MolDraw2DSVG(-1, -1)
-    options: Any = drawer.drawOptions()  # whose types are wrong in RDKit
+    options: Any = drawer.drawOptions()  # RDKit's type stubs are wrong here
     options.prepareMolsBeforeDrawing = False
     options.clearBackground = False
     options.scalingFactor = 30
@@ -77,8 +72,8 @@ def _drawn_by_rdkit(block: str, num_nodes: int) -> Sketch:
     options.baseFontSize = 0.75  # small panels need larger letters than RDKit's 0.6
     options.useBWAtomPalette()
     drawer.DrawMolecule(molecule)
-    places = [drawer.GetDrawCoords(atom) for atom in range(num_nodes)]
-    points = np.array([[place.x, -place.y] for place in places])
+    coordinates = [drawer.GetDrawCoords(atom) for atom in range(num_nodes)]
+    points = np.array([[at.x, -at.y] for at in coordinates])
     drawer.FinishDrawing()
     bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in molecule.GetBonds()]
     lengths = [float(np.linalg.norm(points[a] - points[b])) for a, b in bonds]
@@ -87,7 +82,7 @@ def _drawn_by_rdkit(block: str, num_nodes: int) -> Sketch:
 
 
 def _strokes(svg: str, unit: float) -> tuple[Stroke, ...]:
-    """Strokes that belong to no atom only round off corners; ours have round ends anyway."""
+    """Without strokes that belong to no atom: they only round corners, as our line caps do."""
     found = []
     for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
         nodes = tuple(int(n) for n in re.findall(r"atom-(\d+)", element.get("class", "")))
@@ -103,6 +98,6 @@ def _path(commands: str, unit: float) -> Path:
     for letter, numbers in re.findall(r"([MLQCZ])([^MLQCZ]*)", commands):
         values = [float(value) / unit for value in re.findall(r"-?[\d.]+", numbers)]
         points = [[x, -y] for x, y in zip(values[::2], values[1::2], strict=True)]
-        vertices += points or [[0.0, 0.0]]  # closing needs no point, but a place in the list
+        vertices += points or [[0.0, 0.0]]  # Z has no point, but matplotlib needs one
         codes += [_COMMANDS[letter]] * max(len(points), 1)
     return Path(np.array(vertices), codes)

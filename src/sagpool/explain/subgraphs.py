@@ -1,4 +1,4 @@
-"""Graphs of which some nodes are left."""
+"""Subgraphs of some of the nodes of graphs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import torch
 from sagpool.graphs import Graphs
 
 
-def induced(graphs: Graphs, keep: np.ndarray) -> Graphs:
-    """The subgraphs of the chosen nodes, which have the features they had before.
+def induced_subgraphs(graphs: Graphs, keep: np.ndarray) -> Graphs:
+    """The nodes in ``keep [nodes]`` (bool) with their features, and the edges among them.
 
-    Args:
-        graphs: on the host
-        keep: ``[nodes]`` bool, at least one node of each graph
+    The graphs are in host memory, and at least one node of each of them is kept.
     """
     owner = graphs.batch.numpy()
     target = np.repeat(np.arange(graphs.num_nodes), graphs.degree.numpy())
@@ -23,21 +21,20 @@ def induced(graphs: Graphs, keep: np.ndarray) -> Graphs:
     inside = keep[source] & keep[target]
     counts = np.bincount(owner[keep], minlength=len(graphs))
     first = np.cumsum(counts) - counts
-    place = np.cumsum(keep) - 1 - first[owner]  # of a node that is left, inside its graph
+    position = np.cumsum(keep) - 1 - first[owner]  # [nodes], of kept nodes in their new graph
     nodes, edges = torch.from_numpy(keep), torch.from_numpy(inside)
     per_node = {
         field: value[nodes]
         for field in ("node_label", "node_attr", "ground_truth")
         if (value := getattr(graphs, field)) is not None
     }
+    degree = np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)
     return replace(
         graphs,
         node_counts=counts,
         edge_counts=np.bincount(owner[target[inside]], minlength=len(graphs)),
-        degree=torch.from_numpy(
-            np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)
-        ),
-        col=torch.from_numpy(place[source[inside]].astype(np.int32)),
+        degree=torch.from_numpy(degree),
+        col=torch.from_numpy(position[source[inside]].astype(np.int32)),
         edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edges],
         **per_node,
     )

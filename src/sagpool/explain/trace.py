@@ -1,9 +1,9 @@
-"""`Trace`: what a model did with one graph, told in the nodes of the input."""
+"""`Trace`: what a model did with one graph, in terms of the input nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,43 +15,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What one pooling left of the graph."""
+    """The nodes that one pooling kept."""
 
-    kept: np.ndarray  # [kept] int64, nodes of the input graph, ascending
-    score: np.ndarray | None  # [kept] float64, what each was multiplied with; None: nothing
+    kept: np.ndarray  # [kept] int64, nodes of the input graph in ascending order
+    score: np.ndarray | None  # [kept] float64, factor of each node; None for methods without one
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One forward pass over one graph.
+    """One forward pass over one graph."""
 
-    Args:
-        name: of the data set
-        number: of the graph in it
-        num_nodes: of the graph
-        edges: ``[edges, 2]`` int64, each pair of neighbours once, the lower node first
-        node_labels: one text for each node, empty for a node without a label
-        class_names: what each class stands for
-        true_class: where it is known
-        probabilities: ``[classes]`` float64
-        ground_truth: int64, the nodes that decide the class, where that is known
-        levels: one for each pooling; none for methods that do not keep nodes
-        title: by which the owner knows the graph, if it has a name of its own
-        molecule: a MOL block with flat coordinates whose atoms are the nodes, if it is a molecule
-    """
-
-    name: str
-    number: int
+    name: str  # of the data set
+    number: int  # of the graph in the data set
     num_nodes: int
-    edges: np.ndarray
-    node_labels: tuple[str, ...]
+    edges: np.ndarray  # [edges, 2] int64, each undirected edge once, the lower node first
+    node_labels: tuple[str, ...]  # one for each node, empty for a node without a label
     class_names: tuple[str, ...]
-    true_class: int | None
-    probabilities: np.ndarray
-    ground_truth: np.ndarray | None
-    levels: tuple[Level, ...]
-    title: str | None = None
-    molecule: str | None = None
+    true_class: int | None  # if known
+    probabilities: np.ndarray  # [classes] float64
+    ground_truth: np.ndarray | None  # int64, the nodes that decide the class, if known
+    levels: tuple[Level, ...]  # one for each pooling; empty for methods that keep no nodes
+    title: str | None = None  # name of the graph, if it has one
+    molecule: str | None = None  # MOL block with 2D coordinates whose atoms are the nodes
 
     @property
     def prediction(self) -> int:
@@ -65,7 +50,7 @@ class Trace:
 
     @property
     def correct(self) -> bool | None:
-        """Whether the prediction is right; None if the class is not known."""
+        """Whether the prediction is right; None if the class is unknown."""
         return None if self.true_class is None else self.prediction == self.true_class
 
     @property
@@ -78,59 +63,32 @@ class Trace:
         return " · ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """The trace in lists, texts and numbers, from which `from_json` makes the same again."""
-        return {
-            "name": self.name,
-            "number": self.number,
-            "num_nodes": self.num_nodes,
-            "edges": self.edges.tolist(),
-            "node_labels": list(self.node_labels),
-            "class_names": list(self.class_names),
-            "true_class": self.true_class,
-            "probabilities": self.probabilities.tolist(),
-            "ground_truth": None if self.ground_truth is None else self.ground_truth.tolist(),
-            "levels": [
-                {
-                    "kept": level.kept.tolist(),
-                    "score": None if level.score is None else level.score.tolist(),
-                }
-                for level in self.levels
-            ],
-            "title": self.title,
-            "molecule": self.molecule,
-        }
+        """All fields as JSON values; `from_json` restores them exactly."""
+        return {name: _to_json(value) for name, value in asdict(self).items()}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> Trace:
-        truth = record["ground_truth"]
-        return Trace(
-            name=record["name"],
-            number=record["number"],
-            num_nodes=record["num_nodes"],
-            edges=np.array(record["edges"], np.int64).reshape(-1, 2),
-            node_labels=tuple(record["node_labels"]),
-            class_names=tuple(record["class_names"]),
-            true_class=record["true_class"],
-            probabilities=np.array(record["probabilities"], np.float64),
-            ground_truth=None if truth is None else np.array(truth, np.int64),
-            levels=tuple(
-                Level(
-                    kept=np.array(level["kept"], np.int64),
-                    score=None if level["score"] is None else np.array(level["score"], np.float64),
-                )
-                for level in record["levels"]
-            ),
-            title=record.get("title"),
-            molecule=record.get("molecule"),
-        )
+        levels = [
+            Level(np.array(level["kept"], np.int64), _array(level["score"], np.float64))
+            for level in record["levels"]
+        ]
+        arrays = {
+            "edges": np.array(record["edges"], np.int64).reshape(-1, 2),
+            "node_labels": tuple(record["node_labels"]),
+            "class_names": tuple(record["class_names"]),
+            "probabilities": np.array(record["probabilities"], np.float64),
+            "ground_truth": _array(record["ground_truth"], np.int64),
+            "levels": tuple(levels),
+        }
+        return Trace(**record | arrays)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Figure:
-        """The picture of `sagpool.explain.draw.draw`, or its panels on axes of one's own.
+        """Draw the input graph and each level beside it.
 
         Args:
-            ax: a single one is divided among the panels
+            ax: one axis for each panel, or a single one to be divided; None for a new figure
         """
-        # Matplotlib takes a second to import, which only those who want pictures should wait.
+        # Here, because matplotlib takes a second to import.
         from sagpool.explain.draw import draw, draw_panels
 
         return draw(self) if ax is None else draw_panels(self, ax)
@@ -139,3 +97,17 @@ class Trace:
         from sagpool.explain.draw import svg
 
         return svg(self)
+
+
+def _array(values: list[Any] | None, dtype: type) -> np.ndarray | None:
+    return None if values is None else np.array(values, dtype)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_to_json(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _to_json(one) for name, one in value.items()}
+    return value

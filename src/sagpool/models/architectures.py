@@ -65,6 +65,7 @@ class HierarchicalPooling(nn.Module):
                     f"{type(pool).__name__} leaves one row per graph, so no block can follow it; "
                     "use it in the global architecture."
                 )
+        self.in_channels = in_channels
         widths = [in_channels, *(hidden for _ in pools)]
         self.convs = nn.ModuleList(
             find_conv(conv)(a, b, members=members) for a, b in pairwise(widths)
@@ -119,6 +120,7 @@ class GlobalPooling(nn.Module):
         members: int = 1,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         self.convs = nn.ModuleList(
             find_conv(conv)(hidden if layer else in_channels, hidden, members=members)
             for layer in range(LAYERS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sagpool.bench.statistics import compare, holm, spread
+from sagpool.statistics import compare, holm, spread
 
 
 @pytest.fixture(scope="module")
