@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sagpool.graphs import Graphs
-from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.edge_cleaning import pack_edges
 
 
 @pytest.fixture(scope="session")

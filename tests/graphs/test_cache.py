@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sagpool.graphs import load
 from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
 from sagpool.graphs.features import RawGraphs
-from sagpool.graphs.files import open_files
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 
 def assert_same(one: RawGraphs, other: RawGraphs) -> None:
@@ -146,7 +146,7 @@ def test_without_a_place_to_write_reading_still_works(small, cache, monkeypatch,
     with caplog.at_level(logging.WARNING):
         assert len(load(small.folder)) == 4
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("No packed copy of SMALL was kept: ")
+    assert caplog.messages[0].startswith("SMALL was not cached: ")
 
 
 def test_a_failure_while_writing_leaves_the_old_copy(tmp_path):

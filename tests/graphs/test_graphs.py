@@ -152,7 +152,7 @@ def test_a_graph_that_is_not_there(varied, index):
         ("three", "not by 'three'"),
         (2.0, "not by 2.0"),
         ([0.5], "must be integers, not float64"),
-        ([True, False], "A mask of 2 values cannot choose among 30 graphs"),
+        ([True, False], "A mask of 2 values cannot select from 30 graphs"),
         ([[1, 2]], r"not by \[\[1, 2\]\]"),
     ],
 )

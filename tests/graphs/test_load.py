@@ -7,7 +7,7 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
-from sagpool.graphs.find import find
+from sagpool.graphs.named_datasets import find_dataset
 
 TABLE_1 = [
     ("DD", 1178, 2, 284.32, 715.66, 82),
@@ -36,7 +36,7 @@ def test_the_papers_table_1_for_the_set_without_labels(real_data, name):
 
 @pytest.mark.parametrize("name", ["MUTAG"])
 def test_the_built_in_mutag_is_the_original(real_data, name):
-    original, built_in = load(find(name)), load(name)
+    original, built_in = load(find_dataset(name)), load(name)
     for field in ("degree", "col", "y", "node_label", "edge_attr"):
         assert torch.equal(getattr(original, field), getattr(built_in, field))
     assert np.array_equal(original.node_counts, built_in.node_counts)

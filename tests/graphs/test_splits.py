@@ -94,7 +94,7 @@ def test_each_fold_draws_its_own_validation_part():
         ({"folds": 1}, "Cross-validation needs at least 2 folds, not 1."),
         ({"fold": 3, "folds": 3}, "Fold 3 is not one of the folds 0 to 2."),
         ({"fold": -2}, "Fold -2 is not one of the folds 0 to 9."),
-        ({"folds": 3, "validation": 1.0}, "at least 0 and below 1: 1.0."),
+        ({"folds": 3, "validation": 1.0}, r"must be in \[0, 1\), not 1.0."),
     ],
 )
 def test_what_cannot_be_split(options, said):

@@ -9,9 +9,9 @@ import torch
 from torch_geometric.datasets import TUDataset
 
 from sagpool.graphs import Graphs, load
-from sagpool.graphs.edges import NO_REPAIRS, Repairs
-from sagpool.graphs.files import open_files
+from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 
 def test_the_small_folder_as_written(small):

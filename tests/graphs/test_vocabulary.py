@@ -106,7 +106,7 @@ def test_classes(given_, expected):
         (
             Vocabulary("attributes", (), 2, ("a",)),
             "MUTAG",
-            "MUTAG has 0 numbers for each node, where the model was trained with 2.",
+            "MUTAG has 0 attributes per node; the model was trained with 2.",
         ),
     ],
 )

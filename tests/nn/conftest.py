@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.graphs import Adjacency, Graphs, pack
-from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.edge_cleaning import pack_edges
 from sagpool.nn import AttentionScore, ChebConv, GATConv, GCNConv, PooledAdjacency, SAGEConv
 
 # Nodes, and pairs of neighbours.

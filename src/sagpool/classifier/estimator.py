@@ -20,8 +20,8 @@ from sagpool.classifier.fit import MAX_EPOCHS, trained_model
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 from sagpool.graphs import NO_TEST, Graphs, from_networkx, from_pyg
+from sagpool.graphs.concat import concat
 from sagpool.graphs.features import Features
-from sagpool.graphs.join import join
 from sagpool.ops.device import find_device
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _packed(X: Any, features: Features) -> Graphs:
         raise SagpoolError("X has no graph.")
     if _all_are(graphs, Graphs):
         # Lists of single graphs are what scikit-learn makes of Graphs when it takes some of them.
-        return graphs[0] if len(graphs) == 1 else join(graphs)
+        return graphs[0] if len(graphs) == 1 else concat(graphs)
 
     import networkx
     from torch_geometric.data import Data

@@ -15,9 +15,9 @@ from rich.table import Table
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
 from sagpool.graphs.features import Features
-from sagpool.graphs.find import data_folders, found
 from sagpool.graphs.graphs import Statistics
 from sagpool.graphs.load import load
+from sagpool.graphs.named_datasets import data_folders, list_datasets
 
 log = logging.getLogger("sagpool")
 
@@ -56,7 +56,7 @@ def _everything(features: Features) -> tuple[list[Statistics], dict[str, list[st
     folders: dict[str, list[str]] = defaultdict(list)
     for source, folder in [
         *(_Found(name, "built in") for name in BUILT_IN),
-        *(_Found(path, f"in {path.parent}") for path in found()),
+        *(_Found(path, f"in {path.parent}") for path in list_datasets()),
     ]:
         try:
             rows.append(load(source, features).statistics())

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.record_files import Columns
+from sagpool.graphs.records import Columns
 
 log = logging.getLogger("sagpool")
 

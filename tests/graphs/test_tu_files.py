@@ -5,8 +5,8 @@ import zipfile
 import pytest
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import files
-from sagpool.graphs.files import holds_data, open_files
+from sagpool.graphs import tu_files
+from sagpool.graphs.tu_files import holds_data, open_files
 
 
 def test_folder_raw_folder_and_zip_hold_the_same(small):
@@ -50,9 +50,9 @@ def test_a_folder_of_something_else_holds_no_data(tmp_path):
 
 def test_a_zip_that_is_large_and_honest_is_read_and_a_larger_one_refused(small, monkeypatch):
     path = small.zip()
-    monkeypatch.setattr(files, "SMALL", 100)  # bytes; the ratio alone decides above that
+    monkeypatch.setattr(tu_files, "SMALL", 100)  # bytes; the ratio alone decides above that
     assert open_files(path).read("A")
-    monkeypatch.setattr(files, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(tu_files, "MAX_UNPACKED", 100)
     with pytest.raises(SagpoolError, match=r"is refused: its .* bytes would unpack to"):
         open_files(path)
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.edges import Repairs, pack_edges
+from sagpool.graphs.edge_cleaning import Repairs, pack_edges
 
 node_counts = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 

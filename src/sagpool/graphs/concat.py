@@ -1,4 +1,4 @@
-"""Several collections of graphs as one."""
+"""Concatenation of collections of graphs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,39 +8,39 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.graphs import _TENSORS, Graphs
+from sagpool.graphs.graphs import TENSORS, Graphs
 
 
-def join(parts: Sequence[Graphs]) -> Graphs:
-    """The graphs of all parts, one after the other; the parts have the same features and classes.
+def concat(parts: Sequence[Graphs]) -> Graphs:
+    """The graphs of all parts in order: ``concat(list(graphs))`` is ``graphs``.
 
-    That is the way back from single graphs, ``join(list(graphs))``, or from slices.
+    The parts must have the same features and classes.
     """
     if not parts:
-        raise SagpoolError("There is no graph to join.")
+        raise SagpoolError("There are no graphs to concatenate.")
     first = parts[0]
     for part in parts:
         if _columns(part) != _columns(first):
             raise SagpoolError(
-                f"Graphs can be joined if they have the same features and classes: {part.name} "
-                f"and {first.name} have not."
+                f"{part.name} and {first.name} cannot be concatenated: their features or classes "
+                "differ."
             )
-    joined: dict[str, Any] = {
+    tensors: dict[str, Any] = {
         field: None
         if getattr(first, field) is None
         else torch.cat([getattr(p, field) for p in parts])
-        for field in _TENSORS
+        for field in TENSORS
     }
     return replace(
         first,
         node_counts=np.concatenate([part.node_counts for part in parts]),
         edge_counts=np.concatenate([part.edge_counts for part in parts]),
-        **joined,
+        **tensors,
     )
 
 
 def _columns(graphs: Graphs) -> tuple[object, ...]:
-    """What joined graphs have to agree in."""
-    tensors = (getattr(graphs, field) for field in _TENSORS)
+    """What has to be equal for graphs to be concatenated."""
+    tensors = (getattr(graphs, field) for field in TENSORS)
     widths = tuple(None if tensor is None else tensor.shape[1:] for tensor in tensors)
     return graphs.feature_kind, graphs.node_label_names, graphs.class_names, widths, graphs.device

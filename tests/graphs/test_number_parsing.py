@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.numbers import (
+from sagpool.graphs.number_parsing import (
     _parse_by_line,
     _parse_regular,
     read_floats,
