@@ -16,7 +16,7 @@ def varied() -> Graphs:
     first = np.cumsum(node_counts) - node_counts
     edge_graphs = random.integers(0, 30, 200)
     source, target = first[edge_graphs] + (random.random((2, 200)) * node_counts[edge_graphs])
-    edges = pack_edges(source.astype(int), target.astype(int), node_counts, edge_name=str)
+    edges = pack_edges(source.astype(int), target.astype(int), node_counts)
     nodes = int(node_counts.sum())
     return Graphs(
         node_counts=node_counts,

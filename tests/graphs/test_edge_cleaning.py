@@ -5,7 +5,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sagpool.errors import SagpoolError
 from sagpool.graphs.edge_cleaning import Repairs, pack_edges
 
 node_counts = st.lists(st.integers(1, 5), min_size=1, max_size=4)
@@ -25,7 +24,7 @@ def collections(draw):
 
 def pack(counts, edges, **options):
     ends = np.array(edges, np.int64).reshape(-1, 2)
-    return pack_edges(ends[:, 0], ends[:, 1], counts, edge_name=str, **options)
+    return pack_edges(ends[:, 0], ends[:, 1], counts, **options)
 
 
 @given(collections())
@@ -63,12 +62,6 @@ def test_each_edge_carries_the_features_of_its_first_line_or_of_the_other_direct
         edges.index((u, v)) if (u, v) in given_pairs else edges.index((v, u)) for v, u in pairs
     ]
     assert packed.origin.tolist() == expected
-
-
-def test_an_edge_between_graphs_is_named():
-    with pytest.raises(SagpoolError) as error:
-        pack(np.array([2, 3]), [(0, 1), (1, 4)])
-    assert str(error.value) == "1: the edge joins a node of graph 1 to one of graph 2."
 
 
 def test_repairs_in_words():

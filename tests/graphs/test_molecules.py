@@ -200,10 +200,11 @@ def naive_molecules(data: bytes) -> list[tuple[str, list[str], set[frozenset[int
         row for row in csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")) if any(row)
     ]
     header = [title.strip().lower() for title in rows[0]]
+    column = next(header.index(title) for title in SMILES_NAMES if title in header)
     found = []
     with rdBase.BlockLogs():
         for row in rows[1:]:
-            text = row[header.index("smiles")].strip()
+            text = row[column].strip()
             molecule = Chem.MolFromSmiles(text) if text.isprintable() else None
             if molecule is None or not molecule.GetNumAtoms():
                 continue

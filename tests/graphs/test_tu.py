@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 
+from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs, load
 from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.tu import read_tu
@@ -101,8 +102,18 @@ def test_imperfect_edges_are_repaired_and_counted(small, caplog):
     assert caplog.messages == [said, said]
 
 
-def test_nodes_of_one_graph_need_not_lie_together(small):
-    """Nodes dealt out of order: every graph still gets its own labels, attributes and edges."""
+@pytest.mark.parametrize("line", [1, 9])
+def test_an_edge_between_graphs_is_refused(small, line):
+    small.change("A", line, "6, 9")
+    with pytest.raises(SagpoolError) as error:
+        load(small.folder)
+    assert str(error.value) == (
+        f"{small.file('A')}, line {line}: the edge joins a node of graph 3 to one of graph 4."
+    )
+
+
+def test_nodes_of_one_graph_need_not_be_contiguous(small):
+    """Nodes in shuffled order: every graph still gets its own labels, attributes and edges."""
     straight = load(small.folder, "both")
     old = {kind: small.file(kind).read_text().splitlines() for kind in ("A", "graph_indicator")}
     rows = list(range(10))

@@ -26,10 +26,9 @@ def concat(parts: Sequence[Graphs]) -> Graphs:
                 "differ."
             )
     tensors: dict[str, Any] = {
-        field: None
-        if getattr(first, field) is None
-        else torch.cat([getattr(p, field) for p in parts])
+        field: torch.cat([getattr(part, field) for part in parts])
         for field in TENSORS
+        if getattr(first, field) is not None
     }
     return replace(
         first,

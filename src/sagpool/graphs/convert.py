@@ -70,13 +70,11 @@ def from_networkx(
     missing = sum(label is None for label in labels)
     if 0 < missing < len(labels):
         log.warning("%d of %d nodes have no %s; it is not used.", missing, len(labels), node_label)
+    classes = [None] * len(graphs) if y is None else np.asarray(y)
+    used_label = None if missing else node_label
     records = [
-        _networkx_record(
-            graph, f"graph {i}", target, None if missing else node_label, node_attr, edge_attr
-        )
-        for i, (graph, target) in enumerate(
-            zip(graphs, [None] * len(graphs) if y is None else np.asarray(y), strict=True)
-        )
+        _networkx_record(graph, f"graph {i}", classes[i], used_label, node_attr, edge_attr)
+        for i, graph in enumerate(graphs)
     ]
     return _pack(records, name, features, degree_cap)
 

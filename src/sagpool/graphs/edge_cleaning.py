@@ -1,12 +1,9 @@
 """Turns any list of edges into the form that is stored: undirected, no duplicates, CSR."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from sagpool.errors import SagpoolError
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,6 @@ def pack_edges(
     target: np.ndarray,
     node_counts: np.ndarray,
     *,
-    edge_name: Callable[[int], str],
     with_origin: bool = True,
     undirected: bool = False,
 ) -> PackedEdges:
@@ -53,9 +49,8 @@ def pack_edges(
 
     Args:
         source: ``[input edges]`` int64, nodes numbered through the whole collection
-        target: ``[input edges]`` int64, the nodes whose CSR rows the edges go to
+        target: ``[input edges]`` int64, nodes of the same graphs, whose CSR rows get the edges
         node_counts: ``[graphs]`` nodes per graph
-        edge_name: name of input edge i in an error message ("A.txt, line 7")
         with_origin: whether ``origin`` is needed; a plain sort is enough without it
         undirected: whether the input may give an edge once or in both directions; neither then
             counts as a repair
@@ -65,17 +60,10 @@ def pack_edges(
     """
     node_ptr = np.concatenate([[0], np.cumsum(node_counts)])
     graph = np.repeat(np.arange(len(node_counts)), node_counts)  # [nodes]
-    crossing = np.flatnonzero(graph[source] != graph[target])
-    if len(crossing):
-        edge = int(crossing[0])
-        first, second = graph[source[edge]] + 1, graph[target[edge]] + 1
-        raise SagpoolError(
-            f"{edge_name(edge)}: the edge joins a node of graph {first} to one of graph {second}."
-        )
-
     simple = source != target
     self_loops = len(source) - int(simple.sum())
-    forward, backward = _keys(target, source), _keys(source, target)
+    # Pairs as single integers, which sort by node, then by neighbour.
+    forward, backward = (target << 32) | source, (source << 32) | target
     if self_loops:
         forward, backward = forward[simple], backward[simple]
     origin, one_way, duplicates = None, 0, 0
@@ -98,11 +86,6 @@ def pack_edges(
         if undirected
         else Repairs(one_way, duplicates, self_loops),
     )
-
-
-def _keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pairs as single integers that sort by (first, second)."""
-    return (first << 32) | second
 
 
 def _symmetric(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, int, int]:

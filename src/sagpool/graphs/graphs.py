@@ -143,8 +143,7 @@ class Graphs:
     @cached_property
     def batch_source(self) -> BatchSource:
         """The collection in the form from which `pack` makes batches."""
-        first = torch.tensor(self.node_ptr[:-1], device=self.device)
-        own = torch.arange(self.num_nodes, device=self.device) - self._per_node(first)
+        own = torch.arange(self.num_nodes, device=self.device) - self._first_node()
         row_ptr, col = with_self_entries(self.row_ptr, self.col, own)
         counts = np.append(self.edge_counts + self.node_counts, 0)
         label, attr = self.node_label, self.node_attr
@@ -177,16 +176,13 @@ class Graphs:
     @property
     def edge_index(self) -> Tensor:
         """``[2, edges]`` int64 in PyG's form, nodes numbered through the whole collection."""
-        first_node = torch.tensor(self.node_ptr[:-1], device=self.device)
-        edges = torch.tensor(self.edge_counts, device=self.device)
-        offset = repeat_each(first_node, edges, self.num_edges)
         nodes = torch.arange(self.num_nodes, device=self.device)
         target = repeat_each(nodes, self.degree.long(), self.num_edges)
-        return torch.stack([self.col + offset, target])
+        return torch.stack([self.col + self._first_node().index_select(0, target), target])
 
     def to(self, device: torch.device | str) -> Graphs:
         """The same graphs on another device."""
-        return self._with_tensors(lambda tensor, _: tensor.to(device))
+        return self._changed(lambda tensor, _: tensor.to(device))
 
     def fingerprint(self) -> str:
         """A hash of all that a training depends on: structure, features and classes."""
@@ -238,37 +234,32 @@ class Graphs:
             "node": slice(int(self.node_ptr[graphs.start]), int(self.node_ptr[graphs.stop])),
             "edge": slice(int(self.edge_ptr[graphs.start]), int(self.edge_ptr[graphs.stop])),
         }
-        return self._with_tensors(
-            lambda tensor, per: tensor[part[per]],
-            node_counts=self.node_counts[graphs],
-            edge_counts=self.edge_counts[graphs],
-        )
+        return self._changed(lambda tensor, per: tensor[part[per]], graphs)
 
     def _gather(self, ids: np.ndarray) -> Graphs:
-        node_counts, edge_counts = self.node_counts[ids], self.edge_counts[ids]
-
-        def runs(starts: np.ndarray, counts: np.ndarray) -> Tensor:
-            on_device = torch.from_numpy(np.stack([starts, counts])).to(self.device)
-            return ragged_arange(on_device[0], on_device[1], int(counts.sum()))
+        def entries(starts: np.ndarray, counts: np.ndarray) -> Tensor:
+            on_device = torch.from_numpy(np.stack([starts[ids], counts[ids]])).to(self.device)
+            return ragged_arange(on_device[0], on_device[1], int(counts[ids].sum()))
 
         part = {
             "graph": torch.from_numpy(ids).to(self.device),
-            "node": runs(self.node_ptr[ids], node_counts),
-            "edge": runs(self.edge_ptr[ids], edge_counts),
+            "node": entries(self.node_ptr, self.node_counts),
+            "edge": entries(self.edge_ptr, self.edge_counts),
         }
-        return self._with_tensors(
-            lambda tensor, per: tensor.index_select(0, part[per]),
-            node_counts=node_counts,
-            edge_counts=edge_counts,
-        )
+        return self._changed(lambda tensor, per: tensor.index_select(0, part[per]), ids)
 
-    def _with_tensors(self, change: Any, **counts: Any) -> Graphs:
-        """A copy with ``change(tensor, "graph" | "node" | "edge")`` applied to every tensor."""
+    def _changed(self, change: Any, graphs: slice | np.ndarray = slice(None)) -> Graphs:
+        """``change(tensor, "graph" | "node" | "edge")`` applied to every tensor of the graphs."""
         changed: dict[str, Any] = {
             field: None if getattr(self, field) is None else change(getattr(self, field), per)
             for field, per in TENSORS.items()
         }
-        return dataclasses.replace(self, **changed, **counts)
+        changed |= {name: getattr(self, name)[graphs] for name in ("node_counts", "edge_counts")}
+        return dataclasses.replace(self, **changed)
+
+    def _first_node(self) -> Tensor:
+        """``[nodes]`` int64, the first node of each node's graph."""
+        return self._per_node(torch.from_numpy(self.node_ptr[:-1]))
 
     def _per_node(self, per_graph: Tensor) -> Tensor:
         counts = torch.tensor(self.node_counts, device=self.device)

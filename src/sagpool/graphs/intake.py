@@ -58,7 +58,6 @@ def pack_arrays(
     node_counts: np.ndarray,
     ends: np.ndarray,
     *,
-    edge_name: Callable[[int], str] = str,
     undirected: bool = False,
     classes: Codes | None = None,
     node_labels: Sequence[Codes] = (),
@@ -70,8 +69,8 @@ def pack_arrays(
     Args:
         name: of the collection
         node_counts: ``[graphs]`` int64
-        ends: ``[input edges, 2]`` int64 source and target, numbered through the whole collection
-        edge_name: name of input edge i in an error message
+        ends: ``[input edges, 2]`` int64 source and target, which are in the same graph; nodes are
+            numbered through the whole collection
         undirected: whether an edge may be given once or in both directions
         classes: one for each graph
         node_labels: one for each node, for each column of labels
@@ -82,7 +81,6 @@ def pack_arrays(
         np.ascontiguousarray(ends[:, 0]),
         np.ascontiguousarray(ends[:, 1]),
         node_counts,
-        edge_name=edge_name,
         with_origin=edge_attr is not None,
         undirected=undirected,
     )

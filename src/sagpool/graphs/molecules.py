@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.records import Columns, Record, text_lines
@@ -34,7 +34,7 @@ def read_smiles(
     """The molecules of a table, one at a time; a reader of `record_files.FORMATS`."""
     rdkit()  # report a missing RDKit first
     rows = _rows(text_lines(file, name, ""), name, delimiter)
-    header = [title.strip() for title in next(rows, _Row("", [])).cells]
+    header = [title.strip() for title in next(rows, ("", []))[1]]
     if not header:
         raise SagpoolError(f"{name} is empty.")
     smiles = _column(header, columns.smiles, SMILES_NAMES)
@@ -59,19 +59,14 @@ def read_smiles(
             yield record_of(molecule, place, text, target)
 
 
-class _Row(NamedTuple):
-    place: str
-    cells: list[str]
-
-
-def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[_Row]:
-    """The non-empty rows of a table."""
+def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """The place and the cells of each non-empty row."""
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1  # where the row begins; quoted cells can span several lines
     try:
         for cells in table:
             if any(cells):
-                yield _Row(f"{name}, line {line}", cells)
+                yield f"{name}, line {line}", cells
             line = table.line_num + 1
     except csv.Error as error:
         raise SagpoolError(f"{name}, line {line}: {error}.") from None
@@ -170,9 +165,7 @@ def only_labelled(records: list[Record], name: str) -> list[Record]:
 
 def parse_smiles(text: str) -> Mol | None:
     """The molecule, or None if RDKit cannot read it or it has no atom."""
-    if not text or not text.isprintable():
-        return None
-    return _parse(lambda: rdkit().MolFromSmiles(text))
+    return _parse(lambda: rdkit().MolFromSmiles(text) if text.isprintable() else None)
 
 
 def parse_block(text: bytes) -> Mol | None:

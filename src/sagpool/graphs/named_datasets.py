@@ -59,17 +59,12 @@ def download_folder() -> Path:
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    for wanted in (name, f"{name}.zip"):
-        if holds_data(folder / wanted):
-            return folder / wanted
-    if not folder.is_dir():
-        return None
-    # `proteins` finds PROTEINS: no two data sets differ only in case.
-    lower = (name.lower(), f"{name.lower()}.zip")
-    for path in sorted(folder.iterdir()):
-        if path.name.lower() in lower and holds_data(path):
-            return path
-    return None
+    paths = [folder / name, folder / f"{name}.zip"]
+    if folder.is_dir():
+        # `proteins` finds PROTEINS: no two data sets differ only in case.
+        lower = {path.name.lower() for path in paths}
+        paths += [path for path in sorted(folder.iterdir()) if path.name.lower() in lower]
+    return next(filter(holds_data, paths), None)
 
 
 def _download(name: str) -> Path:

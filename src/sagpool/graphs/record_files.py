@@ -87,18 +87,16 @@ def chunks_of(
     records: Iterable[Record], name: str, vocabulary: Vocabulary, *, size: int = CHUNK
 ) -> Iterator[Chunk]:
     """Chunks of these graphs. An invalid graph raises after the graphs before it were yielded."""
-    self_loops, empty = 0, True
+    self_loops = 0
     for part in _portions(map(vocabulary.check, records), size):
         raw = pack_records(part, name)
-        self_loops, empty = self_loops + raw.repairs.self_loops, False
+        self_loops += raw.repairs.self_loops
         yield Chunk(
             choose_features(replace(raw, repairs=NO_REPAIRS), vocabulary.features),
             [record.name for record in part],
             [record.target for record in part],
             None,
         )
-    if empty:
-        raise SagpoolError(f"{name} has no graph.")
     if self_loops:
         log.warning("%s: %s.", name, Repairs(self_loops=self_loops))
 
@@ -117,8 +115,7 @@ def _portions(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
         if part:
             yield part
         raise
-    if part:
-        yield part
+    yield part  # empty only if there are no records at all, which `pack_records` refuses
 
 
 def _format(path: Path) -> Format:

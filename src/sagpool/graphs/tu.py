@@ -26,7 +26,6 @@ def read_tu(files: TUFiles) -> RawGraphs:
         files.name,
         nodes.per_graph,
         ends,
-        edge_name=lambda edge: f"{files.label('A')}, line {edge + 1}",
         classes=encode(labels),
         node_labels=[Codes(c.code[nodes.order], c.names) for c in node_labels or ()],
         node_attr=None if node_attr is None else node_attr[nodes.order],
@@ -35,6 +34,7 @@ def read_tu(files: TUFiles) -> RawGraphs:
 
 
 class _Nodes(NamedTuple):
+    graph: np.ndarray  # [nodes in file order]
     per_graph: np.ndarray  # [graphs]
     order: np.ndarray | slice  # file order -> packed order, in which each graph is contiguous
     position: np.ndarray | None  # the inverse of order; None if the file is in packed order
@@ -61,11 +61,11 @@ def _read_nodes(files: TUFiles, num_graphs: int) -> _Nodes:
     if not per_graph.all():
         raise SagpoolError(f"{where}: graph {int(np.argmin(per_graph)) + 1} has no node.")
     if (np.diff(graph) >= 0).all():
-        return _Nodes(per_graph, slice(None), None)
+        return _Nodes(graph, per_graph, slice(None), None)
     order = np.argsort(graph, kind="stable")
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
-    return _Nodes(per_graph, order, position)
+    return _Nodes(graph, per_graph, order, position)
 
 
 def _read_ends(files: TUFiles, nodes: _Nodes) -> np.ndarray:
@@ -77,6 +77,12 @@ def _read_ends(files: TUFiles, nodes: _Nodes) -> np.ndarray:
         raise SagpoolError(
             f"{where}, line {line + 1}: node {ends[line, column] + 1} is not among "
             f"the nodes 1 to {nodes.total} of {files.label('graph_indicator')}."
+        )
+    one, other = nodes.graph[ends[:, 0]], nodes.graph[ends[:, 1]]
+    if (line := int(np.argmax(one != other))) or one[0] != other[0]:
+        raise SagpoolError(
+            f"{where}, line {line + 1}: the edge joins a node of graph {one[line] + 1} to one of "
+            f"graph {other[line] + 1}."
         )
     return ends if nodes.position is None else nodes.position[ends]
 

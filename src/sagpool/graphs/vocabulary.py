@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
@@ -139,16 +138,9 @@ class Vocabulary:
         # The last entry is for nodes without a label, -1.
         table = torch.tensor([*columns, -1], dtype=torch.int32, device=graphs.device)
         label = table[graphs.node_label.long()]
-        codes = graphs.node_label.cpu().numpy()
-        counts = np.bincount(codes[codes >= 0], minlength=len(columns))
-        unseen = Counter(
-            {
-                name: int(counts[code])
-                for code, name in enumerate(graphs.node_label_names)
-                if columns[code] < 0 and counts[code]
-            }
-        )
-        return label, unseen
+        unknown = graphs.node_label[(label < 0) & (graphs.node_label >= 0)]
+        codes = unknown.sort().values.tolist()
+        return label, Counter(graphs.node_label_names[code] for code in codes)
 
     def _known(self, name: str) -> str:
         """Degrees above the highest one of the vocabulary count as that one."""
