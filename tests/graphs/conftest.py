@@ -37,7 +37,7 @@ def varied() -> Graphs:
 
 @pytest.fixture
 def no_text(monkeypatch: pytest.MonkeyPatch):
-    """After a call of this, text files can no longer be read: only packed copies can."""
+    """A call of this makes reading text files an error, so that only cached files can be read."""
 
     def forbid() -> None:
         def read_tu(files) -> None:
@@ -50,5 +50,5 @@ def no_text(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def packed(cache: Path):
-    """The files of packed data sets in the cache folder."""
+    """The files of cached data sets."""
     return lambda: sorted(path for path in (cache / "packed").glob("**/*") if path.is_file())

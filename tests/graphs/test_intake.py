@@ -34,7 +34,7 @@ def test_features_row_by_row():
     assert raw.node_attr[:2].tolist() == [[1, 2], [3, 4.5]]
 
 
-def test_no_edge_and_no_graph():
+def test_graphs_without_edges_and_no_graphs():
     assert pack_records([record(edges=())], "x").col.tolist() == []
     with pytest.raises(SagpoolError, match=r"^x has no graph\.$"):
         pack_records([], "x")

@@ -118,7 +118,7 @@ def test_molecules_that_cannot_be_read_are_listed_and_left_out(folder, caplog, c
         "x.csv, line 6 is left out: RDKit cannot read 'c1cccc1'.",
         "x.csv: 3 molecules were left out.",
     ]
-    assert capfd.readouterr().err == ""  # RDKit itself is silent
+    assert capfd.readouterr().err == ""  # RDKit's own log is off
 
 
 def test_a_long_list_is_cut(folder, caplog):
@@ -155,7 +155,7 @@ def test_an_sdf_file(folder, caplog):
     broken = sdf(("a", "CC", {})).replace("V2000", "V9000") + SDF
     assert [record.name for record in records(folder / "x.sdf", broken)] == ["ethanol", "3"]
     assert caplog.messages[0] == "x.sdf, line 1 (molecule 1) is left out: RDKit cannot read it."
-    # Without the line that ends a molecule, as many editors leave it, and in another encoding.
+    # Without the last $$$$ line, which many editors omit, and in another encoding.
     latin = SDF.replace("ethanol", "éthanol").removesuffix("$$$$\n").encode("latin-1")
     assert [record.name for record in records(folder / "x.sdf", latin)] == ["\ufffdthanol", "2"]
 

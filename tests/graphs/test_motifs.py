@@ -90,7 +90,7 @@ def test_features_are_degrees():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"graphs": 0}, "at least 1, not 0"),
         ({"nodes": (9, 20)}, r"both at least 10, not \(9, 20\)"),
@@ -100,6 +100,6 @@ def test_features_are_degrees():
         ({"classes": ()}, "must be distinct, from house, bowtie, theta"),
     ],
 )
-def test_invalid_options_are_refused(options, said):
-    with pytest.raises(SagpoolError, match=said):
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(SagpoolError, match=message):
         motifs(**options)

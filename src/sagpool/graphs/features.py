@@ -65,9 +65,7 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
 
     Args:
         raw: the graphs as they were read
-        features: ``labels`` (one-hot), ``attributes``, ``both``, ``degree`` (one-hot), or
-            ``auto``: labels, as in the paper's code; attributes if there are no labels; degrees
-            if there is neither
+        features: as in `sagpool.load`; ``auto`` prefers labels, as the paper's code does
         degree_cap: higher degrees count as this one
     """
     if features not in get_args(Features):

@@ -19,10 +19,7 @@ def pack_records(
     encode: Callable[[list[Any]], Codes] = encode_texts,
     undirected: bool = True,
 ) -> RawGraphs:
-    """Pack graphs that were given one by one.
-
-    Labels and features are for all graphs or for none. The result has classes if every graph has
-    one.
+    """Pack graphs that were given one by one, with classes if every graph has one.
 
     Args:
         records: the graphs

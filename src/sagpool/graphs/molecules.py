@@ -140,12 +140,13 @@ class Skipped:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is None and self.count and not self.read:
+        if error is not None or not self.count:
+            return
+        if not self.read:
             raise SagpoolError(
                 f"{self.name}: no molecule could be read; all {self.count} were left out."
             )
-        if error is None and self.count:
-            log.warning("%s: %d molecules were left out.", self.name, self.count)
+        log.warning("%s: %d molecules were left out.", self.name, self.count)
 
 
 def only_labelled(records: list[Record], name: str) -> list[Record]:

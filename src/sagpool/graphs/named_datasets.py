@@ -109,8 +109,7 @@ def _not_found(name: str, url: str, error: Exception) -> str:
     else:
         reason = str(getattr(error, "reason", error))
     folders = ", ".join(
-        f"{folder}" if folder.is_dir() else f"{folder} (no such folder)"
-        for folder in data_folders()
+        f"{path}" if path.is_dir() else f"{path} (no such folder)" for path in data_folders()
     )
     return (
         f"No data set '{name}': it is not built in, not in SAGPOOL_DATA ({folders or 'not set'}), "

@@ -47,13 +47,14 @@ def _read(text: bytes, where: str, columns: int | None, dtype: Any) -> np.ndarra
 
 def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     """One pass over the whole text; None if any line does not have the expected form."""
-    commas, newlines = _positions(text, b","), _positions(text, b"\n")
+    characters = np.frombuffer(text, np.uint8)
+    commas, newlines = (np.flatnonzero(characters == separator) for separator in b",\n")
     before_line_end = np.searchsorted(commas, np.append(newlines, len(text)))
     lines = len(newlines) + 1
     if not np.array_equal(before_line_end, np.arange(1, lines + 1) * (columns - 1)):
         return None
     field_ends = np.concatenate([commas, newlines, [len(text)]])
-    if not np.isin(np.frombuffer(text, np.uint8)[field_ends - 1], _NUMBER_ENDS).all():
+    if not np.isin(characters[field_ends - 1], _NUMBER_ENDS).all():
         # A blank field or a lone sign, which NumPy's parser would read as 0 or -1.
         return None
     with warnings.catch_warnings():
@@ -68,10 +69,6 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     if dtype is np.int64 and not -_TOO_LARGE < values.min() <= values.max() < _TOO_LARGE:
         return None
     return values.reshape(lines, columns)
-
-
-def _positions(text: bytes, character: bytes) -> np.ndarray:
-    return np.flatnonzero(np.frombuffer(text, np.uint8) == character[0])
 
 
 def _parse_by_line(text: bytes, where: str, columns: int, dtype: Any) -> np.ndarray:

@@ -22,15 +22,9 @@ CHUNK_NODES = 2**16  # most nodes in a chunk, unless a single graph has more
 
 
 class Format(NamedTuple):
-    """A file format.
-
-    Args:
-        read: yields the graphs of an open file one by one; gets the file's name for messages
-        skip_unlabelled: whether `load` skips graphs without a class if others have one; otherwise
-            that is an error
-    """
-
+    # Yields the graphs of an open file one by one; the file's name is for messages.
     read: Callable[[BinaryIO, str, Columns], Iterator[Record]]
+    # Whether graphs without a class are left out if others have one; otherwise it is an error.
     skip_unlabelled: bool = False
 
 

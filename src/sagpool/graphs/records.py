@@ -17,29 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """One graph. Lengths and node numbers are checked when it is made.
+    """One graph. Lengths and node numbers are checked when it is made."""
 
-    Args:
-        place: where it was read, for messages: "graphs.jsonl, line 7"
-        name: its id in the source
-        nodes: number of nodes
-        edges: source, target, source, target, ...; nodes are numbered from 0
-        labels: label of each node
-        features: the same number of features for each node, row after row
-        target: class of the graph
-        edge_features: the same number of features for each edge, row after row
-        molecule: the RDKit molecule that the graph was made from, for drawing it
-    """
-
-    place: str
-    name: str
-    nodes: int
-    edges: Sequence[int] | np.ndarray
-    labels: Sequence[str] | None = None
-    features: Sequence[float] | np.ndarray | None = None
-    target: Any = None
-    edge_features: Sequence[float] | np.ndarray | None = None
-    molecule: Mol | None = None
+    place: str  # where it was read, for messages: "graphs.jsonl, line 7"
+    name: str  # its id in the source
+    nodes: int  # number of nodes
+    edges: Sequence[int] | np.ndarray  # source, target, source, ...; nodes are numbered from 0
+    labels: Sequence[str] | None = None  # of the nodes
+    features: Sequence[float] | np.ndarray | None = None  # of the nodes, row after row
+    target: Any = None  # class of the graph
+    edge_features: Sequence[float] | np.ndarray | None = None  # row after row
+    molecule: Mol | None = None  # that the graph was made from, for drawing it
 
     def __post_init__(self) -> None:
         nodes, edges = self.nodes, self.edges
@@ -74,15 +62,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a table of molecules that have no standard name.
-
-    Args:
-        smiles: title of the column with the molecules
-        label: title of the column with the classes; in an SDF file, the property
-    """
+    """Titles of the columns of a table of molecules, if they are not standard ones."""
 
     smiles: str | None = None
-    label: str | None = None
+    label: str | None = None  # of the classes; in an SDF file, the property
 
 
 def all_or_none(records: Sequence[Record], field: str, what: str) -> bool:

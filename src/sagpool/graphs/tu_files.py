@@ -18,17 +18,11 @@ SMALL = 64 * 2**20  # bytes up to which the ratio does not matter
 
 @dataclass(frozen=True)
 class TUFiles:
-    """``NAME_A.txt``, ``NAME_graph_labels.txt``, ... of one data set.
+    """``NAME_A.txt``, ``NAME_graph_labels.txt``, ... of one data set."""
 
-    Args:
-        name: NAME
-        path: the folder that contains the files, or the zip
-        inside: the folder inside the zip, with its slash; None if ``path`` is a folder
-    """
-
-    name: str
-    path: Path
-    inside: str | None = None
+    name: str  # NAME
+    path: Path  # the folder that contains the files, or the zip
+    inside: str | None = None  # folder inside the zip, with its slash; None if path is a folder
 
     def has(self, kind: str) -> bool:
         """Whether there is a ``NAME_kind.txt``."""

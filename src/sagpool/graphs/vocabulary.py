@@ -29,18 +29,11 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The node features and classes that a model was trained with.
+    """The node features and classes that a model was trained with."""
 
-    Args:
-        feature_kind: labels, attributes, attributes+labels, degree
-        node_labels: label of each one-hot column
-        attributes: number of attributes
-        class_names: name of each class
-    """
-
-    feature_kind: str
-    node_labels: tuple[str, ...]
-    attributes: int
+    feature_kind: str  # labels, attributes, attributes+labels, degree
+    node_labels: tuple[str, ...]  # label of each one-hot column
+    attributes: int  # number of attributes
     class_names: tuple[str, ...]
 
     @staticmethod
