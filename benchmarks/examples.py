@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sagpool.graphs import Adjacency, load
-from sagpool.graphs.find import found
+from sagpool.graphs.named_datasets import list_datasets
 
 # Average nodes and undirected edges of the data sets (the paper's Table 1).
 AVERAGES = {"PROTEINS": (39.06, 72.82), "NCI1": (29.87, 32.30), "DD": (284.32, 715.66)}
@@ -38,7 +38,7 @@ class Example(NamedTuple):
 def batch_like(name: str, graphs: int) -> Example:
     """So many graphs of a data set that is at hand, or random ones like them."""
     rng = np.random.default_rng(0)
-    path = next((path for path in found() if path.stem == name), None)
+    path = next((path for path in list_datasets() if path.stem == name), None)
     if path is None:
         nodes, edges = AVERAGES[name]
         sizes = 3 + np.round(rng.gamma(2, (nodes - 3) / 2, graphs)).astype(np.int64)

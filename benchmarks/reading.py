@@ -21,9 +21,9 @@ from measure import by_turns, report, versions
 from sagpool import Graphs, SagpoolError, load
 from sagpool.graphs import pack
 from sagpool.graphs.features import choose_features
-from sagpool.graphs.files import open_files
-from sagpool.graphs.find import find
+from sagpool.graphs.named_datasets import find_dataset
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 MEMBERS, BATCH = 200, 128
 
@@ -51,7 +51,7 @@ def main() -> None:
     if options.data:
         os.environ["SAGPOOL_DATA"] = options.data
     try:
-        dd, proteins = find("DD"), load("PROTEINS")
+        dd, proteins = find_dataset("DD"), load("PROTEINS")
     except SagpoolError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

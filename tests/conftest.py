@@ -100,7 +100,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
     monkeypatch.setenv("SAGPOOL_CACHE", str(folder))
     monkeypatch.delenv("SAGPOOL_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr("sagpool.graphs.find.official_site", lambda: "http://127.0.0.1:1")
+    monkeypatch.setattr("sagpool.graphs.named_datasets.official_site", lambda: "http://127.0.0.1:1")
     return folder
 
 

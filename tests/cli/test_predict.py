@@ -104,7 +104,7 @@ def test_rows_before_a_wrong_line_are_printed_but_no_partial_file_is_left(sagpoo
     assert outcome.code == 2
     assert len(rows(outcome.out)) == 4
     assert outcome.err == (
-        "sagpool: x.jsonl, line 4: a number of nodes is from 1 to 1000000, not 0.\n"
+        "sagpool: x.jsonl, line 4: the number of nodes must be 1 to 1000000, not 0.\n"
     )
     (tmp_path / "out").mkdir()
     assert sagpool("predict", model, data, "-o", tmp_path / "out" / "x.csv").code == 2

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import sagpool
 from sagpool import Graphs, SagpoolError, load
 from sagpool.explain.inputs import from_smiles, from_source
-from sagpool.graphs.record_files import Columns
+from sagpool.graphs.records import Columns
 
 
 @pytest.fixture(scope="module")

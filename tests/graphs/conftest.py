@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sagpool.graphs import Graphs
-from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.edge_cleaning import pack_edges
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def varied() -> Graphs:
     first = np.cumsum(node_counts) - node_counts
     edge_graphs = random.integers(0, 30, 200)
     source, target = first[edge_graphs] + (random.random((2, 200)) * node_counts[edge_graphs])
-    edges = pack_edges(source.astype(int), target.astype(int), node_counts, edge_name=str)
+    edges = pack_edges(source.astype(int), target.astype(int), node_counts)
     nodes = int(node_counts.sum())
     return Graphs(
         node_counts=node_counts,
@@ -37,7 +37,7 @@ def varied() -> Graphs:
 
 @pytest.fixture
 def no_text(monkeypatch: pytest.MonkeyPatch):
-    """After a call of this, text files can no longer be read: only packed copies can."""
+    """A call of this makes reading text files an error, so that only cached files can be read."""
 
     def forbid() -> None:
         def read_tu(files) -> None:
@@ -50,5 +50,5 @@ def no_text(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def packed(cache: Path):
-    """The files of packed data sets in the cache folder."""
+    """The files of cached data sets."""
     return lambda: sorted(path for path in (cache / "packed").glob("**/*") if path.is_file())

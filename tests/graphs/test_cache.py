@@ -1,4 +1,4 @@
-"""Packed copies: made once, trusted only while they fit, never in the way."""
+"""Cached data sets: written once, used only while the source is unchanged, never required."""
 
 import dataclasses
 import logging
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sagpool.graphs import load
 from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
 from sagpool.graphs.features import RawGraphs
-from sagpool.graphs.files import open_files
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 
 def assert_same(one: RawGraphs, other: RawGraphs) -> None:
@@ -32,7 +32,7 @@ def read(path: Path) -> RawGraphs:
     return read_cached(open_files(path), path)
 
 
-def test_the_second_time_no_text_is_read(small, no_text, packed):
+def test_the_second_load_reads_the_cache(small, no_text, packed):
     first = read(small.folder)
     assert len(packed()) == 1
     no_text()
@@ -40,7 +40,7 @@ def test_the_second_time_no_text_is_read(small, no_text, packed):
     assert_same(first, read_tu(open_files(small.folder)))
 
 
-def test_absent_parts_stay_absent(small, no_text):
+def test_absent_parts_are_absent_in_the_cache(small, no_text):
     for kind in ("node_labels", "node_attributes", "edge_labels"):
         small.file(kind).unlink()
     first = read(small.folder)
@@ -51,7 +51,7 @@ def test_absent_parts_stay_absent(small, no_text):
 
 
 @pytest.mark.parametrize("change", ["content", "new file", "file gone"])
-def test_a_change_of_the_source_is_seen(small, change, packed):
+def test_a_changed_source_is_read_again(small, change, packed):
     read(small.folder)
     if change == "content":
         small.change("graph_labels", 1, "3")
@@ -63,7 +63,7 @@ def test_a_change_of_the_source_is_seen(small, change, packed):
     assert len(packed()) == 1
 
 
-def test_a_change_of_the_zip_is_seen(small):
+def test_a_changed_zip_is_read_again(small):
     path = small.zip()
     assert read(path).class_names == ("-1", "1")
     small.change("graph_labels", 1, "3")
@@ -71,7 +71,7 @@ def test_a_change_of_the_zip_is_seen(small):
     assert read(path).class_names == ("-1", "1", "3")
 
 
-def test_sets_of_one_name_in_two_places_have_two_copies(small, packed):
+def test_data_sets_of_the_same_name_are_cached_separately(small, packed):
     read(small.folder)
     other = small.zip()
     read(other)
@@ -80,9 +80,9 @@ def test_sets_of_one_name_in_two_places_have_two_copies(small, packed):
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_damage_goes_unseen(tmp_path_factory, whole_copy, data):
-    """Cut off or with one byte changed, a copy is refused or still says the same."""
-    content, stamp, raw = whole_copy
+def test_all_damage_is_detected(tmp_path_factory, complete_copy, data):
+    """A cache file that is cut off or has one byte changed is refused, or still gives the same."""
+    content, stamp, raw = complete_copy
     damaged = bytearray(content)
     if data.draw(st.booleans()):
         del damaged[data.draw(st.integers(0, len(content) - 1)) :]
@@ -96,13 +96,13 @@ def test_no_damage_goes_unseen(tmp_path_factory, whole_copy, data):
 
 
 @pytest.fixture
-def whole_copy(small, packed):
+def complete_copy(small, packed):
     raw = read(small.folder)
     return packed()[0].read_bytes(), open_files(small.folder).stamp(), raw
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04", b"\x93NUMPY"])
-def test_a_damaged_copy_is_made_again(small, packed, content, caplog, no_text):
+def test_a_damaged_file_is_written_again(small, packed, content, caplog, no_text):
     first = read(small.folder)
     packed()[0].write_bytes(content)
     with caplog.at_level(logging.WARNING):
@@ -112,7 +112,7 @@ def test_a_damaged_copy_is_made_again(small, packed, content, caplog, no_text):
     assert_same(read(small.folder), first)
 
 
-def test_nothing_is_ever_unpickled(small, packed):
+def test_pickles_are_not_loaded(small, packed):
     class Trap:
         def __reduce__(self):
             return (pytest.fail, ("a pickle was loaded",))
@@ -125,7 +125,7 @@ def test_nothing_is_ever_unpickled(small, packed):
     assert_same(read(small.folder), first)
 
 
-def test_an_array_under_another_name_is_not_taken_for_absent(small, packed):
+def test_a_renamed_array_is_not_taken_for_absent(small, packed):
     first = read(small.folder)
     with np.load(packed()[0]) as arrays:
         renamed = {name.replace("y", "z"): array for name, array in arrays.items()}
@@ -133,23 +133,23 @@ def test_an_array_under_another_name_is_not_taken_for_absent(small, packed):
     assert_same(read(small.folder), first)
 
 
-def test_a_copy_of_another_format_is_not_read(small, packed, monkeypatch):
+def test_a_file_of_another_format_is_not_read(small, packed, monkeypatch):
     read(small.folder)
     monkeypatch.setattr("sagpool.graphs.cache.FORMAT", 99)
     with packed()[0].open("rb") as file:
         assert load_raw(file, open_files(small.folder).stamp()) is None
 
 
-def test_without_a_place_to_write_reading_still_works(small, cache, monkeypatch, caplog):
+def test_a_cache_that_cannot_be_written_is_only_a_warning(small, cache, monkeypatch, caplog):
     (cache / "file").write_text("in the way")
     monkeypatch.setenv("SAGPOOL_CACHE", str(cache / "file"))
     with caplog.at_level(logging.WARNING):
         assert len(load(small.folder)) == 4
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("No packed copy of SMALL was kept: ")
+    assert caplog.messages[0].startswith("SMALL was not cached: ")
 
 
-def test_a_failure_while_writing_leaves_the_old_copy(tmp_path):
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
     path = tmp_path / "copy"
     path.write_text("old")
 
@@ -164,7 +164,7 @@ def test_a_failure_while_writing_leaves_the_old_copy(tmp_path):
     assert path.read_text() == "old"
 
 
-READ_WHEN_TOLD = """
+LOAD_ON_INPUT = """
 import sys, sagpool
 print("ready", flush=True)
 sys.stdin.readline()
@@ -175,7 +175,7 @@ print(len(sagpool.load(sys.argv[1])))
 def test_two_processes_at_once(small, packed, no_text):
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", READ_WHEN_TOLD, str(small.folder)],
+            [sys.executable, "-c", LOAD_ON_INPUT, str(small.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -195,7 +195,7 @@ def test_two_processes_at_once(small, packed, no_text):
     assert len(load(small.folder)) == 4
 
 
-def test_where_the_cache_is(monkeypatch, tmp_path):
+def test_the_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("SAGPOOL_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
     monkeypatch.delenv("SAGPOOL_CACHE")
@@ -206,7 +206,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / ".cache" / "sagpool"
 
 
-def test_a_file_has_the_mode_that_others_have(tmp_path):
+def test_replaced_files_have_the_usual_mode(tmp_path):
     (tmp_path / "other").write_text("")
     with replacing(tmp_path / "mine") as file:
         file.write(b"content")

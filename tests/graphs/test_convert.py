@@ -16,18 +16,18 @@ def pair(**changes) -> Data:
     return Data(**fields)
 
 
-def test_round_trip_by_way_of_pyg(varied):
+def test_round_trip_through_pyg(varied):
     again = from_pyg(to_pyg(varied), name="again")
     assert again.name == "again"
     assert again.node_counts.tolist() == varied.node_counts.tolist()
     assert torch.equal(again.x, varied.x)
     assert torch.equal(again.edge_index, varied.edge_index)
-    # Edge features differ between the two directions of an edge, and stay with theirs.
+    # The two directions of an edge can have different features.
     assert torch.equal(again.edge_attr, varied.edge_attr)
     assert torch.equal(again.y, varied.y)
 
 
-def test_pyg_gets_every_field(varied):
+def test_every_field_is_converted_to_pyg(varied):
     data = varied.to_pyg()
     assert len(data) == len(varied)
     for one, graph in zip(data, varied, strict=True):
@@ -42,7 +42,7 @@ def test_pyg_gets_every_field(varied):
 def test_pyg_graphs_without_features_get_degrees():
     graphs = Graphs.from_pyg([pair(x=None, num_nodes=3), Data(num_nodes=1)])
     assert graphs.feature_kind == "degree"
-    assert graphs.node_counts.tolist() == [3, 1]  # isolated nodes are not lost
+    assert graphs.node_counts.tolist() == [3, 1]  # isolated nodes are included
     assert graphs.x.tolist() == [[0, 1], [0, 1], [1, 0], [1, 0]]
     assert graphs.y is None
     assert graphs.num_classes == 0
@@ -54,7 +54,7 @@ def test_classes_of_pyg_are_numbered_in_ascending_order():
     assert graphs.class_names == ("-2", "7")
 
 
-def test_imperfect_edges_of_pyg_are_repaired_and_counted(caplog):
+def test_edges_of_pyg_are_cleaned_and_counted(caplog):
     data = pair(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 0, 2], [1, 1, 2]]))
     with caplog.at_level(logging.WARNING):
         graphs = from_pyg([data])
@@ -66,26 +66,35 @@ def test_imperfect_edges_of_pyg_are_repaired_and_counted(caplog):
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "message"),
     [
-        (Data(num_nodes=0), "graph 1 has no node"),
-        (pair(x=torch.ones(2, 4)), "Graphs differ in their number of node features: 3, 4"),
-        (pair(x=None, num_nodes=2), "Graphs differ in their number of node features: 3, no"),
-        (pair(x=torch.tensor([[1.0], [torch.nan]])), "graph 1: x: row 1 has a value that is not"),
-        (pair(x=torch.ones(4, 3), num_nodes=6), "graph 1: x has 4 rows where 6 were expected"),
-        (pair(edge_attr=torch.ones(1, 2)), "edge_attr has 1 rows where 2 were expected"),
-        (pair(edge_attr=torch.ones(4, 1)), "edge_attr has 4 rows where 2 were expected"),
-        (pair(edge_index=torch.tensor([[0], [2]])), "names node 2, but there are 2 nodes"),
-        (pair(edge_index=torch.tensor([[0], [-1]])), "names node -1, but there are 2 nodes"),
+        (Data(num_nodes=0), "graph 1 has no nodes"),
+        (pair(x=torch.ones(2, 4)), "graph 1 has 4 node features, but graph 0 has 3"),
+        (pair(x=None, num_nodes=2), "graph 1 has no node features, but graph 0 has"),
+        (
+            pair(x=torch.tensor([[1.0, 1, 1], [1, torch.nan, 1]])),
+            "graph 1: node 1 has a feature that is not a finite number",
+        ),
+        (pair(x=torch.ones(4, 3), num_nodes=6), "graph 1: x has 4 rows; expected 6"),
+        (pair(edge_attr=torch.ones(1, 2)), "edge_attr has 1 rows; expected 2"),
+        (pair(edge_attr=torch.ones(4, 1)), "edge_attr has 4 rows; expected 2"),
+        (
+            pair(edge_index=torch.tensor([[0], [2]])),
+            "graph 1: an edge names node 2; the 2 nodes are numbered",
+        ),
+        (
+            pair(edge_index=torch.tensor([[0], [-1]])),
+            "graph 1: an edge names node -1; the 2 nodes are numbered",
+        ),
         (pair(edge_index=torch.tensor([0, 1])), r"graph 1: edge_index has shape \(2,\)"),
         (pair(y=torch.tensor([0, 1])), "graph 1: y has 2 values, not one class"),
         (pair(y=torch.tensor([0.5])), "graph 1: y is 0.5, not a class number"),
         (pair(y=torch.tensor([torch.nan])), "graph 1: y is nan, not a class number"),
-        (pair(y=torch.tensor([0])), "graph 0 has no class, while other graphs have one"),
+        (pair(y=torch.tensor([0])), "graph 0 has no class, but graph 1 has"),
     ],
 )
-def test_pyg_graphs_that_cannot_be_packed(second, said):
-    with pytest.raises(SagpoolError, match=said):
+def test_pyg_graphs_that_cannot_be_packed(second, message):
+    with pytest.raises(SagpoolError, match=message):
         from_pyg([pair(), second])
 
 
@@ -122,25 +131,25 @@ def test_networkx_directed_graphs_and_self_loops(caplog):
 
 
 @pytest.mark.parametrize(
-    ("graphs", "y", "said"),
+    ("graphs", "y", "message"),
     [
-        ([], None, "There is no graph to pack"),
+        ([], None, "graphs has no graph"),
         ([nx.path_graph(2)], [0, 1], "There are 2 classes for 1 graphs"),
-        ([nx.path_graph(2), nx.Graph()], None, "graph 1 has no node"),
+        ([nx.path_graph(2), nx.Graph()], None, "graph 1 has no nodes"),
     ],
 )
-def test_networkx_graphs_that_cannot_be_packed(graphs, y, said):
-    with pytest.raises(SagpoolError, match=said):
+def test_networkx_graphs_that_cannot_be_packed(graphs, y, message):
+    with pytest.raises(SagpoolError, match=message):
         from_networkx(graphs, y)
 
 
-def test_networkx_attributes_that_are_no_numbers():
+def test_networkx_attributes_that_are_not_numbers():
     graph = nx.path_graph(2)
     nx.set_node_attributes(graph, "red", "x")
-    with pytest.raises(SagpoolError, match="graph 0: x is not made of rows of numbers"):
+    with pytest.raises(SagpoolError, match="graph 0: x must be rows of numbers"):
         from_networkx([graph])
 
 
-def test_nothing_to_pack():
-    with pytest.raises(SagpoolError, match="There is no graph to pack"):
+def test_an_empty_list_is_refused():
+    with pytest.raises(SagpoolError, match="graphs has no graph"):
         from_pyg([])

@@ -25,7 +25,7 @@ bounds = st.one_of(st.none(), st.integers(-40, 40))
 
 
 @given(start=bounds, stop=bounds, step=st.sampled_from([None, 1, 2, 7, -1, -3]))
-def test_slice_list_and_mask_choose_the_same(varied, start, stop, step):
+def test_slice_list_and_mask_select_the_same(varied, start, stop, step):
     wanted = list(range(len(varied)))[start:stop:step]
     chosen = varied[start:stop:step]
     assert len(chosen) == len(wanted)
@@ -96,7 +96,7 @@ def test_iteration_gives_every_graph_once(varied):
     assert torch.equal(torch.cat([graph.x for graph in graphs]), varied.x)
 
 
-def test_it_cannot_be_changed(varied):
+def test_graphs_are_immutable(varied):
     with pytest.raises(dataclasses.FrozenInstanceError):
         varied.name = "other"
     with pytest.raises(ValueError, match="read-only"):
@@ -105,7 +105,7 @@ def test_it_cannot_be_changed(varied):
         varied[2:5].edge_counts[0] = 3
 
 
-def test_to_moves_every_tensor_and_keeps_counts_on_the_host(varied):
+def test_to_moves_every_tensor_but_not_the_counts(varied):
     there = varied.to("meta")
     assert there.device.type == "meta"
     assert {getattr(there, field).device.type for field in TENSORS} == {"meta"}
@@ -131,7 +131,7 @@ def test_statistics_and_repr():
     )
 
 
-def test_no_graph_at_all(varied):
+def test_an_empty_collection(varied):
     nothing = varied[[]]
     assert len(nothing) == 0
     assert list(nothing) == []
@@ -141,21 +141,21 @@ def test_no_graph_at_all(varied):
 
 
 @pytest.mark.parametrize("index", [30, -31, [0, 30], [-31]])
-def test_a_graph_that_is_not_there(varied, index):
+def test_an_index_out_of_range(varied, index):
     with pytest.raises(IndexError, match="of a collection of 30"):
         varied[index]
 
 
 @pytest.mark.parametrize(
-    ("index", "said"),
+    ("index", "message"),
     [
         ("three", "not by 'three'"),
         (2.0, "not by 2.0"),
         ([0.5], "must be integers, not float64"),
-        ([True, False], "A mask of 2 values cannot choose among 30 graphs"),
+        ([True, False], "A mask of 2 values cannot select from 30 graphs"),
         ([[1, 2]], r"not by \[\[1, 2\]\]"),
     ],
 )
-def test_an_index_of_the_wrong_kind(varied, index, said):
-    with pytest.raises(SagpoolError, match=said):
+def test_an_index_of_the_wrong_type(varied, index, message):
+    with pytest.raises(SagpoolError, match=message):
         varied[index]

@@ -1,4 +1,5 @@
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,17 @@ from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
-from sagpool.graphs.jsonl import MOST_NODES, read_jsonl
+from sagpool.graphs.jsonl import MAX_NODES, read_jsonl
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "graphs.schema.json").read_text())
 
 
-def read(line: str):
-    (record,) = read_jsonl([line], "x.jsonl")
-    return record
+def read(*lines: str):
+    return list(read_jsonl(BytesIO("\n".join(lines).encode()), "x.jsonl"))
 
 
 def test_a_graph_with_everything():
-    record = read(
+    (record,) = read(
         '{"id": "a", "nodes": [{"label": "C", "features": [0.5, 1]}, '
         '{"label": 8, "features": [-2, 1e3]}], "edges": [[0, 1], [1, 1]], "label": 1.0}'
     )
@@ -30,80 +30,84 @@ def test_a_graph_with_everything():
     assert (record.edges, record.target, record.width) == ([0, 1, 1, 1], "1", 2)
 
 
-def test_plain_labels_a_mere_number_and_what_may_be_missing():
-    assert read('{"nodes": ["C", 8, 1.5, true]}').labels == ["C", "8", "1.5", "true"]
-    record = read('{"nodes": 3, "label": null, "id": null}')
+def test_plain_labels_number_of_nodes_and_optional_keys():
+    assert read('{"nodes": ["C", 8, 1.5, true]}')[0].labels == ["C", "8", "1.5", "true"]
+    (record,) = read('{"nodes": 3, "label": null, "id": null}')
     assert (record.nodes, record.edges, record.labels, record.features) == (3, [], None, None)
     assert (record.name, record.target) == ("1", None)
-    assert read('{"nodes": [{}, {}]}').nodes == 2
-    assert read(f'{{"nodes": {MOST_NODES}}}').nodes == MOST_NODES
+    assert read('{"nodes": [{}, {}]}')[0].nodes == 2
+    assert read(f'{{"nodes": {MAX_NODES}}}')[0].nodes == MAX_NODES
 
 
-def test_empty_lines_count_but_are_no_graphs():
-    lines = ["\n", '{"nodes": 1}\n', "  \r\n", '{"nodes": 2}']
-    assert [(r.name, r.nodes) for r in read_jsonl(lines, "x")] == [("2", 1), ("4", 2)]
+def test_empty_lines_are_numbered_but_skipped():
+    records = read("", '{"nodes": 1}', "  \r", '{"nodes": 2}')
+    assert [(record.name, record.nodes) for record in records] == [("2", 1), ("4", 2)]
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG = {
-    "[": "this is no JSON, column 2: Expecting value",
-    '{"nodes": 1': "this is no JSON, column 12: Expecting ',' delimiter",
-    '{"nodes": 1} {"nodes": 1}': "this is no JSON, column 14: Extra data",
-    '{"nodes": ["a\0"]}': "this is no JSON, column 14: Invalid control character at",
-    DEEP: "it is nested too deeply",
-    '{"nodes": [{"features": [NaN]}]}': "this is no JSON: NaN is no number",
-    '{"nodes": 1, "label": -Infinity}': "this is no JSON: -Infinity is no number",
+    "[": "not valid JSON, column 2: Expecting value",
+    '{"nodes": 1': "not valid JSON, column 12: Expecting ',' delimiter",
+    '{"nodes": 1} {"nodes": 1}': "not valid JSON, column 14: Extra data",
+    '{"nodes": ["a\0"]}': "not valid JSON, column 14: Invalid control character at",
+    DEEP: "nested too deeply",
+    '{"nodes": [{"features": [NaN]}]}': "not valid JSON: NaN is not a number",
+    '{"nodes": 1, "label": -Infinity}': "not valid JSON: -Infinity is not a number",
     '{"nodes": 1' + "0" * 5000 + "}": "a number has too many digits",
-    '{"nodes": ["\\ud800"]}': "it has half a character, such as \\ud800",
-    "[1, 2]": "a graph is an object with nodes and edges",
-    "{}": "nodes is a list, or their number",
-    '{"nodes": 1, "weight": 2}': "a graph has no 'weight'; it may have id, nodes, edges and label",
-    '{"nodes": 0}': "a number of nodes is from 1 to 1000000, not 0",
-    '{"nodes": -1}': "a number of nodes is from 1 to 1000000, not -1",
-    '{"nodes": 2000000000}': "a number of nodes is from 1 to 1000000, not 2000000000",
-    '{"nodes": true}': "nodes is a list, or their number",
-    '{"nodes": 2.0}': "nodes is a list, or their number",
-    '{"nodes": []}': "the graph has no node",
-    '{"nodes": [""]}': "a node's label is a text or a number",
-    '{"nodes": [null]}': "a node's label is a text or a number",
-    '{"nodes": ["a", {"label": "a"}]}': "a node's label is a text or a number",
-    '{"nodes": [1e999]}': "a node's label is a text or a number",
-    '{"nodes": [{"label": []}]}': "a node's label is a text or a number",
-    '{"nodes": [{"x": 1}]}': "a node may have a label and features, and nothing else",
-    '{"nodes": [{"label": 1}, {}]}': "its nodes have not all the same parts",
-    '{"nodes": [{"label": 1}, "a"]}': "its nodes have not all the same parts",
-    '{"nodes": [{"features": []}]}': "a node's features are a list of numbers",
-    '{"nodes": [{"features": 1}]}': "a node's features are a list of numbers",
-    '{"nodes": [{"features": [true]}]}': "a node's features are numbers, at most 3.4e+38",
-    '{"nodes": [{"features": [1e39]}]}': "a node's features are numbers, at most 3.4e+38",
-    '{"nodes": [{"features": [-1e999]}]}': "a node's features are numbers, at most 3.4e+38",
+    '{"nodes": ["\\ud800"]}': "a text has half of a surrogate pair, such as \\ud800",
+    "[1, 2]": "a graph must be an object with nodes and edges",
+    "{}": "nodes must be a list or a number",
+    '{"nodes": 1, "weight": 2}': "unknown key 'weight'; allowed are id, nodes, edges and label",
+    '{"nodes": 0}': "the number of nodes must be 1 to 1000000, not 0",
+    '{"nodes": -1}': "the number of nodes must be 1 to 1000000, not -1",
+    '{"nodes": 2000000000}': "the number of nodes must be 1 to 1000000, not 2000000000",
+    '{"nodes": true}': "nodes must be a list or a number",
+    '{"nodes": 2.0}': "nodes must be a list or a number",
+    '{"nodes": [""]}': "a node's label must be a text or a number",
+    '{"nodes": [null]}': "a node's label must be a text or a number",
+    '{"nodes": ["a", {"label": "a"}]}': "a node's label must be a text or a number",
+    '{"nodes": [1e999]}': "a node's label must be a text or a number",
+    '{"nodes": [{"label": []}]}': "a node's label must be a text or a number",
+    '{"nodes": [{"x": 1}]}': "a node can have a label and features only",
+    '{"nodes": [{"label": 1}, {}]}': "not all nodes have the same keys",
+    '{"nodes": [{"label": 1}, "a"]}': "not all nodes have the same keys",
+    '{"nodes": [{"features": []}]}': "a node's features must be a list of numbers",
+    '{"nodes": [{"features": 1}]}': "a node's features must be a list of numbers",
+    '{"nodes": [{"features": [true]}]}': "a node's features must be numbers of at most 3.4e+38",
+    '{"nodes": [{"features": [1e39]}]}': "a node's features must be numbers of at most 3.4e+38",
+    '{"nodes": [{"features": [-1e999]}]}': "a node's features must be numbers of at most 3.4e+38",
     '{"nodes": [{"features": [1]}, {"features": [1, 2]}]}': (
-        "its nodes have not all the same number of features"
+        "not all nodes have the same number of features"
     ),
-    '{"nodes": 2, "edges": 1}': "edges is a list of pairs of nodes",
-    '{"nodes": 2, "edges": null}': "edges is a list of pairs of nodes",
-    '{"nodes": 2, "edges": ""}': "edges is a list of pairs of nodes",
-    '{"nodes": 2, "edges": [1]}': "edges is a list of pairs of nodes",
-    '{"nodes": 4, "edges": [[0], [1, 2, 3]]}': "edges is a list of pairs of nodes",
-    '{"nodes": 2, "edges": ["01"]}': "the ends of an edge are node numbers",
-    '{"nodes": 2, "edges": [[0, true]]}': "the ends of an edge are node numbers",
-    '{"nodes": 2, "edges": [[0, 1.0]]}': "the ends of an edge are node numbers",
+    '{"nodes": 2, "edges": 1}': "edges must be a list of pairs of nodes",
+    '{"nodes": 2, "edges": null}': "edges must be a list of pairs of nodes",
+    '{"nodes": 2, "edges": ""}': "edges must be a list of pairs of nodes",
+    '{"nodes": 2, "edges": [1]}': "edges must be a list of pairs of nodes",
+    '{"nodes": 4, "edges": [[0], [1, 2, 3]]}': "edges must be a list of pairs of nodes",
+    '{"nodes": 2, "edges": ["01"]}': "the ends of an edge must be node numbers",
+    '{"nodes": 2, "edges": [[0, true]]}': "the ends of an edge must be node numbers",
+    '{"nodes": 2, "edges": [[0, 1.0]]}': "the ends of an edge must be node numbers",
     '{"nodes": 2, "edges": [[0, 2]]}': "an edge names node 2; the 2 nodes are numbered from 0",
     '{"nodes": 2, "edges": [[-1, 0]]}': "an edge names node -1; the 2 nodes are numbered from 0",
-    '{"nodes": 1, "label": ""}': "label is a text or a number",
-    '{"nodes": 1, "label": []}': "label is a text or a number",
-    '{"nodes": 1, "id": {}}': "id is a text or a number",
+    '{"nodes": 1, "label": ""}': "label must be a text or a number",
+    '{"nodes": 1, "label": []}': "label must be a text or a number",
+    '{"nodes": 1, "id": {}}': "id must be a text or a number",
 }
 
 
 @pytest.mark.parametrize("line", WRONG, ids=lambda line: line[:40].encode())
-def test_a_wrong_line_is_named_with_what_is_wrong(line):
+def test_the_error_names_the_line_and_the_problem(line):
     with pytest.raises(SagpoolError) as error:
-        list(read_jsonl(['{"nodes": 1}', line], "x.jsonl"))
+        read('{"nodes": 1}', line)
     assert str(error.value) == f"x.jsonl, line 2: {WRONG[line]}."
 
 
-def test_the_sentence_stays_short():
+def test_a_graph_without_nodes_is_refused():
+    with pytest.raises(SagpoolError, match=r"^x\.jsonl, line 1 has no nodes\.$"):
+        read('{"nodes": []}')
+
+
+def test_error_messages_are_short():
     for line in (
         '{"nodes": 1, "' + "x" * 9999 + '": 1}',
         '{"nodes": 2, "edges": [[0, 1' + "0" * 4000 + "]]}",
@@ -113,7 +117,7 @@ def test_the_sentence_stays_short():
         assert len(str(error.value)) < 200
 
 
-# What an owner may write, as Python values.
+# Valid labels and ids, as Python values.
 TEXT = st.one_of(
     st.text(min_size=1).filter(lambda t: t.isascii() or t.encode(errors="ignore").decode() == t),
     st.integers(-(10**20), 10**20),
@@ -125,7 +129,7 @@ FEATURES = st.floats(-3e38, 3e38) | st.integers(-(2**100), 2**100)
 
 @st.composite
 def files(draw) -> list[dict[str, Any]]:
-    """The graphs of a file that can be read."""
+    """The graphs of a valid file."""
     labelled, classes, width = draw(st.booleans()), draw(st.booleans()), draw(st.integers(0, 2))
     plain = labelled and not width and draw(st.booleans())
     graphs = []
@@ -149,7 +153,7 @@ def files(draw) -> list[dict[str, Any]]:
 
 
 def naive(data: bytes) -> list[nx.Graph]:
-    """The graphs of a file, read by somebody who expects no evil; some error if there is any."""
+    """The graphs of a file, read by a simple parser that does little checking."""
     graphs = []
     for line in data.decode("utf-8-sig").split("\n"):
         if not line.strip():
@@ -180,7 +184,7 @@ def text(value: Any) -> str | None:
 
 
 def check_same(path: Path, graphs: list[nx.Graph]) -> None:
-    """What `load` makes of the file is what the naive reader sees."""
+    """`load` agrees with the naive reader."""
     found = load(path)
     both = load(path, "both") if found.node_label is not None and has_x(graphs) else found
     assert len(found) == len(graphs)
@@ -218,13 +222,13 @@ def path(tmp_path_factory) -> Path:
     bom=st.sampled_from([b"", b"\xef\xbb\xbf"]),
     end=st.sampled_from(["\n", "\r\n", "\n\n"]),
 )
-def test_what_is_right_is_read_as_it_is_meant(path, graphs, ascii_, bom, end):
+def test_valid_files_are_read_correctly(path, graphs, ascii_, bom, end):
     lines = [json.dumps(graph, ensure_ascii=ascii_) + end for graph in graphs]
     path.write_bytes(bom + "".join(lines).encode())
     check_same(path, naive(path.read_bytes()))
 
 
-EVIL = [
+DAMAGE = [
     *(b"", b"\0", b"\n", b"\r", b'"', b"{", b"}", b"[", b"]", b",", b":", b"-", b"0", b"9" * 30),
     *(b"NaN", b"null", b"true", b"1e999", b"1e39", b"-1", b"1.0", b'"x"', b"{}", b"[]", b"[[0]]"),
     *(b"\xff", b"\xc3", b"\xef\xbb\xbf", "é".encode(), b"\\ud800", b"\\u0000", b"[" * 2000),
@@ -232,26 +236,26 @@ EVIL = [
 ]
 
 
-def outcome_is_right(path: Path, data: bytes) -> None:
+def check_refused_or_same(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     try:
         load(path)
     except SagpoolError as error:
-        (sentence,) = str(error).splitlines()
-        assert sentence.startswith(("graphs.jsonl, line ", "graphs has no "))
+        (message,) = str(error).splitlines()
+        assert message.startswith(("graphs.jsonl, line ", "graphs has no "))
         return
     check_same(path, naive(data))
 
 
 @settings(max_examples=1000)
 @given(data=st.data(), graphs=files())
-def test_a_damaged_file_ends_in_a_sentence_or_is_read_as_it_stands(path, data, graphs):
+def test_a_damaged_file_is_refused_or_read_correctly(path, data, graphs):
     text = "".join(json.dumps(graph) + "\n" for graph in graphs).encode()
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(text)))
         length = data.draw(st.sampled_from([0, 0, 1, 1, 2, 5, 1000]))
-        text = text[:start] + data.draw(st.sampled_from(EVIL)) + text[start + length :]
-    outcome_is_right(path, text)
+        text = text[:start] + data.draw(st.sampled_from(DAMAGE)) + text[start + length :]
+    check_refused_or_same(path, text)
 
 
 @settings(max_examples=500)
@@ -259,8 +263,8 @@ def test_a_damaged_file_ends_in_a_sentence_or_is_read_as_it_stands(path, data, g
     st.binary(max_size=60)
     | st.text(alphabet='{}[]",:0123456789.-+eE\\ \nnodeslabl').map(str.encode)
 )
-def test_any_bytes_end_in_a_sentence_or_are_read_as_they_stand(path, data):
-    outcome_is_right(path, data)
+def test_any_bytes_are_refused_or_read_correctly(path, data):
+    check_refused_or_same(path, data)
 
 
 JSON = st.recursive(
@@ -272,37 +276,38 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all values inside of this one, itself included."""
+def paths(value: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to all values inside this one, including itself."""
     inside = value.items() if isinstance(value, dict) else ()
     inside = enumerate(value) if isinstance(value, list) else inside
-    return [way, *(place for key, one in inside for place in places(one, (*way, key)))]
+    return [prefix, *(path for key, one in inside for path in paths(one, (*prefix, key)))]
 
 
-def put(value: Any, way: tuple[Any, ...], other: Any) -> Any:
-    if not way:
+def put(value: Any, keys: tuple[Any, ...], other: Any) -> Any:
+    """A copy with another value at this path."""
+    if not keys:
         return other
     copy = value.copy()
-    copy[way[0]] = put(copy[way[0]], way[1:], other)
+    copy[keys[0]] = put(copy[keys[0]], keys[1:], other)
     return copy
 
 
 @settings(max_examples=1000)
 @given(data=st.data(), graphs=files(), other=JSON)
-def test_schema_and_reader_agree_on_wrong_types_at_every_place(path, data, graphs, other):
-    graph = put(graphs[0], data.draw(st.sampled_from(places(graphs[0]))), other)
+def test_schema_and_reader_agree_on_wrong_types(path, data, graphs, other):
+    graph = put(graphs[0], data.draw(st.sampled_from(paths(graphs[0]))), other)
     path.write_text(json.dumps(graph))
     try:
         load(path)
     except SagpoolError as error:
-        told = str(error)
-        assert not valid(graph, SCHEMA) or any(beyond in told for beyond in BEYOND_SCHEMA)
+        message = str(error)
+        assert not valid(graph, SCHEMA) or any(beyond in message for beyond in BEYOND_SCHEMA)
     else:
         assert valid(graph, SCHEMA)
         check_same(path, naive(path.read_bytes()))
 
 
-BEYOND_SCHEMA = ("an edge names node", "not all the same parts", "not all the same number of")
+BEYOND_SCHEMA = ("an edge names node", "not all nodes have the same")
 
 
 TYPES = {
@@ -312,7 +317,7 @@ TYPES = {
 
 
 def valid(value: Any, schema: dict[str, Any]) -> bool:
-    """Those parts of JSON Schema that ours is made of; any other word is an error."""
+    """The parts of JSON Schema that our schema uses; any other keyword is an error."""
     rules = {
         "$ref": lambda name: valid(value, SCHEMA["$defs"][name.removeprefix("#/$defs/")]),
         "anyOf": lambda some: any(valid(value, one) for one in some),
@@ -331,13 +336,13 @@ def valid(value: Any, schema: dict[str, Any]) -> bool:
         "minimum": lambda least: value >= least,
         "maximum": lambda most: value <= most,
     }
-    words = [w for w in schema if w not in ("$schema", "$defs", "title", "description")]
-    # The type first: the other words are about values of that type.
-    return all(rules[w](schema[w]) for w in sorted(words, key=lambda w: w != "type"))
+    keywords = [w for w in schema if w not in ("$schema", "$defs", "title", "description")]
+    # The type first: the other keywords apply to values of that type.
+    return all(rules[w](schema[w]) for w in sorted(keywords, key=lambda w: w != "type"))
 
 
 def test_the_schema_alone():
-    assert SCHEMA["properties"]["nodes"]["anyOf"][0]["maximum"] == MOST_NODES
+    assert SCHEMA["properties"]["nodes"]["anyOf"][0]["maximum"] == MAX_NODES
     assert valid({"nodes": 1}, SCHEMA)
     assert not valid({"nodes": 1, "weight": 1}, SCHEMA)
     assert not valid({"edges": []}, SCHEMA)

@@ -7,7 +7,7 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
-from sagpool.graphs.find import find
+from sagpool.graphs.named_datasets import find_dataset
 
 TABLE_1 = [
     ("DD", 1178, 2, 284.32, 715.66, 82),
@@ -26,17 +26,17 @@ def test_the_papers_table_1(real_data, name, graphs, classes, nodes, edges, feat
 
 
 @pytest.mark.parametrize("name", ["FRANKENSTEIN"])
-def test_the_papers_table_1_for_the_set_without_labels(real_data, name):
+def test_the_papers_table_1_for_the_data_set_without_labels(real_data, name):
     s = load(name).statistics()
     assert (s.graphs, s.classes) == (4337, 2)
     assert (round(s.avg_nodes, 2), round(s.avg_edges, 2)) == (16.90, 17.88)
-    # A copy without the large file of attributes has nothing but its structure.
+    # Without its large file of attributes the data set has only its structure.
     assert s.feature_kind in ("attributes", "degree")
 
 
 @pytest.mark.parametrize("name", ["MUTAG"])
 def test_the_built_in_mutag_is_the_original(real_data, name):
-    original, built_in = load(find(name)), load(name)
+    original, built_in = load(find_dataset(name)), load(name)
     for field in ("degree", "col", "y", "node_label", "edge_attr"):
         assert torch.equal(getattr(original, field), getattr(built_in, field))
     assert np.array_equal(original.node_counts, built_in.node_counts)
@@ -52,14 +52,14 @@ def test_mutag_has_names():
     assert 0.6 < carbons < 0.8
 
 
-def test_built_in_sets_need_no_folder_and_leave_no_file(cache, monkeypatch):
+def test_built_in_data_sets_do_not_use_the_cache(cache, monkeypatch):
     monkeypatch.setenv("SAGPOOL_CACHE", str(cache / "never"))
     assert len(load("MUTAG")) == 188
     assert len(load("motifs")) == 1000
     assert not (cache / "never").exists()
 
 
-def test_features_of_the_built_in_sets():
+def test_features_of_the_built_in_data_sets():
     assert load("MUTAG", "degree").feature_kind == "degree"
     with pytest.raises(SagpoolError, match=r"^MUTAG has no node attributes\.$"):
         load("MUTAG", "attributes")
@@ -67,7 +67,7 @@ def test_features_of_the_built_in_sets():
         load("motifs", "labels")
 
 
-def test_an_own_folder_called_mutag_is_told_from_the_built_in_set(small, monkeypatch):
+def test_a_folder_called_mutag_can_be_loaded(small, monkeypatch):
     small.folder.rename(small.folder.with_name("MUTAG"))
     monkeypatch.chdir(small.folder.parent)
     assert len(load("./MUTAG")) == 4
@@ -112,7 +112,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", [str, Path])
-def test_files_of_graphs_one_after_the_other(name, kind, tmp_path, monkeypatch, cache):
+def test_record_files(name, kind, tmp_path, monkeypatch, cache):
     (tmp_path / name).write_text(FILES[name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -125,11 +125,11 @@ def test_files_of_graphs_one_after_the_other(name, kind, tmp_path, monkeypatch, 
         )
         assert (graphs.node_label_names, graphs.class_names) == (("C", "O"), ("0", "1"))
     assert load(name, "degree").node_label_names == ("0", "1")
-    assert not list(cache.iterdir())  # reading such a file leaves nothing behind
+    assert not list(cache.iterdir())  # such files are not cached
 
 
 @pytest.mark.parametrize("name", ["NOPE.jsonl", "NOPE.csv", "NOPE.sdf", "some/NOPE.tsv"])
-def test_a_file_that_is_not_there_is_not_looked_up_as_a_name(name):
+def test_a_missing_file_is_not_looked_up_as_a_name(name):
     with pytest.raises(SagpoolError, match=re.escape(f"There is no file or folder {name}.")):
         load(name)
 

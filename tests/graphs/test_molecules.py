@@ -12,8 +12,9 @@ from rdkit import Chem, rdBase
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
-from sagpool.graphs.molecules import LABEL_NAMES, MOST_TOLD, SMILES_NAMES, parse_smiles, rdkit
-from sagpool.graphs.record_files import Columns, read_records
+from sagpool.graphs.molecules import LABEL_NAMES, MAX_LISTED, SMILES_NAMES, parse_smiles, rdkit
+from sagpool.graphs.record_files import read_records
+from sagpool.graphs.records import Columns
 
 TABLE = 'smiles,label\nCCO,1\nc1ccccc1,0\n"C[N+](=O)[O-]",1\n'
 
@@ -56,14 +57,14 @@ def test_tables_of_all_kinds(folder, name, content, columns):
 
 
 @pytest.mark.parametrize("title", SMILES_NAMES)
-def test_usual_names_of_columns(folder, title):
+def test_standard_names_of_columns(folder, title):
     for label in LABEL_NAMES:
         (record,) = records(folder / "x.csv", f"{label},{title.upper()}\n7,C\n")
         assert (record.name, record.target) == ("C", "7")
 
 
 @pytest.mark.parametrize(
-    ("content", "columns", "sentence"),
+    ("content", "columns", "message"),
     [
         ("", Columns(), "x.csv is empty."),
         ("\n\n", Columns(), "x.csv is empty."),
@@ -78,12 +79,12 @@ def test_usual_names_of_columns(folder, title):
         (
             "smiles,label\nCCO,1\nCC\n",
             Columns(),
-            "x.csv, line 3 has 1 columns, where the first line names 2.",
+            "x.csv, line 3 has 1 columns, but the first line has 2.",
         ),
         (
             'smiles,label\n"C\nC",1\nCC,1,1\n',
             Columns(),
-            "x.csv, line 4 has 3 columns, where the first line names 2.",
+            "x.csv, line 4 has 3 columns, but the first line has 2.",
         ),
         ('smiles\nC\n"C"C\n', Columns(), "x.csv, line 3: ',' expected after '\"'."),
         ('smiles\nC\n"C\nC\n', Columns(), "x.csv, line 3: unexpected end of data."),
@@ -92,14 +93,14 @@ def test_usual_names_of_columns(folder, title):
             Columns(),
             "x.csv, line 3: field larger than field limit (131072).",
         ),
-        (b"smiles\nC\n\xffC\n", Columns(), "x.csv, line 3 is no UTF-8 text."),
+        (b"smiles\nC\n\xffC\n", Columns(), "x.csv, line 3 is not UTF-8 text."),
         ("smiles\nxx\nC(\n", Columns(), "x.csv: no molecule could be read; all 2 were left out."),
     ],
 )  # fmt: skip
-def test_a_wrong_table_gets_a_sentence(folder, content, columns, sentence):
+def test_invalid_tables_are_refused(folder, content, columns, message):
     with pytest.raises(SagpoolError) as error:
         records(folder / "x.csv", content, columns)
-    assert str(error.value) == sentence
+    assert str(error.value) == message
 
 
 def test_a_table_without_molecules(folder):
@@ -117,16 +118,16 @@ def test_molecules_that_cannot_be_read_are_listed_and_left_out(folder, caplog, c
         "x.csv, line 6 is left out: RDKit cannot read 'c1cccc1'.",
         "x.csv: 3 molecules were left out.",
     ]
-    assert capfd.readouterr().err == ""  # RDKit itself is silent
+    assert capfd.readouterr().err == ""  # RDKit's own log is off
 
 
 def test_a_long_list_is_cut(folder, caplog):
     records(folder / "x.csv", "smiles\nC\n" + "x\n" * 100)
-    assert len(caplog.messages) == MOST_TOLD + 1
+    assert len(caplog.messages) == MAX_LISTED + 1
     assert caplog.messages[-1] == "x.csv: 100 molecules were left out."
 
 
-def test_where_some_have_a_class_those_without_are_not_trained_on(folder, caplog):
+def test_molecules_without_a_class_are_left_out_if_others_have_one(folder, caplog):
     (folder / "x.csv").write_text("smiles,label\nC,1\nCC,\nO,0\n")
     assert load(folder / "x.csv").y.tolist() == [1, 0]
     assert caplog.messages[0] == "x.csv, line 3 is left out: it has no class."
@@ -154,7 +155,7 @@ def test_an_sdf_file(folder, caplog):
     broken = sdf(("a", "CC", {})).replace("V2000", "V9000") + SDF
     assert [record.name for record in records(folder / "x.sdf", broken)] == ["ethanol", "3"]
     assert caplog.messages[0] == "x.sdf, line 1 (molecule 1) is left out: RDKit cannot read it."
-    # Without the line that ends a molecule, as many editors leave it, and in another encoding.
+    # Without the last $$$$ line, which many editors omit, and in another encoding.
     latin = SDF.replace("ethanol", "éthanol").removesuffix("$$$$\n").encode("latin-1")
     assert [record.name for record in records(folder / "x.sdf", latin)] == ["\ufffdthanol", "2"]
 
@@ -194,15 +195,16 @@ def quiet(caplog):
 
 
 def naive_molecules(data: bytes) -> list[tuple[str, list[str], set[frozenset[int]]]]:
-    """The molecules of a table, by somebody who expects no evil."""
+    """The molecules of a table, read by a simple parser."""
     rows = [
         row for row in csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")) if any(row)
     ]
     header = [title.strip().lower() for title in rows[0]]
+    column = next(header.index(title) for title in SMILES_NAMES if title in header)
     found = []
     with rdBase.BlockLogs():
         for row in rows[1:]:
-            text = row[header.index("smiles")].strip()
+            text = row[column].strip()
             molecule = Chem.MolFromSmiles(text) if text.isprintable() else None
             if molecule is None or not molecule.GetNumAtoms():
                 continue
@@ -218,7 +220,7 @@ SMILES = st.one_of(
     st.text("CNOSFclBrn()[]=#+-12%@/\\.:*H ", min_size=1, max_size=12),
     st.text(max_size=5),
 )
-EVIL = [
+DAMAGE = [
     b'"',
     b",",
     b"\n",
@@ -236,19 +238,19 @@ EVIL = [
 
 @settings(max_examples=700)
 @given(data=st.data(), cells=st.lists(st.tuples(SMILES, st.sampled_from("01x ")), max_size=4))
-def test_any_table_ends_in_a_sentence_or_is_read_as_it_stands(folder, data, cells):
+def test_a_damaged_table_is_refused_or_read_correctly(folder, data, cells):
     table = io.StringIO(newline="")
     csv.writer(table).writerows([("smiles", "label"), *cells])
     content = table.getvalue().encode(errors="replace")
     for _ in range(data.draw(st.integers(0, 2))):
         start = data.draw(st.integers(0, len(content)))
         length = data.draw(st.sampled_from([0, 0, 1, 3, 1000]))
-        content = content[:start] + data.draw(st.sampled_from(EVIL)) + content[start + length :]
+        content = content[:start] + data.draw(st.sampled_from(DAMAGE)) + content[start + length :]
     try:
         found = records(folder / "x.csv", content)
     except SagpoolError as error:
-        (sentence,) = str(error).splitlines()
-        assert sentence.startswith(("x.csv",))
+        (message,) = str(error).splitlines()
+        assert message.startswith(("x.csv",))
         return
     assert [
         (r.name, r.labels, {frozenset(r.edges[i : i + 2]) for i in range(0, len(r.edges), 2)})
@@ -258,25 +260,25 @@ def test_any_table_ends_in_a_sentence_or_is_read_as_it_stands(folder, data, cell
 
 @settings(max_examples=700)
 @given(SMILES | st.text("C(", min_size=500, max_size=2000))
-def test_any_smiles_is_a_molecule_or_none(text):
+def test_any_text_gives_a_molecule_or_none(text):
     molecule = parse_smiles(text)
     assert molecule is None or molecule.GetNumAtoms() > 0
 
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_any_sdf_file_ends_in_a_sentence_or_in_molecules(folder, data):
+def test_a_damaged_sdf_file_is_refused_or_gives_molecules(folder, data):
     content = SDF.encode()
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(content)))
         length = data.draw(st.sampled_from([0, 1, 3, 30, 1000]))
-        evil = data.draw(st.sampled_from([*EVIL, b"", b"$$$$\n", b"999", b"-1", b"V3000"]))
-        content = content[:start] + evil + content[start + length :]
+        damage = data.draw(st.sampled_from([*DAMAGE, b"", b"$$$$\n", b"999", b"-1", b"V3000"]))
+        content = content[:start] + damage + content[start + length :]
     try:
         found = records(folder / "x.sdf", content)
     except SagpoolError as error:
-        told = str(error)
-        assert re.fullmatch(r"x\.sdf: no molecule could be read; all \d were left out\.", told)
+        message = str(error)
+        assert re.fullmatch(r"x\.sdf: no molecule could be read; all \d were left out\.", message)
         return
     for record in found:
         assert len(record.labels) == record.nodes

@@ -25,7 +25,7 @@ def as_networkx(graph) -> nx.Graph:
 
 @settings(max_examples=40)
 @given(nodes=ranges, seed=st.integers(0, 10**6), classes=st.permutations(list(SHAPES)))
-def test_the_truth_is_the_motif_and_no_other_arises(nodes, seed, classes):
+def test_ground_truth_is_the_only_motif(nodes, seed, classes):
     graphs = motifs(6, nodes, classes=tuple(classes), seed=seed)
     assert graphs.class_names == tuple(classes)
     for graph in graphs:
@@ -35,14 +35,14 @@ def test_the_truth_is_the_motif_and_no_other_arises(nodes, seed, classes):
         truth = graph.ground_truth.nonzero().ravel().tolist()
         shape = SHAPES[graphs.class_names[graph.y]]
         assert nx.is_isomorphic(whole.subgraph(truth), shape)
-        # Without the motif's edges no cycle is as short as a motif's, and one edge ties it on.
+        # Without the motif's edges all cycles are longer than it; one edge joins it to the rest.
         rest = whole.copy()
         rest.remove_edges_from(whole.subgraph(truth).edges)
         assert nx.girth(rest) >= 5
         assert len(list(nx.edge_boundary(whole, truth))) == 1
 
 
-def test_the_same_seed_gives_the_same_graphs_and_another_gives_others():
+def test_the_seed_determines_the_graphs():
     one, again, other = motifs(20, seed=3), motifs(20, seed=3), motifs(20, seed=4)
     assert torch.equal(one.col, again.col)
     assert torch.equal(one.ground_truth, again.ground_truth)
@@ -66,7 +66,7 @@ def test_classes_are_balanced():
     assert torch.bincount(motifs(301, classes=("house", "bowtie", "theta")).y).max() == 101
 
 
-def test_neither_size_nor_density_tells_the_class():
+def test_size_and_density_do_not_reveal_the_class():
     graphs = motifs(4000, seed=5)
     second = graphs.y.numpy() == 1
     for counts in (graphs.node_counts, graphs.edge_counts):
@@ -77,9 +77,9 @@ def test_neither_size_nor_density_tells_the_class():
 def test_the_order_of_nodes_carries_no_information():
     """Every position of a graph is as likely as any other to belong to the motif."""
     graphs = motifs(4000, (20, 20), seed=5)
-    share = graphs.ground_truth.view(4000, 20).double().mean(0)
+    frequency = graphs.ground_truth.view(4000, 20).double().mean(0)
     spread = np.sqrt(0.25 * 0.75 / 4000)
-    assert (share - 0.25).abs().max() < 4 * spread
+    assert (frequency - 0.25).abs().max() < 4 * spread
 
 
 def test_features_are_degrees():
@@ -90,16 +90,16 @@ def test_features_are_degrees():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"graphs": 0}, "at least 1, not 0"),
-        ({"nodes": (9, 20)}, r"need 10 nodes or more, smallest first; got \(9, 20\)"),
-        ({"nodes": (20, 15)}, r"smallest first; got \(20, 15\)"),
-        ({"classes": ("house", "star")}, "different ones of house, bowtie, theta"),
-        ({"classes": ("house", "house")}, "different ones of house, bowtie, theta"),
-        ({"classes": ()}, "different ones of house, bowtie, theta"),
+        ({"nodes": (9, 20)}, r"both at least 10, not \(9, 20\)"),
+        ({"nodes": (20, 15)}, r"must be \(smallest, largest\), .*, not \(20, 15\)"),
+        ({"classes": ("house", "star")}, "must be distinct, from house, bowtie, theta"),
+        ({"classes": ("house", "house")}, "must be distinct, from house, bowtie, theta"),
+        ({"classes": ()}, "must be distinct, from house, bowtie, theta"),
     ],
 )
-def test_what_cannot_be_made(options, said):
-    with pytest.raises(SagpoolError, match=said):
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(SagpoolError, match=message):
         motifs(**options)

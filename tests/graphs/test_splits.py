@@ -32,17 +32,17 @@ def test_fold_sizes_differ_by_at_most_one_overall_and_in_each_class(problem):
         assert sizes.max() - sizes.min() <= 1
 
 
-@given(problem=problems(), share=st.floats(0, 0.9))
-def test_parts_are_disjoint_and_cover_all(problem, share):
+@given(problem=problems(), fraction=st.floats(0, 0.9))
+def test_parts_are_disjoint_and_cover_all(problem, fraction):
     y, seed, folds = problem
     tested = []
     for fold in range(folds):
-        s = split(y, seed, fold, folds=folds, validation=share)
+        s = split(y, seed, fold, folds=folds, validation=fraction)
         assert sorted(np.concatenate(parts(s))) == list(range(len(y)))
         assert all((np.diff(part) > 0).all() for part in parts(s))
         assert np.array_equal(s.test, np.flatnonzero(stratified_folds(y, seed, folds) == fold))
         rest = len(y) - len(s.test)
-        assert len(s.validation) == round(share * rest)
+        assert len(s.validation) == round(fraction * rest)
         for label in np.unique(y):
             held_out = (y[s.validation] == label).sum()
             fair = len(s.validation) * (y[np.concatenate(parts(s)[:2])] == label).sum() / rest
@@ -51,12 +51,12 @@ def test_parts_are_disjoint_and_cover_all(problem, share):
     assert sorted(tested) == list(range(len(y)))
 
 
-def test_the_papers_shares():
+def test_the_papers_fractions():
     s = split(np.arange(1000) % 2, seed=0, fold=0)
     assert [len(part) for part in parts(s)] == [810, 90, 100]
 
 
-def test_the_deal_does_not_change():
+def test_the_folds_do_not_change():
     """Pinned: the same on every platform and with every version of NumPy."""
     y = (np.arange(24) % 3 == 0).astype(np.int64)
     fold = [2, 2, 2, 3, 1, 3, 3, 0, 3, 1, 1, 3, 2, 0, 2, 0, 1, 0, 1, 0, 3, 0, 1, 2]
@@ -67,7 +67,7 @@ def test_the_deal_does_not_change():
     assert s.test.tolist() == [0, 1, 2, 12, 14, 23]
 
 
-def test_only_seed_and_fold_decide():
+def test_splits_depend_on_seed_and_fold_only():
     y = np.arange(100) % 2
     before = split(y, 1, 3)
     np.random.seed(5)
@@ -79,7 +79,7 @@ def test_only_seed_and_fold_decide():
     assert not np.array_equal(before.test, split(y, 2, 3).test)
 
 
-def test_each_fold_draws_its_own_validation_part():
+def test_folds_have_different_validation_parts():
     y = np.zeros(100, int)
     common = set(split(y, 0, 0).validation)
     for fold in range(1, 10):
@@ -88,16 +88,16 @@ def test_each_fold_draws_its_own_validation_part():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"folds": 7}, "Class 4 has 6 graphs, too few for 7 folds."),
         ({"folds": 1}, "Cross-validation needs at least 2 folds, not 1."),
         ({"fold": 3, "folds": 3}, "Fold 3 is not one of the folds 0 to 2."),
         ({"fold": -2}, "Fold -2 is not one of the folds 0 to 9."),
-        ({"folds": 3, "validation": 1.0}, "at least 0 and below 1: 1.0."),
+        ({"folds": 3, "validation": 1.0}, r"must be in \[0, 1\), not 1.0."),
     ],
 )
-def test_what_cannot_be_split(options, said):
+def test_invalid_options_are_refused(options, message):
     y = np.array([2] * 20 + [4] * 6)
-    with pytest.raises(SagpoolError, match=said):
+    with pytest.raises(SagpoolError, match=message):
         split(y, **{"seed": 0, "fold": 0, **options})

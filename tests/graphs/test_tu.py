@@ -1,4 +1,4 @@
-"""What a TU folder says is what comes out, compared line by line and with PyG."""
+"""Reading TU folders, compared with their lines and with PyG."""
 
 import logging
 import random
@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 
+from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs, load
-from sagpool.graphs.edges import NO_REPAIRS, Repairs
-from sagpool.graphs.files import open_files
+from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 
 def test_the_small_folder_as_written(small):
@@ -48,7 +49,7 @@ def test_features_on_request(small, features, kind, columns):
         assert graphs.x[3, -3:].tolist() == [0, 0, 1]
 
 
-def test_without_labels_attributes_and_without_those_degrees(small):
+def test_auto_prefers_labels_then_attributes_then_degrees(small):
     small.file("node_labels").unlink()
     assert load(small.folder).feature_kind == "attributes"
     small.file("node_attributes").unlink()
@@ -61,7 +62,7 @@ def test_without_labels_attributes_and_without_those_degrees(small):
     assert capped.x.argmax(1).tolist() == [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
 
 
-def test_several_label_columns_lie_side_by_side(small):
+def test_several_label_columns_are_concatenated(small):
     small.write("node_labels", [f"{i % 2}, {i % 3}" for i in range(10)])
     graphs = load(small.folder)
     assert graphs.num_features == 5
@@ -80,7 +81,7 @@ def test_edge_attributes_come_before_edge_labels(small):
     assert graphs.edge_attr[1].tolist() == [1.25, 0, 1]
 
 
-def test_imperfect_edges_are_repaired_and_counted(small, caplog):
+def test_edges_are_cleaned_and_counted(small, caplog):
     small.file("edge_labels").unlink()
     edges = small.file("A").read_text().splitlines()
     edges.remove("7, 6")  # now in one direction only
@@ -90,19 +91,29 @@ def test_imperfect_edges_are_repaired_and_counted(small, caplog):
     assert caplog.messages == []
     with caplog.at_level(logging.WARNING):
         graphs = load(small.folder)
-        load(small.folder)  # from the packed copy, which remembers
+        load(small.folder)  # from the cache, which stores the counts
     assert graphs.edge_counts.tolist() == [6, 0, 4, 2]
     assert graphs[2].edge_index.tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
     assert read_tu(open_files(small.folder)).repairs == Repairs(1, 1, 2)
-    said = (
+    message = (
         "SMALL: 1 one-way edges were made undirected, 1 duplicate edges were merged, "
         "2 self-loops were dropped."
     )
-    assert caplog.messages == [said, said]
+    assert caplog.messages == [message, message]
 
 
-def test_nodes_of_one_graph_need_not_lie_together(small):
-    """Nodes dealt out of order: every graph still gets its own labels, attributes and edges."""
+@pytest.mark.parametrize("line", [1, 9])
+def test_an_edge_between_graphs_is_refused(small, line):
+    small.change("A", line, "6, 9")
+    with pytest.raises(SagpoolError) as error:
+        load(small.folder)
+    assert str(error.value) == (
+        f"{small.file('A')}, line {line}: the edge joins a node of graph 3 to one of graph 4."
+    )
+
+
+def test_nodes_of_one_graph_need_not_be_contiguous(small):
+    """Nodes in shuffled order: every graph still gets its own labels, attributes and edges."""
     straight = load(small.folder, "both")
     old = {kind: small.file(kind).read_text().splitlines() for kind in ("A", "graph_indicator")}
     rows = list(range(10))
@@ -112,15 +123,15 @@ def test_nodes_of_one_graph_need_not_lie_together(small):
         lines = small.file(kind).read_text().splitlines()
         small.write(kind, [lines[row] for row in rows])
     small.write("A", [", ".join(new_number[n] for n in line.split(", ")) for line in old["A"]])
-    dealt = load(small.folder, "both")
-    assert dealt.node_counts.tolist() == straight.node_counts.tolist()
-    for one, other in zip(dealt, straight, strict=True):
+    shuffled = load(small.folder, "both")
+    assert shuffled.node_counts.tolist() == straight.node_counts.tolist()
+    for one, other in zip(shuffled, straight, strict=True):
         assert edges_by_features(one) == edges_by_features(other)
         assert sorted(one.x.tolist()) == sorted(other.x.tolist())
 
 
 def edges_by_features(graphs: Graphs) -> Counter:
-    """Edges told by the features of their ends (all nodes of the small set differ in theirs)."""
+    """Edges, identified by the features of their ends, which are unique in the data set."""
     source, target = graphs.edge_index
     rows = torch.cat([graphs.x[source], graphs.x[target], graphs.edge_attr], 1)
     return Counter(tuple(row) for row in rows.tolist())

@@ -33,7 +33,7 @@ def test_of_graphs(varied):
     assert Vocabulary.of(varied).num_features == varied.num_features
 
 
-def test_the_graphs_it_was_made_of_stay_as_they_are(varied):
+def test_training_graphs_are_unchanged(varied):
     fitted, unseen = Vocabulary.of(varied).fit(varied)
     assert torch.equal(fitted.x, varied.x)
     assert torch.equal(fitted.y, varied.y)
@@ -53,11 +53,11 @@ def test_unseen_labels_are_counted_and_zeroed():
     assert unseen == {"F": 3, "Z": 1}
 
 
-def test_names_that_no_node_of_a_part_has_are_not_unseen():
+def test_labels_that_no_node_has_are_not_counted():
     assert KNOWN.fit(labelled("CF", "C")[1:]).unseen == {}
 
 
-def test_nodes_without_a_label_stay_so():
+def test_nodes_without_a_label_stay_without():
     graphs = labelled("CO")
     graphs = replace(graphs, node_label=torch.tensor([-1, 1], dtype=torch.int32))
     fitted, unseen = KNOWN.fit(graphs)
@@ -65,19 +65,19 @@ def test_nodes_without_a_label_stay_so():
 
 
 @given(st.lists(st.text("CNOFZ", min_size=1), min_size=1, max_size=4))
-def test_as_one_would_do_it_node_by_node(texts):
+def test_against_a_loop_over_nodes(texts):
     fitted, unseen = KNOWN.fit(labelled(*texts))
     letters = "".join(texts)
     assert fitted.x.tolist() == [[float(name == letter) for name in "CNO"] for letter in letters]
     assert unseen == {letter: letters.count(letter) for letter in "FZ" if letter in letters}
 
 
-def test_degrees_above_the_highest_that_was_seen_count_as_it():
+def test_degrees_above_the_highest_known_one_count_as_it():
     known = Vocabulary("degree", ("1", "2", "4"), 0, ("a", "b"))
     fitted, unseen = known.fit(Graphs.from_networkx([nx.star_graph(9), nx.star_graph(3)]))
     one, four, none = [1, 0, 0], [0, 0, 1], [0, 0, 0]
     assert fitted.x.tolist() == [four, *[one] * 9, none, *[one] * 3]
-    assert unseen == {"3": 1}  # between those that were seen
+    assert unseen == {"3": 1}  # not in the vocabulary
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_classes(given_, expected):
 
 
 @pytest.mark.parametrize(
-    ("known", "source", "sentence"),
+    ("known", "source", "message"),
     [
         (
             Vocabulary("labels", ("C",), 0, ("a",)),
@@ -106,17 +106,17 @@ def test_classes(given_, expected):
         (
             Vocabulary("attributes", (), 2, ("a",)),
             "MUTAG",
-            "MUTAG has 0 numbers for each node, where the model was trained with 2.",
+            "MUTAG has 0 attributes per node; the model was trained with 2.",
         ),
     ],
 )
-def test_other_features(known, source, sentence):
+def test_graphs_with_other_features_are_refused(known, source, message):
     with pytest.raises(SagpoolError) as error:
         known.fit(load(source)[:5])
-    assert str(error.value) == sentence
+    assert str(error.value) == message
 
 
-def test_labels_where_none_are_known_and_the_other_way_round(varied):
+def test_node_labels_must_match_the_model(varied):
     bare = replace(varied, node_label=None, node_label_names=(), feature_kind="attributes")
     with pytest.raises(SagpoolError, match="varied has no node labels; the model was trained with"):
         Vocabulary.of(varied).fit(bare)
@@ -125,7 +125,7 @@ def test_labels_where_none_are_known_and_the_other_way_round(varied):
 
 
 @pytest.mark.parametrize("features", ["labels", "attributes", "both", "degree"])
-def test_what_to_ask_load_for(small, features: Features):
+def test_the_argument_of_load(small, features: Features):
     graphs = load(small.folder, features)
     assert Vocabulary.of(graphs).features == features
 
@@ -136,7 +136,7 @@ def test_what_to_ask_load_for(small, features: Features):
     st.integers(0, 100),
     st.lists(st.text(), unique=True).map(tuple),
 )
-def test_round_trip_by_way_of_json(kind, labels, attributes, classes):
+def test_round_trip_through_json(kind, labels, attributes, classes):
     vocabulary = Vocabulary(kind, labels, attributes, classes)
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
 
@@ -156,6 +156,6 @@ def test_round_trip_by_way_of_json(kind, labels, attributes, classes):
         {"class_names": None},
     ],
 )
-def test_json_of_another_kind_is_refused(change):
+def test_invalid_json_is_refused(change):
     with pytest.raises((ValueError, TypeError)):
         Vocabulary.from_json({**json.loads(json.dumps(KNOWN.to_json())), **change})

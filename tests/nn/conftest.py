@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.graphs import Adjacency, Graphs, Structure, pack
-from sagpool.graphs.edges import pack_edges
+from sagpool.graphs.edge_cleaning import pack_edges
 from sagpool.nn import (
     AttentionScore,
     ChebConv,
@@ -89,7 +89,7 @@ def packed() -> Callable[..., Packed]:
     counts = np.array([nodes for nodes, _ in GRAPHS.values()])
     first = np.cumsum(counts) - counts
     pairs = [(f + i, f + j) for f, (_, p) in zip(first, GRAPHS.values(), strict=True) for i, j in p]
-    edges = pack_edges(*np.array(pairs).T, counts, edge_name=str)
+    edges = pack_edges(*np.array(pairs).T, counts)
     graphs = Graphs(
         node_counts=counts,
         edge_counts=edges.edge_counts,

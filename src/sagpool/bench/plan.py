@@ -22,7 +22,7 @@ from sagpool.bench.experiment import (
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Training
 from sagpool.graphs import Graphs
-from sagpool.graphs.find import ALIASES
+from sagpool.graphs.named_datasets import ALIASES
 from sagpool.models import methods
 
 

@@ -20,8 +20,8 @@ from sagpool.classifier.model import describe_unseen, trained_model
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 from sagpool.graphs import NO_TEST, Graphs, from_networkx, from_pyg
+from sagpool.graphs.concat import concat
 from sagpool.graphs.features import Features
-from sagpool.graphs.join import join
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.ops.device import find_device
 
@@ -195,7 +195,7 @@ def _pack(X: Any, features: Features) -> Graphs:
         raise SagpoolError("X has no graphs.")
     if _all_are(graphs, Graphs):
         # scikit-learn's splitters turn `Graphs` into lists of single graphs.
-        return graphs[0] if len(graphs) == 1 else join(graphs)
+        return graphs[0] if len(graphs) == 1 else concat(graphs)
 
     import networkx
     from torch_geometric.data import Data

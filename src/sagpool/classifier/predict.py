@@ -14,14 +14,8 @@ import torch
 from sagpool.classifier.model import TrainedModel
 from sagpool.graphs import load
 from sagpool.graphs.molecules import read_texts
-from sagpool.graphs.record_files import (
-    CHUNK_NODES,
-    Chunk,
-    Columns,
-    chunks,
-    chunks_of,
-    holds_records,
-)
+from sagpool.graphs.record_files import CHUNK_NODES, Chunk, chunks, chunks_of, holds_records
+from sagpool.graphs.records import Columns
 from sagpool.graphs.vocabulary import Vocabulary
 
 

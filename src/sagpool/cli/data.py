@@ -16,9 +16,9 @@ from sagpool.cli.options import AsJson
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
 from sagpool.graphs.features import Features
-from sagpool.graphs.find import data_folders, found
 from sagpool.graphs.graphs import Statistics
 from sagpool.graphs.load import load
+from sagpool.graphs.named_datasets import data_folders, list_datasets
 
 log = logging.getLogger("sagpool")
 
@@ -51,7 +51,7 @@ def _all_local(features: Features) -> tuple[list[Statistics], dict[str, list[str
     rows = []
     locations: dict[str, list[str]] = defaultdict(list)
     sources: list[tuple[str | Path, str]] = [(name, "built in") for name in BUILT_IN]
-    sources += [(path, f"in {path.parent}") for path in found()]
+    sources += [(path, f"in {path.parent}") for path in list_datasets()]
     for source, location in sources:
         try:
             rows.append(load(source, features).statistics())

@@ -14,7 +14,7 @@ from sagpool.cli.options import DATA_HELP, AsJson, LabelColumn, SmilesColumn
 from sagpool.errors import SagpoolError
 from sagpool.explain.explained import explain_input
 from sagpool.explain.inputs import from_smiles, from_source
-from sagpool.graphs.record_files import Columns
+from sagpool.graphs.records import Columns
 from sagpool.report.gallery import write_gallery
 
 log = logging.getLogger("sagpool")

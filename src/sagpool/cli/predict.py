@@ -21,7 +21,8 @@ from sagpool.classifier.predict import PredictedChunk, Tally, chunks_from, predi
 from sagpool.cli.options import DATA_HELP, Device, LabelColumn, SmilesColumn, device_name
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
-from sagpool.graphs.record_files import CHUNK, Columns
+from sagpool.graphs.record_files import CHUNK
+from sagpool.graphs.records import Columns
 from sagpool.ops.device import find_device
 
 log = logging.getLogger("sagpool")

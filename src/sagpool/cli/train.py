@@ -22,7 +22,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
 from sagpool.graphs.load import load
-from sagpool.graphs.record_files import Columns
+from sagpool.graphs.records import Columns
 
 
 def train(

@@ -12,9 +12,10 @@ from sagpool.errors import SagpoolError
 from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs, from_networkx, from_pyg, load
 from sagpool.graphs.features import Features, choose_features
+from sagpool.graphs.intake import pack_records
 from sagpool.graphs.molecules import parse_smiles, record_of
-from sagpool.graphs.record_files import Columns, holds_records, read_records
-from sagpool.graphs.records import Record, pack_records
+from sagpool.graphs.record_files import holds_records, read_records
+from sagpool.graphs.records import Columns, Record
 from sagpool.graphs.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _from_records(
     records: Sequence[Record], name: str, vocabulary: Vocabulary, total: int | None
 ) -> ExplainInput:
     # Packing without classes: they may be missing in some records, or unknown to the model.
-    raw = pack_records([record._replace(target=None) for record in records], name)
+    raw = pack_records([replace(record, target=None) for record in records], name)
     index = {text: number for number, text in enumerate(vocabulary.class_names)}
     return ExplainInput(
         choose_features(raw, vocabulary.features),

@@ -1,4 +1,4 @@
-"""Graphs: packing, reading, splitting and batching them."""
+"""`Graphs`, and reading, packing, splitting and batching them."""
 
 from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.graphs.batch import Batch, pack

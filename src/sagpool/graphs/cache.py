@@ -1,8 +1,8 @@
-"""Packed copies of what was read, so that text is parsed once.
+"""Cached arrays of TU data sets, so that text is parsed only once.
 
-One ``.npz`` file of plain arrays for each source; nothing in it is ever unpickled. A file appears
-under its name only when it is whole, so processes that read and write the same set at the same
-time at worst do the same work twice.
+One ``.npz`` file of plain arrays for each source, read without unpickling. A file gets its name
+only when it is complete: processes that read and write the same data set at the same time at worst
+do the same work twice.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from typing import IO
 
 import numpy as np
 
-from sagpool.graphs.edges import Repairs
+from sagpool.graphs.edge_cleaning import Repairs
 from sagpool.graphs.features import RawGraphs
-from sagpool.graphs.files import TUFiles
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import TUFiles
 
 log = logging.getLogger("sagpool")
 
-FORMAT = 1  # of the cache files; another number is read as "not there"
+FORMAT = 1  # of the cache files; files of another format are ignored
 
 _ARRAYS = {
     "node_counts": np.int64,
@@ -40,7 +40,7 @@ _ARRAYS = {
     "edge_attr": np.float32,
 }
 
-# What NumPy and zipfile raise for files that are not as they were written.
+# What NumPy and zipfile raise for damaged files.
 _DAMAGED = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
@@ -48,7 +48,7 @@ _DAMAGED = (
 
 
 def cache_folder() -> Path:
-    """``SAGPOOL_CACHE``, or the user's usual cache folder."""
+    """``SAGPOOL_CACHE``, or the user's standard cache folder."""
     if folder := os.environ.get("SAGPOOL_CACHE"):
         return Path(folder).expanduser()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -56,19 +56,19 @@ def cache_folder() -> Path:
 
 
 def read_cached(files: TUFiles, path: Path) -> RawGraphs:
-    """Read the data set at ``path`` from its packed copy, or from text, leaving a copy."""
+    """Read the data set at ``path`` from the cache, or from text, which is then cached."""
     address = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    packed = cache_folder() / "packed" / f"{files.name}-{address}.npz"
+    cached = cache_folder() / "packed" / f"{files.name}-{address}.npz"
     stamp = files.stamp()
-    if (raw := _load_if_fresh(packed, stamp)) is not None:
+    if (raw := _load_if_fresh(cached, stamp)) is not None:
         return raw
     raw = read_tu(files)
     try:
-        packed.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(packed) as file:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(cached) as file:
             save_raw(raw, file, stamp)
     except OSError as error:
-        log.warning("No packed copy of %s was kept: %s.", files.name, error)
+        log.warning("%s was not cached: %s.", files.name, error)
     return raw
 
 
@@ -87,13 +87,13 @@ def save_raw(raw: RawGraphs, file: IO[bytes], stamp: str, *, compressed: bool = 
 
 
 def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
-    """The packed graphs, or None where they are of another format or of another source."""
+    """The cached graphs, or None if they have another format or are of another source."""
     with np.load(file, allow_pickle=False) as arrays:
         meta = json.loads(arrays["meta"].tobytes())
         if (meta["format"], meta["stamp"]) != (FORMAT, stamp):
             return None
         if unknown := set(arrays.files) - {"meta", *_ARRAYS}:
-            # A damaged name; without this its array would count as absent.
+            # A damaged name; without this check its array would seem absent.
             raise ValueError(f"unknown arrays {sorted(unknown)}")
         present = {
             name: arrays[name].astype(dtype, copy=False)
@@ -111,12 +111,12 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end, and only if all went well."""
+    """A file to write that replaces ``path`` at the end, unless there was an exception."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
-        os.chmod(temporary, 0o666 & ~_umask())  # as any other new file; mkstemp's are private
+        os.chmod(temporary, 0o666 & ~_umask())  # the usual mode; mkstemp's files are private
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -125,17 +125,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _umask() -> int:
-    mask = os.umask(0o022)  # it can only be read by setting it
+    mask = os.umask(0o022)  # the mask can only be read by setting it
     os.umask(mask)
     return mask
 
 
-def _load_if_fresh(packed: Path, stamp: str) -> RawGraphs | None:
+def _load_if_fresh(cached: Path, stamp: str) -> RawGraphs | None:
     try:
-        with packed.open("rb") as file:
+        with cached.open("rb") as file:
             return load_raw(file, stamp)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except _DAMAGED as error:
-        log.warning("%s is damaged (%s); reading the text again.", packed, error)
+        log.warning("%s is damaged (%s); reading the text again.", cached, error)
         return None

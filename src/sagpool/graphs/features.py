@@ -1,7 +1,9 @@
-"""What a source says about its graphs, before node features are chosen from it."""
+"""`RawGraphs`, all that a source has, and the choice of node features from it."""
 
 import logging
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -9,7 +11,7 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.edges import NO_REPAIRS, Repairs
+from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.graphs import Graphs
 
 log = logging.getLogger("sagpool")
@@ -18,7 +20,7 @@ Features = Literal["auto", "labels", "attributes", "both", "degree"]
 
 
 class Codes(NamedTuple):
-    """Values as small integers: ``names[code]`` is the value's name. Unused values have no code."""
+    """Values as small integers; ``names[code]`` is the value as text."""
 
     code: np.ndarray
     names: tuple[str, ...]
@@ -26,7 +28,7 @@ class Codes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawGraphs:
-    """Packed adjacency as in `Graphs`, with every label and attribute the source has."""
+    """Packed adjacency as in `Graphs`, with all labels and attributes of the source."""
 
     name: str
     node_counts: np.ndarray  # [graphs] int64
@@ -48,15 +50,23 @@ def encode(values: Sequence[object] | np.ndarray) -> Codes:
     return Codes(code.reshape(-1), tuple(str(value) for value in unique))
 
 
+def encode_texts(texts: Sequence[str]) -> Codes:
+    """Number the texts that occur, in ascending order; by size if all are finite numbers."""
+    names = sorted(set(texts))
+    with suppress(ValueError):  # raised by float for a text that is not a number
+        if all(math.isfinite(float(name)) for name in names):
+            names.sort(key=float)
+    code = {name: number for number, name in enumerate(names)}
+    return Codes(np.fromiter(map(code.__getitem__, texts), np.int64, len(texts)), tuple(names))
+
+
 def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int = 64) -> Graphs:
-    """The graphs with the node features that were asked for.
+    """Make `Graphs` with the requested node features.
 
     Args:
-        raw: what was read
-        features: ``labels`` (one-hot), ``attributes``, ``both``, ``degree`` (one-hot), or
-            ``auto``: labels, as the paper's code; attributes where there are no labels;
-            degrees where there is neither
-        degree_cap: nodes of a higher degree count as this one
+        raw: the graphs as they were read
+        features: as in `sagpool.load`; ``auto`` prefers labels, as the paper's code does
+        degree_cap: higher degrees count as this one
     """
     if features not in get_args(Features):
         raise SagpoolError(
@@ -74,7 +84,7 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
         labels, names = degrees.code[:, None], (degrees.names,)
 
     if labels is not None and labels.shape[1] > 1:
-        # `Graphs` holds one label a node; sets with several are rare and small.
+        # `Graphs` holds one label per node; data sets with several are rare and small.
         one_hot = [np.eye(len(n), dtype=np.float32)[labels[:, i]] for i, n in enumerate(names)]
         attr = np.concatenate([attr, *one_hot] if attr is not None else one_hot, axis=1)
         labels = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,38 +14,36 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sagpool.errors import SagpoolError
 from sagpool.graphs.batch import BatchSource, dense_features
+from sagpool.graphs.indexing import Index, selected
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
-Index = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
-
 
 @dataclass(frozen=True)
 class Statistics:
-    """The columns of the paper's Table 1, and what else one wants to know first."""
+    """The columns of the paper's Table 1, the kind of features and the largest class."""
 
     name: str
     graphs: int
     classes: int
     avg_nodes: float
-    avg_edges: float  # undirected: a pair of neighbours counts once
+    avg_edges: float  # undirected: each pair of neighbours counts once
     features: int
     feature_kind: str
-    majority: float | None  # share of the most frequent class; None without classes
+    majority: float | None  # fraction of the most frequent class; None without classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graphs:
-    """An immutable collection of undirected graphs, packed end to end.
+    """An immutable collection of undirected graphs, stored one after the other.
 
-    The adjacency is CSR in which a neighbour is named by its index *inside its own graph*:
-    so a slice of the collection is a view, and any other subset one ragged gather. Counts stay
-    on the host whatever the device of the tensors, so that shapes never have to be asked of it.
+    The adjacency is CSR, with neighbours as indices *inside their own graph*: a slice of the
+    collection is a view, and any other subset is one ragged gather. Counts stay on the host, so
+    that shapes are known without synchronising with the device of the tensors.
 
     A single graph is a collection of one: ``graphs[3].x``, ``graphs[3].edge_index``.
 
@@ -59,10 +56,10 @@ class Graphs:
         node_label: ``[nodes]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes, attributes]`` float32
         edge_attr: ``[edges, edge features]`` float32
-        ground_truth: ``[nodes]`` bool, the nodes that decide the class, where that is known
-        node_label_names: what each one-hot column stands for
-        class_names: what each class stands for
-        feature_kind: where the node features come from (labels, attributes, degree, ...)
+        ground_truth: ``[nodes]`` bool, the nodes that decide the class, if known
+        node_label_names: label of each one-hot column
+        class_names: name of each class
+        feature_kind: source of the node features (labels, attributes, degree, ...)
         name: of the data set
     """
 
@@ -145,9 +142,8 @@ class Graphs:
 
     @cached_property
     def batch_source(self) -> BatchSource:
-        """The collection in the form from which `pack` takes."""
-        first = torch.tensor(self.node_ptr[:-1], device=self.device)
-        own = torch.arange(self.num_nodes, device=self.device) - self._per_node(first)
+        """The collection in the form from which `pack` makes batches."""
+        own = torch.arange(self.num_nodes, device=self.device) - self._first_node()
         row_ptr, col = with_self_entries(self.row_ptr, self.col, own)
         counts = np.append(self.edge_counts + self.node_counts, 0)
         label, attr = self.node_label, self.node_attr
@@ -167,8 +163,8 @@ class Graphs:
     def x(self) -> Tensor:
         """``[nodes, features]`` float32: attributes, then one-hot labels (PyG's order).
 
-        Made on each call; labels are kept as small integers, since a one-hot matrix of a
-        large data set is nearly all zeros.
+        Computed on each call: the one-hot matrix of a large data set is almost all zeros, so only
+        the labels are stored.
         """
         return dense_features(self.node_attr, self.node_label, len(self.node_label_names))
 
@@ -180,19 +176,16 @@ class Graphs:
     @property
     def edge_index(self) -> Tensor:
         """``[2, edges]`` int64 in PyG's form, nodes numbered through the whole collection."""
-        first_node = torch.tensor(self.node_ptr[:-1], device=self.device)
-        edges = torch.tensor(self.edge_counts, device=self.device)
-        offset = repeat_each(first_node, edges, self.num_edges)
         nodes = torch.arange(self.num_nodes, device=self.device)
         target = repeat_each(nodes, self.degree.long(), self.num_edges)
-        return torch.stack([self.col + offset, target])
+        return torch.stack([self.col + self._first_node().index_select(0, target), target])
 
     def to(self, device: torch.device | str) -> Graphs:
         """The same graphs on another device."""
-        return self._with_tensors(lambda tensor, _: tensor.to(device))
+        return self._changed(lambda tensor, _: tensor.to(device))
 
     def fingerprint(self) -> str:
-        """A hash of all that a training sees: structure, features and classes."""
+        """A hash of all that a training depends on: structure, features and classes."""
         digest = hashlib.sha256(repr((self.node_label_names, self.class_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
@@ -224,26 +217,8 @@ class Graphs:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Index) -> Graphs:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                return self._slice(start, max(start, stop))
-            return self._gather(np.arange(start, stop, step))
-        if isinstance(index, (Sequence, np.ndarray, Tensor)) and np.ndim(index) == 1:
-            index = index.cpu() if isinstance(index, Tensor) else index
-            return self._gather(self._graph_ids(np.asarray(index)))
-        try:
-            graph = operator.index(index)  # type: ignore[arg-type]
-        except TypeError:
-            raise SagpoolError(
-                f"Graphs are indexed by a number, a slice, a list of numbers or a boolean mask, "
-                f"not by {index!r}."
-            ) from None
-        if not -len(self) <= graph < len(self):
-            # IndexError, not the package's error: Python's sequence protocol asks for it.
-            raise IndexError(f"graph {graph} of a collection of {len(self)}")
-        graph %= len(self)
-        return self._slice(graph, graph + 1)
+        graphs = selected(index, len(self))
+        return self._slice(graphs) if isinstance(graphs, slice) else self._gather(graphs)
 
     def __repr__(self) -> str:
         s = self.statistics()
@@ -253,66 +228,46 @@ class Graphs:
             f"{s.features} features from {s.feature_kind})"
         )
 
-    def _graph_ids(self, index: np.ndarray) -> np.ndarray:
-        if index.dtype == bool:
-            if len(index) != len(self):
-                raise SagpoolError(
-                    f"A mask of {len(index)} values cannot choose among {len(self)} graphs."
-                )
-            return np.flatnonzero(index)
-        if len(index) == 0:
-            return np.zeros(0, np.int64)
-        if not np.issubdtype(index.dtype, np.integer):
-            raise SagpoolError(f"Graph numbers must be integers, not {index.dtype}.")
-        outside = (index < -len(self)) | (index >= len(self))
-        if outside.any():
-            raise IndexError(f"graph {index[outside][0]} of a collection of {len(self)}")
-        return np.where(index < 0, index + len(self), index).astype(np.int64)
-
-    def _slice(self, start: int, stop: int) -> Graphs:
-        graphs = slice(start, stop)
-        nodes = slice(int(self.node_ptr[start]), int(self.node_ptr[stop]))
-        edges = slice(int(self.edge_ptr[start]), int(self.edge_ptr[stop]))
-        part = {"graph": graphs, "node": nodes, "edge": edges}
-        return self._with_tensors(
-            lambda tensor, per: tensor[part[per]],
-            node_counts=self.node_counts[graphs],
-            edge_counts=self.edge_counts[graphs],
-        )
+    def _slice(self, graphs: slice) -> Graphs:
+        part = {
+            "graph": graphs,
+            "node": slice(int(self.node_ptr[graphs.start]), int(self.node_ptr[graphs.stop])),
+            "edge": slice(int(self.edge_ptr[graphs.start]), int(self.edge_ptr[graphs.stop])),
+        }
+        return self._changed(lambda tensor, per: tensor[part[per]], graphs)
 
     def _gather(self, ids: np.ndarray) -> Graphs:
-        node_counts, edge_counts = self.node_counts[ids], self.edge_counts[ids]
-
-        def runs(starts: np.ndarray, counts: np.ndarray) -> Tensor:
-            on_device = torch.from_numpy(np.stack([starts, counts])).to(self.device)
-            return ragged_arange(on_device[0], on_device[1], int(counts.sum()))
+        def entries(starts: np.ndarray, counts: np.ndarray) -> Tensor:
+            on_device = torch.from_numpy(np.stack([starts[ids], counts[ids]])).to(self.device)
+            return ragged_arange(on_device[0], on_device[1], int(counts[ids].sum()))
 
         part = {
             "graph": torch.from_numpy(ids).to(self.device),
-            "node": runs(self.node_ptr[ids], node_counts),
-            "edge": runs(self.edge_ptr[ids], edge_counts),
+            "node": entries(self.node_ptr, self.node_counts),
+            "edge": entries(self.edge_ptr, self.edge_counts),
         }
-        return self._with_tensors(
-            lambda tensor, per: tensor.index_select(0, part[per]),
-            node_counts=node_counts,
-            edge_counts=edge_counts,
-        )
+        return self._changed(lambda tensor, per: tensor.index_select(0, part[per]), ids)
 
-    def _with_tensors(self, change: Any, **counts: Any) -> Graphs:
-        """A copy with ``change(tensor, "graph" | "node" | "edge")`` applied to every tensor."""
+    def _changed(self, change: Any, graphs: slice | np.ndarray = slice(None)) -> Graphs:
+        """``change(tensor, "graph" | "node" | "edge")`` applied to every tensor of the graphs."""
         changed: dict[str, Any] = {
             field: None if getattr(self, field) is None else change(getattr(self, field), per)
-            for field, per in _TENSORS.items()
+            for field, per in TENSORS.items()
         }
-        return dataclasses.replace(self, **changed, **counts)
+        changed |= {name: getattr(self, name)[graphs] for name in ("node_counts", "edge_counts")}
+        return dataclasses.replace(self, **changed)
+
+    def _first_node(self) -> Tensor:
+        """``[nodes]`` int64, the first node of each node's graph."""
+        return self._per_node(torch.from_numpy(self.node_ptr[:-1]))
 
     def _per_node(self, per_graph: Tensor) -> Tensor:
         counts = torch.tensor(self.node_counts, device=self.device)
         return repeat_each(per_graph.to(self.device), counts, self.num_nodes)
 
 
-# What each tensor of Graphs has one entry for.
-_TENSORS = {
+# The tensors of `Graphs`, and what each has one entry for.
+TENSORS = {
     "degree": "node",
     "col": "edge",
     "y": "graph",

@@ -6,11 +6,12 @@ from pathlib import Path
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import load_raw, read_cached
 from sagpool.graphs.features import Features, RawGraphs, choose_features
-from sagpool.graphs.files import open_files
-from sagpool.graphs.find import find
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.motifs import motifs
-from sagpool.graphs.record_files import Columns, holds_records, load_records
+from sagpool.graphs.named_datasets import find_dataset
+from sagpool.graphs.record_files import holds_records, load_records
+from sagpool.graphs.records import Columns
+from sagpool.graphs.tu_files import open_files
 
 
 def load(
@@ -25,14 +26,14 @@ def load(
     Args:
         source: a built-in name (``MUTAG``, ``motifs``), a TU folder or zip, a file of JSON Lines
             (.jsonl), a table with a SMILES column (.csv, .tsv), an SDF file (.sdf), or the name of
-            a TU data set, searched along ``SAGPOOL_DATA``, then in the cache folder, then on the
-            official site
-        features: which node features: ``labels``, ``attributes``, ``both``, ``degree``, or
-            ``auto`` (labels; attributes where there are none; degrees where there is neither)
-        degree_cap: nodes of a higher degree count as this one, where degrees are the features
-        columns: of a table of molecules, where they have no usual names
+            a TU data set, looked up in the folders of ``SAGPOOL_DATA``, then in the cache folder,
+            then on the official site
+        features: node features: ``labels``, ``attributes``, ``both``, ``degree``, or ``auto``
+            (labels; attributes if there are none; degrees if there is neither)
+        degree_cap: higher degrees count as this one, if degrees are the features
+        columns: of a table of molecules, if they have no standard names
     """
-    # Path("MUTAG") is somebody's own folder.
+    # Path("MUTAG") is a folder of the user's, not the built-in data set.
     name = source.lower() if isinstance(source, str) else None
     if name == "motifs":
         if features not in ("auto", "degree"):
@@ -45,7 +46,7 @@ def load(
         if not path.exists():
             # A string that can only be a path is not looked up as a name.
             is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
-            path = path if is_path or holds_records(path) else find(str(source))
+            path = path if is_path or holds_records(path) else find_dataset(str(source))
         if holds_records(path):
             return choose_features(load_records(path, columns), features, degree_cap)
         raw = read_cached(open_files(path), path)
@@ -58,5 +59,5 @@ def _read_mutag() -> RawGraphs:
     """188 nitroaromatic compounds and their mutagenicity (Debnath et al., 1991)."""
     with (resources.files("sagpool.graphs.builtin") / "MUTAG.npz").open("rb") as file:
         raw = load_raw(file, stamp="built in")
-    assert raw is not None, "the packed MUTAG is of another format than cache.FORMAT"
+    assert raw is not None, "MUTAG.npz does not have the format cache.FORMAT"
     return raw

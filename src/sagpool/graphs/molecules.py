@@ -1,7 +1,7 @@
-"""Molecules from SMILES and SDF files, read by RDKit (extra ``chem``).
+"""Molecules from SMILES tables and SDF files, read by RDKit (extra ``chem``).
 
-Atoms are nodes, labelled with their element; bonds are edges. Hydrogens that are not written out
-are left out, as in the data sets of the paper.
+Atoms are nodes, labelled with their element; bonds are edges. Implicit hydrogens are omitted, as in
+the data sets of the paper.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.records import Record
+from sagpool.graphs.records import Columns, Record, text_lines
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -25,42 +25,30 @@ log = logging.getLogger("sagpool")
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "mol")
 LABEL_NAMES = ("label", "class", "y", "target", "activity")
-MOST_TOLD = 20  # molecules that are left out and named one by one
+MAX_LISTED = 20  # skipped molecules that are logged one by one
 
 
 def read_smiles(
-    lines: Iterable[str],
-    name: str,
-    *,
-    delimiter: str = ",",
-    smiles_column: str | None = None,
-    label_column: str | None = None,
+    file: BinaryIO, name: str, columns: Columns = Columns(), *, delimiter: str = ","
 ) -> Iterator[Record]:
-    """The molecules of a table, one at a time.
-
-    Args:
-        lines: of the file; the first names the columns
-        name: of the file, for messages
-        delimiter: between columns
-        smiles_column: by default one with a usual name
-        label_column: likewise; a table without one has no classes
-    """
-    rdkit()  # if it is missing, that is to be said first
-    rows = _rows(lines, name, delimiter)
-    header = [title.strip() for title in next(rows, _Row("", [])).cells]
+    """The molecules of a table, one at a time; a reader of `record_files.FORMATS`."""
+    rdkit()  # report a missing RDKit first
+    rows = _rows(text_lines(file, name, ""), name, delimiter)
+    header = [title.strip() for title in next(rows, ("", []))[1]]
     if not header:
         raise SagpoolError(f"{name} is empty.")
-    smiles = _column(header, smiles_column, SMILES_NAMES)
+    smiles = _column(header, columns.smiles, SMILES_NAMES)
     if smiles is None:
-        raise _no_column(name, header, smiles_column, f"for the SMILES ({', '.join(SMILES_NAMES)})")
-    label = _column(header, label_column, LABEL_NAMES)
-    if label is None and label_column:
-        raise _no_column(name, header, label_column, "")
+        standard = f"for the SMILES ({', '.join(SMILES_NAMES)})"
+        raise _no_column(name, header, columns.smiles, standard)
+    label = _column(header, columns.label, LABEL_NAMES)
+    if label is None and columns.label:
+        raise _no_column(name, header, columns.label, "")
     with Skipped(name) as skipped:
         for place, cells in rows:
             if len(cells) != len(header):
                 raise SagpoolError(
-                    f"{place} has {len(cells)} columns, where the first line names {len(header)}."
+                    f"{place} has {len(cells)} columns, but the first line has {len(header)}."
                 )
             text = cells[smiles].strip()
             if (molecule := parse_smiles(text)) is None:
@@ -71,49 +59,38 @@ def read_smiles(
             yield record_of(molecule, place, text, target)
 
 
-class _Row(NamedTuple):
-    place: str
-    cells: list[str]
-
-
-def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[_Row]:
-    """The rows of a table that are not empty."""
+def _rows(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """The place and the cells of each non-empty row."""
     table = csv.reader(lines, delimiter=delimiter, strict=True)
-    line = 1  # where the row begins; quoted, it may have several
+    line = 1  # where the row begins; quoted cells can span several lines
     try:
         for cells in table:
             if any(cells):
-                yield _Row(f"{name}, line {line}", cells)
+                yield f"{name}, line {line}", cells
             line = table.line_num + 1
     except csv.Error as error:
         raise SagpoolError(f"{name}, line {line}: {error}.") from None
 
 
-def _column(header: list[str], wanted: str | None, usual: tuple[str, ...]) -> int | None:
+def _column(header: list[str], wanted: str | None, standard: tuple[str, ...]) -> int | None:
     lower = [title.lower() for title in header]
     if wanted in header:
         return header.index(wanted)
-    for title in [wanted] if wanted else usual:
+    for title in [wanted] if wanted else standard:
         if title.lower() in lower:
             return lower.index(title.lower())
     return None
 
 
-def _no_column(name: str, header: list[str], wanted: str | None, else_: str) -> SagpoolError:
-    sought = f"named '{wanted}'" if wanted else else_
+def _no_column(name: str, header: list[str], wanted: str | None, standard: str) -> SagpoolError:
+    sought = f"named '{wanted}'" if wanted else standard
     columns = ", ".join(header)
     shown = columns if len(columns) < 200 and columns.isprintable() else f"{columns[:200]!r}..."
     return SagpoolError(f"{name} has no column {sought}; its columns are {shown}.")
 
 
-def read_sdf(file: BinaryIO, name: str, *, label_property: str | None = None) -> Iterator[Record]:
-    """The molecules of an SDF file, one at a time; the class is one of their properties.
-
-    Args:
-        file: open
-        name: of the file, for messages
-        label_property: by default one with a usual name
-    """
+def read_sdf(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterator[Record]:
+    """The molecules of an SDF file, one at a time; a reader of `record_files.FORMATS`."""
     rdkit()
     labelled = False
     with Skipped(name) as skipped:
@@ -124,22 +101,22 @@ def read_sdf(file: BinaryIO, name: str, *, label_property: str | None = None) ->
                 skipped.add(place, "RDKit cannot read it")
                 continue
             properties = {key.lower(): key for key in molecule.GetPropNames()}
-            wanted = [label_property] if label_property else LABEL_NAMES
+            wanted = [columns.label] if columns.label else LABEL_NAMES
             keys = [properties[key.lower()] for key in wanted if key.lower() in properties]
             target = molecule.GetProp(keys[0]).strip() or None if keys else None
             labelled = labelled or bool(keys)
             title = molecule.GetProp("_Name").strip() if molecule.HasProp("_Name") else ""
             skipped.read += 1
             yield record_of(molecule, place, title or str(number), target)
-    if label_property and skipped.read and not labelled:
-        raise SagpoolError(f"{name}: no molecule has the property '{label_property}'.")
+    if columns.label and skipped.read and not labelled:
+        raise SagpoolError(f"{name}: no molecule has the property '{columns.label}'.")
 
 
 def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The molecules' texts, up to ``$$$$``, and the lines where they begin."""
+    """The line where each molecule begins, and its text up to ``$$$$``."""
     first, block = 1, list[bytes]()
     for number, line in enumerate(file, 1):
-        # Titles are in all sorts of encodings; what is no UTF-8 is replaced.
+        # Titles come in many encodings; bytes that are not UTF-8 are replaced.
         block.append(line if line.isascii() else line.decode(errors="replace").encode())
         if line.startswith(b"$$$$"):
             yield first, b"".join(block)
@@ -149,65 +126,66 @@ def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 class Skipped:
-    """Molecules that were left out: named one by one, in a warning, and counted at the end."""
+    """Counts skipped molecules: logs the first ones, and the total at the end."""
 
     def __init__(self, name: str) -> None:
         self.name, self.count, self.read = name, 0, 0
 
     def add(self, place: str, reason: str) -> None:
         self.count += 1
-        if self.count <= MOST_TOLD:
+        if self.count <= MAX_LISTED:
             log.warning("%s is left out: %s.", place, reason)
 
     def __enter__(self) -> Skipped:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is None and self.count and not self.read:
+        if error is not None or not self.count:
+            return
+        if not self.read:
             raise SagpoolError(
                 f"{self.name}: no molecule could be read; all {self.count} were left out."
             )
-        if error is None and self.count:
-            log.warning("%s: %d molecules were left out.", self.name, self.count)
+        log.warning("%s: %d molecules were left out.", self.name, self.count)
 
 
 def only_labelled(records: list[Record], name: str) -> list[Record]:
-    """Those that have a class, if any has."""
+    """The records that have a class; all records if none has."""
     if all(record.target is None for record in records):
         return records
-    kept = []
+    labelled = []
     with Skipped(name) as skipped:
         for record in records:
             if record.target is None:
                 skipped.add(record.place, "it has no class")
             else:
                 skipped.read += 1
-                kept.append(record)
-    return kept
+                labelled.append(record)
+    return labelled
 
 
 def parse_smiles(text: str) -> Mol | None:
-    """The molecule, or None if it is none."""
-    Chem = rdkit()
-    if not text or not text.isprintable():
-        return None
-    molecule = None
-    with _no_log(), suppress(RuntimeError):
-        molecule = Chem.MolFromSmiles(text)
-    return molecule if molecule is not None and molecule.GetNumAtoms() else None
+    """The molecule, or None if RDKit cannot read it or it has no atom."""
+    return _parse(lambda: rdkit().MolFromSmiles(text) if text.isprintable() else None)
 
 
 def parse_block(text: bytes) -> Mol | None:
-    """The molecule of a part of an SDF file, or None if it is none."""
-    Chem = rdkit()
+    """The molecule of one entry of an SDF file, or None as in `parse_smiles`."""
+    return _parse(lambda: next(rdkit().ForwardSDMolSupplier(io.BytesIO(text)), None))
+
+
+def _parse(read: Callable[[], Mol | None]) -> Mol | None:
+    rdkit()
+    from rdkit import rdBase
+
     molecule = None
-    with _no_log(), suppress(RuntimeError, UnicodeDecodeError):
-        molecule = next(Chem.ForwardSDMolSupplier(io.BytesIO(text)), None)
+    with rdBase.BlockLogs(), suppress(RuntimeError, UnicodeDecodeError):  # we log ourselves
+        molecule = read()
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
 
 
 def read_texts(smiles: Iterable[str], name: str) -> Iterator[Record]:
-    """Molecules that are given as SMILES, with nothing else."""
+    """Molecules given as SMILES strings."""
     with Skipped(name) as skipped:
         for number, text in enumerate(smiles, 1):
             if (molecule := parse_smiles(text.strip())) is None:
@@ -231,13 +209,6 @@ def record_of(molecule: Mol, place: str, name: str, target: str | None) -> Recor
         target=target,
         molecule=molecule,
     )
-
-
-def _no_log() -> AbstractContextManager[object]:
-    """What RDKit cannot read is told by us."""
-    from rdkit import rdBase
-
-    return rdBase.BlockLogs()
 
 
 @cache

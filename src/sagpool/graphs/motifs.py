@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.edges import pack_edges
-from sagpool.graphs.features import RawGraphs, choose_features
+from sagpool.graphs.features import Codes, choose_features
 from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.intake import pack_arrays
 from sagpool.randomness import key_of, permutation, uniform
 
-# Five nodes and six edges each, so that size and density say nothing about the class.
+# Five nodes and six edges each, so that size and density do not reveal the class.
 MOTIFS = {
     "house": [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 0)],
     "bowtie": [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)],
@@ -33,16 +33,16 @@ def motifs(
 ) -> Graphs:
     """Generate random graphs, each with one motif that decides its class.
 
-    The rest of a graph is a random tree with ears: paths over three new nodes that join two
-    of its nodes. Every cycle outside the motif so has at least five nodes, while each motif
+    The rest of a graph is a random tree with ears: paths over three new nodes that join two nodes
+    of the tree. Every cycle outside the motif therefore has at least five nodes, while each motif
     has a triangle or a square: no motif arises by chance. Node features are degrees.
 
     Args:
-        graphs: how many
-        nodes: the smallest and the largest number of nodes of a graph, motif included
-        classes: which motifs to plant (house, bowtie, theta), one class each, balanced
+        graphs: number of graphs
+        nodes: smallest and largest number of nodes of a graph, motif included
+        classes: motifs to plant (house, bowtie, theta), one class each, balanced
         seed: the same seed gives the same graphs
-        degree_cap: nodes of a higher degree count as this one
+        degree_cap: higher degrees count as this one
 
     Returns:
         graphs with ``ground_truth``: the nodes of the motif
@@ -52,12 +52,12 @@ def motifs(
     span = nodes[1] - nodes[0] + 1
     node_counts = nodes[0] + _below(np.full(graphs, span), "motif nodes", seed)
     base_counts = node_counts - MOTIF_NODES
-    # One ear for about every ten nodes of the rest; at least two nodes stay a tree.
+    # About one ear per ten nodes of the rest; the tree has at least two nodes.
     ears = np.minimum(1 + base_counts // 10, (base_counts - 2) // EAR_NODES)
     tree_counts = base_counts - ears * EAR_NODES
 
     first_node = np.cumsum(node_counts) - node_counts
-    source, target = np.concatenate(
+    ends = np.concatenate(
         [
             _trees(first_node, tree_counts, seed),
             _ears(first_node, tree_counts, ears, seed),
@@ -67,25 +67,15 @@ def motifs(
     )
     truth = np.arange(int(node_counts.sum())) >= np.repeat(first_node + base_counts, node_counts)
 
-    # Nodes are shuffled inside each graph, so that their order says nothing.
+    # Nodes are shuffled inside each graph, so that their order carries no information.
     graph = np.repeat(np.arange(graphs), node_counts)
     order = np.lexsort((uniform(key_of("motif order", seed), len(graph)), graph))
-    place = np.argsort(order)
-    edges = pack_edges(
-        np.concatenate([place[source], place[target]]),
-        np.concatenate([place[target], place[source]]),
+    raw = pack_arrays(
+        "motifs",
         node_counts,
-        edge_name=lambda edge: f"edge {edge}",
-        with_origin=False,
-    )
-    raw = RawGraphs(
-        name="motifs",
-        node_counts=node_counts,
-        edge_counts=edges.edge_counts,
-        degree=edges.degree,
-        col=edges.col,
-        y=y,
-        class_names=classes,
+        np.argsort(order)[ends.T],
+        undirected=True,
+        classes=Codes(y, classes),
     )
     return dataclasses.replace(
         choose_features(raw, "degree", degree_cap), ground_truth=torch.from_numpy(truth[order])
@@ -93,7 +83,7 @@ def motifs(
 
 
 def _trees(first: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
-    """Each node but the first hangs on a random earlier one, ``[2, edges]``."""
+    """Each node but the first is joined to a random earlier one, ``[2, edges]``."""
     index = _index_in_run(counts)
     parent = _below(index, "motif tree", seed)
     start = np.repeat(first, counts)
@@ -117,7 +107,7 @@ def _planted(
     y: np.ndarray,
     seed: int,
 ) -> np.ndarray:
-    """The motif of each graph, and one edge that ties it to the rest, ``[2, edges]``."""
+    """The motif of each graph, and one edge that joins it to the rest, ``[2, edges]``."""
     corner = first + base_counts
     shape = np.array(shapes)[y]  # [graphs, edges, 2]
     inside = corner[:, None, None] + shape
@@ -144,10 +134,10 @@ def _index_in_run(counts: np.ndarray) -> np.ndarray:
 def _check(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...]) -> None:
     unknown = [name for name in classes if name not in MOTIFS]
     if unknown or len(set(classes)) < len(classes) or not classes:
-        raise SagpoolError(f"Motif classes are different ones of {', '.join(MOTIFS)}.")
+        raise SagpoolError(f"Motif classes must be distinct, from {', '.join(MOTIFS)}.")
     if graphs < 1:
         raise SagpoolError(f"The number of graphs must be at least 1, not {graphs}.")
     if not MIN_NODES <= nodes[0] <= nodes[1]:
         raise SagpoolError(
-            f"Graphs with a motif need {MIN_NODES} nodes or more, smallest first; got {nodes}."
+            f"nodes must be (smallest, largest), both at least {MIN_NODES}, not {nodes}."
         )

@@ -8,12 +8,12 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.randomness import key_of, permutation
 
-NO_TEST = -1  # in place of a fold: all graphs are for training and validation
+NO_TEST = -1  # instead of a fold: all graphs are for training and validation
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Ascending graph numbers; together every graph once."""
+    """Ascending graph numbers; every graph is in exactly one part."""
 
     train: np.ndarray
     validation: np.ndarray
@@ -23,7 +23,7 @@ class Split:
 def split(
     y: Tensor | np.ndarray, seed: int, fold: int, *, folds: int = 10, validation: float = 0.1
 ) -> Split:
-    """One fold of a stratified cross-validation, with a validation share of its training part.
+    """One fold of a stratified cross-validation; part of its training graphs is for validation.
 
     The paper's protocol: 10 folds, and 10 % of the training part for validation, so that 81 %,
     9 % and 10 % of the graphs are for training, validation and test. (The paper does not say
@@ -31,10 +31,10 @@ def split(
 
     Args:
         y: ``[graphs]`` class of each graph
-        seed: of the shuffle that deals graphs to folds
+        seed: of the shuffle that assigns graphs to folds
         fold: 0 to ``folds - 1``; or `NO_TEST`, for a split without a test part
-        folds: at least 2, and no more than the smallest class has graphs
-        validation: share of the training part, in [0, 1)
+        folds: at least 2, and at most the number of graphs of the smallest class
+        validation: fraction of the training part, in [0, 1)
     """
     y = np.asarray(y)
     if not len(y):
@@ -42,14 +42,14 @@ def split(
     if fold != NO_TEST and not 0 <= fold < folds:
         raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
     if not 0 <= validation < 1:
-        raise SagpoolError(f"The validation share must be at least 0 and below 1: {validation}.")
+        raise SagpoolError(f"The validation fraction must be in [0, 1), not {validation}.")
     test = np.zeros(len(y), bool)
     if fold != NO_TEST:
         test = stratified_folds(y, seed, folds) == fold
     rest = np.flatnonzero(~test)
     held_out = round(validation * len(rest))
     order = rest[_by_class(y[rest], "validation", seed, fold)]
-    # Evenly spaced along the classes: each gives its share.
+    # Evenly spaced over the graphs sorted by class, so every class is held out in proportion.
     steps = np.arange(len(order) + 1) * held_out // len(order)
     chosen = np.diff(steps) > 0
     return Split(
@@ -58,9 +58,9 @@ def split(
 
 
 def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.ndarray:
-    """The fold that each graph is tested in, ``[graphs]``.
+    """The fold whose test part has each graph, ``[graphs]``.
 
-    Fold sizes differ by at most one, over all and within each class.
+    Fold sizes differ by at most one, overall and within each class.
     """
     y = np.asarray(y)
     if folds < 2:
@@ -71,8 +71,8 @@ def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.n
         raise SagpoolError(
             f"Class {classes[rarest]} has {counts[rarest]} graphs, too few for {folds} folds."
         )
-    # Dealt like cards, class after class: scikit-learn's folds would serve as well, but its
-    # shuffle may change from version to version.
+    # Assigned in turn, class after class. Not scikit-learn's folds: its shuffle may change between
+    # versions.
     fold = np.empty(len(y), np.int64)
     fold[_by_class(y, "folds", seed)] = np.arange(len(y)) % folds
     return fold

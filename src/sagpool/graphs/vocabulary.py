@@ -1,4 +1,4 @@
-"""What the columns of a model's node features stand for, and bringing other graphs into them."""
+"""`Vocabulary`: the node features and classes of a model, and fitting other graphs to them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
@@ -14,7 +13,7 @@ from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.records import Record
 
-# The kinds of node features that `Graphs` may have, and what `load` is asked for to get them.
+# `Graphs.feature_kind`, and the argument of `load` that gives it.
 _KINDS: dict[str, Features] = {
     "labels": "labels",
     "attributes": "attributes",
@@ -25,46 +24,38 @@ _KINDS: dict[str, Features] = {
 
 class Fitted(NamedTuple):
     graphs: Graphs
-    unseen: Counter[str]  # node labels that the vocabulary lacks, and how many nodes have them
+    unseen: Counter[str]  # node labels that are not in the vocabulary, with their node counts
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The node features and classes that a model was trained with.
+    """The node features and classes that a model was trained with."""
 
-    Args:
-        feature_kind: labels, attributes, attributes+labels, degree
-        node_labels: what each one-hot column stands for
-        attributes: how many there are
-        class_names: what each class stands for
-    """
-
-    feature_kind: str
-    node_labels: tuple[str, ...]
-    attributes: int
+    feature_kind: str  # labels, attributes, attributes+labels, degree
+    node_labels: tuple[str, ...]  # label of each one-hot column
+    attributes: int  # number of attributes
     class_names: tuple[str, ...]
 
     @staticmethod
     def of(graphs: Graphs) -> Vocabulary:
-        """That of graphs to be trained on."""
-        attributes = 0 if graphs.node_attr is None else graphs.node_attr.shape[1]
-        return Vocabulary(
-            graphs.feature_kind, graphs.node_label_names, attributes, graphs.class_names
-        )
+        """The vocabulary of training graphs."""
+        names = graphs.node_label_names
+        attributes = graphs.num_features - len(names)
+        return Vocabulary(graphs.feature_kind, names, attributes, graphs.class_names)
 
     @staticmethod
     def from_json(entry: dict[str, Any]) -> Vocabulary:
-        """From plain values; a ValueError where they are not what `to_json` gives."""
+        """From the values of `to_json`; a ValueError if they are anything else."""
         kind, attributes = entry["feature_kind"], entry["attributes"]
         if kind not in _KINDS or type(attributes) is not int or attributes < 0:
-            raise ValueError(f"no features are {kind!r} with {attributes!r} attributes")
+            raise ValueError(f"{kind!r} with {attributes!r} attributes are not node features")
         names = []
         for key in ("node_labels", "class_names"):
             listed = entry[key]
             if type(listed) is not list or not all(type(name) is str for name in listed):
-                raise ValueError(f"{key} is no list of names")
+                raise ValueError(f"{key} is not a list of names")
             if len(set(listed)) < len(listed):
-                raise ValueError(f"{key} has a name twice")
+                raise ValueError(f"{key} has a duplicate name")
             names.append(tuple(listed))
         if kind == "degree":
             [int(name) for name in names[0]]
@@ -79,41 +70,31 @@ class Vocabulary:
 
     @property
     def features(self) -> Features:
-        """What to ask `load` for."""
+        """The argument of `load` that gives these features."""
         return _KINDS[self.feature_kind]
 
     def check(self, record: Record) -> Record:
-        """The graph, if its nodes have all that the model needs, with nothing else."""
-        labels, features = record.labels, record.features
+        """The graph with only the parts that the model uses; an error if one is missing."""
         if self.feature_kind in ("labels", "attributes+labels"):
-            if labels is None:
+            if record.labels is None:
                 raise SagpoolError(
                     f"{record.place} has no node labels; the model was trained with them."
                 )
-        elif labels is not None:
-            record = record._replace(labels=None)
+        elif record.labels is not None:
+            record = replace(record, labels=None)
         if self.feature_kind in ("attributes", "attributes+labels"):
-            if record.width != self.attributes:
-                raise SagpoolError(
-                    f"{record.place} has {record.width} numbers for each node, where the model was "
-                    f"trained with {self.attributes}."
-                )
-        elif features is not None:
-            record = record._replace(features=None)
+            self._check_attributes(record.place, record.width)
+        elif record.features is not None:
+            record = replace(record, features=None)
         return record
 
     def fit(self, graphs: Graphs) -> Fitted:
         """The graphs with their features in these columns, and their classes in this order.
 
-        A node whose label is not known has none: all its columns are zero. Graphs of classes that
-        are not known, or of some that are and some that are not, come out without classes.
+        A node with an unknown label has zeros in all columns. If any class is unknown, the result
+        has no classes.
         """
-        attributes = 0 if graphs.node_attr is None else graphs.node_attr.shape[1]
-        if attributes != self.attributes:
-            raise SagpoolError(
-                f"{graphs.name} has {attributes} numbers for each node, where the model was "
-                f"trained with {self.attributes}."
-            )
+        self._check_attributes(graphs.name, graphs.num_features - len(graphs.node_label_names))
         if bool(self.node_labels) != bool(graphs.node_label_names):
             what = "no node labels" if self.node_labels else "node labels"
             raise SagpoolError(
@@ -125,38 +106,37 @@ class Vocabulary:
                 f"with {self.feature_kind}."
             )
         label, unseen = self._labels(graphs)
-        y = self._classes(graphs)
         fitted = replace(
             graphs,
             node_label=label,
             node_label_names=self.node_labels,
-            y=y,
+            y=self._classes(graphs),
             class_names=self.class_names,
             feature_kind=self.feature_kind,
         )
         return Fitted(fitted, unseen)
 
+    def _check_attributes(self, place: str, attributes: int) -> None:
+        if attributes != self.attributes:
+            raise SagpoolError(
+                f"{place} has {attributes} attributes per node; the model was trained with "
+                f"{self.attributes}."
+            )
+
     def _labels(self, graphs: Graphs) -> tuple[torch.Tensor | None, Counter[str]]:
         if graphs.node_label is None or graphs.node_label_names == self.node_labels:
             return graphs.node_label, Counter()
-        place = {name: column for column, name in enumerate(self.node_labels)}
-        columns = [place.get(self._known(name), -1) for name in graphs.node_label_names]
-        # One more for -1, a node that has no label to begin with.
+        column_of = {name: column for column, name in enumerate(self.node_labels)}
+        columns = [column_of.get(self._known(name), -1) for name in graphs.node_label_names]
+        # The last entry is for nodes without a label, -1.
         table = torch.tensor([*columns, -1], dtype=torch.int32, device=graphs.device)
         label = table[graphs.node_label.long()]
-        codes = graphs.node_label.cpu().numpy()
-        counts = np.bincount(codes[codes >= 0], minlength=len(columns))
-        unseen = Counter(
-            {
-                name: int(counts[code])
-                for code, name in enumerate(graphs.node_label_names)
-                if columns[code] < 0 and counts[code]
-            }
-        )
-        return label, unseen
+        unknown = graphs.node_label[(label < 0) & (graphs.node_label >= 0)]
+        codes = unknown.sort().values.tolist()
+        return label, Counter(graphs.node_label_names[code] for code in codes)
 
     def _known(self, name: str) -> str:
-        """A degree above all that were seen counts as the highest of them."""
+        """Degrees above the highest one of the vocabulary count as that one."""
         if self.feature_kind != "degree":
             return name
         return str(min(int(name), max(int(known) for known in self.node_labels)))

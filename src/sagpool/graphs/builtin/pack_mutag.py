@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sagpool.graphs.cache import save_raw
-from sagpool.graphs.files import open_files
 from sagpool.graphs.tu import read_tu
+from sagpool.graphs.tu_files import open_files
 
 ATOMS = {"0": "C", "1": "N", "2": "O", "3": "F", "4": "I", "5": "Cl", "6": "Br"}
 CLASSES = {"-1": "non-mutagenic", "1": "mutagenic"}

@@ -1,15 +1,15 @@
-"""The files of a data set, wherever they lie. (What is refused: tests/cli/test_bad_input.py.)"""
+"""The files of a TU data set. (Invalid ones are tested in tests/cli/test_bad_input.py.)"""
 
 import zipfile
 
 import pytest
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import files
-from sagpool.graphs.files import holds_data, open_files
+from sagpool.graphs import tu_files
+from sagpool.graphs.tu_files import holds_data, open_files
 
 
-def test_folder_raw_folder_and_zip_hold_the_same(small):
+def test_folder_raw_folder_and_zip_give_the_same(small):
     packed = small.zip()
     unpacked = small.folder.with_name("OTHER")
     unpacked.mkdir()
@@ -34,7 +34,7 @@ def test_a_zip_may_have_its_files_at_the_top(small):
     assert opened.label("A") == f"{path}: SMALL_A.txt"
 
 
-def test_nothing_of_a_zip_is_unpacked(small, tmp_path):
+def test_a_zip_is_not_unpacked(small, tmp_path):
     path = small.zip()
     before = sorted(tmp_path.rglob("*"))
     open_files(path).read("A")
@@ -48,16 +48,16 @@ def test_a_folder_of_something_else_holds_no_data(tmp_path):
     assert not holds_data(tmp_path / "absent.zip")
 
 
-def test_a_zip_that_is_large_and_honest_is_read_and_a_larger_one_refused(small, monkeypatch):
+def test_the_limit_on_the_size_of_a_zip(small, monkeypatch):
     path = small.zip()
-    monkeypatch.setattr(files, "SMALL", 100)  # bytes; the ratio alone decides above that
+    monkeypatch.setattr(tu_files, "SMALL", 100)  # bytes; the ratio alone decides above that
     assert open_files(path).read("A")
-    monkeypatch.setattr(files, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(tu_files, "MAX_UNPACKED", 100)
     with pytest.raises(SagpoolError, match=r"is refused: its .* bytes would unpack to"):
         open_files(path)
 
 
-def test_a_zip_whose_entry_is_larger_than_it_claims_is_not_unpacked_beyond_that(small):
+def test_an_entry_larger_than_its_declared_size_is_refused(small):
     """The size in the directory of the archive is what was checked, so no more may be read."""
     small.file("A").write_bytes(b"1, 2\n" * 2_000)
     path = small.zip()
@@ -81,7 +81,7 @@ def test_an_encrypted_zip(small):
         open_files(path).read("A")
 
 
-def test_the_stamp_follows_every_file(small):
+def test_the_stamp_changes_with_every_file(small):
     path = small.zip()
     stamps = {open_files(small.folder).stamp(), open_files(path).stamp()}
     small.change("node_labels", 1, "2")
@@ -93,7 +93,7 @@ def test_the_stamp_follows_every_file(small):
     assert len(stamps) == 5
 
 
-def test_the_shadows_that_macos_adds_are_passed_over(small):
+def test_the_metadata_files_of_macos_are_ignored(small):
     packed = small.zip()
     with zipfile.ZipFile(packed, "a") as archive:
         archive.writestr("__MACOSX/SMALL/._SMALL_A.txt", b"\0")

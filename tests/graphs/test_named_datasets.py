@@ -1,4 +1,4 @@
-"""Named data sets: along SAGPOOL_DATA, in the cache folder, from a server on this machine."""
+"""Named data sets: in SAGPOOL_DATA, in the cache folder, from a local server."""
 
 import contextlib
 import os
@@ -11,12 +11,12 @@ import pytest
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
-from sagpool.graphs.find import find, found
+from sagpool.graphs.named_datasets import find_dataset, list_datasets
 
 
 @contextlib.contextmanager
 def serving(body: bytes, *, status: int | None = 200, length: int | None = None) -> Iterator[str]:
-    """A server that gives one answer to every request; its address."""
+    """The address of a server that gives the same answer to every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -37,15 +37,17 @@ def serving(body: bytes, *, status: int | None = 200, length: int | None = None)
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch):
-    """Makes an address the official site."""
-    return lambda url: monkeypatch.setattr("sagpool.graphs.find.official_site", lambda: url)
+    """Replaces the address of the official site."""
+    return lambda url: monkeypatch.setattr(
+        "sagpool.graphs.named_datasets.official_site", lambda: url
+    )
 
 
 def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_download_is_kept_and_used_again(small, site, cache):
+def test_a_download_is_cached(small, site, cache):
     archive = small.zip().read_bytes()
     with serving(archive) as url:
         site(url)
@@ -53,30 +55,32 @@ def test_a_download_is_kept_and_used_again(small, site, cache):
     place = cache / "downloads" / "SMALL.zip"
     assert files_in(cache / "downloads") == ["SMALL.zip"]
     assert place.read_bytes() == archive
-    assert found() == [place]
-    assert find("SMALL") == place  # the server is gone by now
+    assert list_datasets() == [place]
+    assert find_dataset("SMALL") == place  # the server has stopped
 
 
 @pytest.mark.parametrize(
-    ("part", "status", "length", "said"),
+    ("part", "status", "length", "message"),
     [
         (slice(None), 404, None, "the server answered 404 Not Found"),
-        (slice(0, 300), 200, 10_000, "sent is not a complete zip file; try again"),
-        (slice(0, 300), 200, None, "sent is not a complete zip file; try again"),
-        (slice(0, 0), 200, None, "sent is not a complete zip file; try again"),
+        (slice(0, 300), 200, 10_000, "is not a complete zip file; try again"),
+        (slice(0, 300), 200, None, "is not a complete zip file; try again"),
+        (slice(0, 0), 200, None, "is not a complete zip file; try again"),
     ],
     ids=["not-found", "cut-off", "not-a-zip", "empty"],
 )
-def test_a_failed_download_leaves_nothing(small, site, cache, capsys, part, status, length, said):
+def test_a_failed_download_leaves_nothing(
+    small, site, cache, capsys, part, status, length, message
+):
     with serving(small.zip().read_bytes()[part], status=status, length=length) as url:
         site(url)
-        with pytest.raises(SagpoolError, match=said):
+        with pytest.raises(SagpoolError, match=message):
             load("SMALL")
     assert files_in(cache) == []
     assert capsys.readouterr().err == ""  # the progress bar is for terminals only
 
 
-def test_a_server_that_speaks_no_http(site, cache):
+def test_a_server_that_does_not_speak_http(site, cache):
     with serving(b"hello", status=None) as url:
         site(url)
         with pytest.raises(SagpoolError, match=r"No data set 'SMALL': .*hello"):
@@ -84,17 +88,17 @@ def test_a_server_that_speaks_no_http(site, cache):
     assert files_in(cache) == []
 
 
-def test_an_unknown_name_offline_says_where_it_looked(cache, monkeypatch, tmp_path):
+def test_the_error_for_an_unknown_name_lists_where_it_looked(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("SAGPOOL_DATA", os.pathsep.join([str(tmp_path), "/no/such/folder"]))
     with pytest.raises(SagpoolError) as error:
         load("NOPE")
-    said = str(error.value)
-    assert said.startswith(
+    message = str(error.value)
+    assert message.startswith(
         f"No data set 'NOPE': it is not built in, not in SAGPOOL_DATA "
         f"({tmp_path}, /no/such/folder (no such folder)), not in {cache / 'downloads'}, "
-        f"and not to be had from http://127.0.0.1:1/NOPE.zip ("
+        f"and cannot be downloaded from http://127.0.0.1:1/NOPE.zip ("
     )
-    assert said.endswith("Set SAGPOOL_DATA to the folder that holds NOPE/ or NOPE.zip.")
+    assert message.endswith("Set SAGPOOL_DATA to the folder that contains NOPE/ or NOPE.zip.")
     monkeypatch.delenv("SAGPOOL_DATA")
     with pytest.raises(SagpoolError, match=r"not in SAGPOOL_DATA \(not set\)"):
         load("NOPE")
@@ -102,9 +106,9 @@ def test_an_unknown_name_offline_says_where_it_looked(cache, monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["../SMALL", "a/b", ".hidden", "", "a b", "x?y", "C:x"])
-def test_a_name_cannot_be_an_address(name):
+def test_a_name_cannot_be_a_path(name):
     with pytest.raises(SagpoolError, match="is neither an existing path nor the name"):
-        find(name)
+        find_dataset(name)
 
 
 def test_folders_are_searched_in_order(small, monkeypatch, tmp_path):
@@ -112,29 +116,29 @@ def test_folders_are_searched_in_order(small, monkeypatch, tmp_path):
     first.mkdir()
     folders = [str(first), "", str(small.folder.parent)]
     monkeypatch.setenv("SAGPOOL_DATA", os.pathsep.join(folders))
-    assert find("SMALL") == small.folder
+    assert find_dataset("SMALL") == small.folder
     small.zip().rename(first / "SMALL.zip")
-    assert find("SMALL") == first / "SMALL.zip"
-    assert found() == [first / "SMALL.zip", small.folder]
+    assert find_dataset("SMALL") == first / "SMALL.zip"
+    assert list_datasets() == [first / "SMALL.zip", small.folder]
 
 
-def test_a_folder_stands_before_the_zip_beside_it(small, monkeypatch):
+def test_a_folder_is_preferred_to_a_zip(small, monkeypatch):
     small.zip()
     monkeypatch.setenv("SAGPOOL_DATA", str(small.folder.parent))
-    assert find("SMALL") == small.folder
+    assert find_dataset("SMALL") == small.folder
 
 
 @pytest.mark.parametrize("written", ["small", "Small"])
 def test_case_does_not_matter(small, monkeypatch, written):
     monkeypatch.setenv("SAGPOOL_DATA", str(small.folder.parent))
-    assert find(written).resolve() == small.folder.resolve()
+    assert find_dataset(written).resolve() == small.folder.resolve()
 
 
 @pytest.mark.parametrize("written", ["D&D", "d&d", "DD"])
 def test_dd_has_two_names(small, monkeypatch, written):
     small.zip().rename(small.folder.parent / "DD.zip")
     monkeypatch.setenv("SAGPOOL_DATA", str(small.folder.parent))
-    assert find(written) == small.folder.parent / "DD.zip"
+    assert find_dataset(written) == small.folder.parent / "DD.zip"
 
 
 def test_a_raw_folder_is_found(small, monkeypatch):

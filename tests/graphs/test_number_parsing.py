@@ -1,4 +1,4 @@
-"""Numbers from text: what is written is what is read, fast path or slow."""
+"""Parsing of number tables: the fast and the slow path read what was written."""
 
 import re
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.numbers import (
+from sagpool.graphs.number_parsing import (
     _parse_by_line,
     _parse_regular,
     read_floats,
@@ -55,7 +55,7 @@ nearly_numbers = st.lists(fragments, min_size=1, max_size=12).map("".join)
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 @given(text=nearly_numbers, columns=st.integers(1, 3))
-def test_the_fast_path_never_says_other_than_the_exact_one(dtype, text, columns):
+def test_the_fast_path_agrees_with_the_slow_one(dtype, text, columns):
     assume(not re.search(r"[+-]\s", text))  # only the fast path takes "- 1" for -1
     fast = _parse_regular(text.encode(), columns, dtype)
     if fast is not None:
@@ -64,18 +64,18 @@ def test_the_fast_path_never_says_other_than_the_exact_one(dtype, text, columns)
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_read_or_refused_in_one_line(content):
+def test_any_bytes_are_read_or_refused_with_one_line(content):
     try:
         assert read_integers(content, "file").shape[1] == 1
         return
     except SagpoolError as error:
-        said = str(error)
-    assert said.startswith("file")
-    assert len(said.splitlines()) == 1
+        message = str(error)
+    assert message.startswith("file")
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t ", "-", "+", "."])
-def test_a_field_without_a_number_is_not_made_up(blank):
+def test_a_field_without_a_number_is_refused(blank):
     with pytest.raises(SagpoolError, match=r"line 2: .* is not a whole number"):
         read_integers(f"1,2\n3,{blank}\n5,6".encode(), "file", columns=2)
     with pytest.raises(SagpoolError, match=r"line 2: .* is not a number"):
@@ -90,11 +90,11 @@ def test_whole_numbers_in_other_notations(text, value):
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n"])
-def test_a_file_with_nothing_in_it(text):
+def test_an_empty_file_is_refused(text):
     with pytest.raises(SagpoolError, match=r"^file is empty\.$"):
         read_floats(text.encode(), "file")
 
 
-def test_the_line_is_counted_from_one_and_the_first_is_named():
+def test_the_error_names_the_first_bad_line_counted_from_one():
     with pytest.raises(SagpoolError, match=r"^file, line 2: 'a' is not a number\.$"):
         read_floats(b"1\na\nb\n", "file")

@@ -1,4 +1,4 @@
-"""Where a named data set lies: along ``SAGPOOL_DATA``, in the cache folder, or on the web."""
+"""TU data sets by name: in the folders of ``SAGPOOL_DATA``, in the cache folder, or downloaded."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from rich.progress import wrap_file
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import cache_folder, replacing
-from sagpool.graphs.files import holds_data
+from sagpool.graphs.tu_files import holds_data
 
 log = logging.getLogger("sagpool")
 
@@ -25,8 +25,8 @@ ALIASES = {"d&d": "DD"}
 TIMEOUT_SECONDS = 20
 
 
-def find(name: str) -> Path:
-    """The folder or zip of a data set, downloaded if need be."""
+def find_dataset(name: str) -> Path:
+    """The folder or zip of a data set, downloaded if necessary."""
     name = ALIASES.get(name.lower(), name)
     if not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
         raise SagpoolError(f"'{name}' is neither an existing path nor the name of a data set.")
@@ -36,8 +36,8 @@ def find(name: str) -> Path:
     return _download(name)
 
 
-def found() -> list[Path]:
-    """Every data set along ``SAGPOOL_DATA`` and in the cache folder."""
+def list_datasets() -> list[Path]:
+    """Every data set in the folders of ``SAGPOOL_DATA`` and in the cache folder."""
     paths = []
     for folder in [*data_folders(), download_folder()]:
         try:
@@ -59,36 +59,31 @@ def download_folder() -> Path:
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    for wanted in (name, f"{name}.zip"):
-        if holds_data(folder / wanted):
-            return folder / wanted
-    if not folder.is_dir():
-        return None
-    # `proteins` finds PROTEINS: no two data sets differ in case alone.
-    wanted_in_lower_case = (name.lower(), f"{name.lower()}.zip")
-    for path in sorted(folder.iterdir()):
-        if path.name.lower() in wanted_in_lower_case and holds_data(path):
-            return path
-    return None
+    paths = [folder / name, folder / f"{name}.zip"]
+    if folder.is_dir():
+        # `proteins` finds PROTEINS: no two data sets differ only in case.
+        lower = {path.name.lower() for path in paths}
+        paths += [path for path in sorted(folder.iterdir()) if path.name.lower() in lower]
+    return next(filter(holds_data, paths), None)
 
 
 def _download(name: str) -> Path:
     url = f"{official_site()}/{name}.zip"
-    place = download_folder() / f"{name}.zip"
+    path = download_folder() / f"{name}.zip"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with (
             urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response,
             _progress(response, f"Downloading {name}") as body,
-            replacing(place) as file,
+            replacing(path) as file,
         ):
             shutil.copyfileobj(body, file)
             if not zipfile.is_zipfile(file):
-                raise SagpoolError(f"What {url} sent is not a complete zip file; try again.")
+                raise SagpoolError(f"The download of {url} is not a complete zip file; try again.")
     except (OSError, HTTPException) as error:
         raise SagpoolError(_not_found(name, url, error)) from None
-    log.info("Downloaded %s to %s.", name, place)
-    return place
+    log.info("Downloaded %s to %s.", name, path)
+    return path
 
 
 def _progress(response: HTTPResponse, description: str) -> AbstractContextManager[BinaryIO]:
@@ -98,7 +93,7 @@ def _progress(response: HTTPResponse, description: str) -> AbstractContextManage
         int(response.headers.get("Content-Length") or 0),
         description=description,
         console=console,
-        disable=not console.is_terminal,  # rich would leave a last bar in a log file
+        disable=not console.is_terminal,  # otherwise rich writes the final bar to log files
     )
 
 
@@ -113,12 +108,11 @@ def _not_found(name: str, url: str, error: Exception) -> str:
         reason = f"the server answered {error.code} {error.reason}"
     else:
         reason = str(getattr(error, "reason", error))
-    looked = ", ".join(
-        f"{folder}" if folder.is_dir() else f"{folder} (no such folder)"
-        for folder in data_folders()
+    folders = ", ".join(
+        f"{path}" if path.is_dir() else f"{path} (no such folder)" for path in data_folders()
     )
     return (
-        f"No data set '{name}': it is not built in, not in SAGPOOL_DATA ({looked or 'not set'}), "
-        f"not in {download_folder()}, and not to be had from {url} ({reason}). "
-        f"Set SAGPOOL_DATA to the folder that holds {name}/ or {name}.zip."
+        f"No data set '{name}': it is not built in, not in SAGPOOL_DATA ({folders or 'not set'}), "
+        f"not in {download_folder()}, and cannot be downloaded from {url} ({reason}). "
+        f"Set SAGPOOL_DATA to the folder that contains {name}/ or {name}.zip."
     )

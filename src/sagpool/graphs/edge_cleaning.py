@@ -1,32 +1,29 @@
-"""From any list of edges to the one form that is stored: undirected, simple, CSR."""
+"""Turns any list of edges into the form that is stored: undirected, no duplicates, CSR."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from sagpool.errors import SagpoolError
-
 
 @dataclass(frozen=True)
 class Repairs:
-    """How many edges of the input were not in the form of a simple undirected graph."""
+    """How many input edges did not fit a simple undirected graph."""
 
     one_way: int = 0  # given in one direction only: the other one was added
-    duplicates: int = 0  # given more than once: the first was kept
+    duplicates: int = 0  # given more than once: the first was used
     self_loops: int = 0  # from a node to itself: dropped (convolutions add their own)
 
     def __bool__(self) -> bool:
         return bool(self.one_way or self.duplicates or self.self_loops)
 
     def __str__(self) -> str:
-        said = [
+        parts = [
             f"{self.one_way} one-way edges were made undirected" if self.one_way else "",
             f"{self.duplicates} duplicate edges were merged" if self.duplicates else "",
             f"{self.self_loops} self-loops were dropped" if self.self_loops else "",
         ]
-        return ", ".join(filter(None, said))
+        return ", ".join(filter(None, parts))
 
 
 NO_REPAIRS = Repairs()
@@ -36,7 +33,7 @@ class PackedEdges(NamedTuple):
     edge_counts: np.ndarray  # [graphs] int64
     degree: np.ndarray  # [nodes] int32
     col: np.ndarray  # [edges] int32, neighbours as indices inside their graph
-    origin: np.ndarray  # [edges] int64, the input edge whose features each edge carries
+    origin: np.ndarray | None  # [edges] int64, the input edge whose features each edge carries
     repairs: Repairs
 
 
@@ -45,60 +42,50 @@ def pack_edges(
     target: np.ndarray,
     node_counts: np.ndarray,
     *,
-    edge_name: Callable[[int], str],
     with_origin: bool = True,
+    undirected: bool = False,
 ) -> PackedEdges:
-    """Symmetrise, merge, drop self-loops and sort.
+    """Add missing directions, merge duplicates, drop self-loops, and sort.
 
     Args:
         source: ``[input edges]`` int64, nodes numbered through the whole collection
-        target: ``[input edges]`` int64, the nodes whose rows the edges go to
+        target: ``[input edges]`` int64, nodes of the same graphs, whose CSR rows get the edges
         node_counts: ``[graphs]`` nodes per graph
-        edge_name: how to name input edge i in an error ("A.txt, line 7")
-        with_origin: whether ``origin`` is needed; without it a plain sort does
+        with_origin: whether ``origin`` is needed; a plain sort is enough without it
+        undirected: whether the input may give an edge once or in both directions; neither then
+            counts as a repair
 
     Returns:
         each pair of neighbours in both directions, sorted by node, then by neighbour
     """
-    num_nodes = int(node_counts.sum())
     node_ptr = np.concatenate([[0], np.cumsum(node_counts)])
-    graph = np.repeat(np.arange(len(node_counts)), node_counts)
-    crossing = np.flatnonzero(graph[source] != graph[target])
-    if len(crossing):
-        edge = int(crossing[0])
-        first, second = graph[source[edge]] + 1, graph[target[edge]] + 1
-        raise SagpoolError(
-            f"{edge_name(edge)}: the edge joins a node of graph {first} to one of graph {second}."
-        )
-
+    graph = np.repeat(np.arange(len(node_counts)), node_counts)  # [nodes]
     simple = source != target
     self_loops = len(source) - int(simple.sum())
-    forward, backward = _keys(target, source), _keys(source, target)
-    kept = np.arange(len(source)) if with_origin else np.zeros(0, np.int64)
+    # Pairs as single integers, which sort by node, then by neighbour.
+    forward, backward = (target << 32) | source, (source << 32) | target
     if self_loops:
         forward, backward = forward[simple], backward[simple]
-        kept = kept[simple] if with_origin else kept
-
+    origin, one_way, duplicates = None, 0, 0
     if with_origin:
-        keys, origin, one_way, duplicates = _symmetric_with_origin(forward, backward, kept)
+        keys, origin, one_way, duplicates = _symmetric_with_origin(forward, backward)
+        origin = np.flatnonzero(simple)[origin]
+    elif undirected:
+        keys = _sorted_unique(np.concatenate([forward, backward]))
     else:
         keys, one_way, duplicates = _symmetric(forward, backward)
-        origin = kept
     node, neighbour = keys >> 32, keys & 0xFFFFFFFF
-    degree = np.bincount(node, minlength=num_nodes)
+    degree = np.bincount(node, minlength=len(graph))
     row_ptr = np.concatenate([[0], np.cumsum(degree)])
     return PackedEdges(
         edge_counts=np.diff(row_ptr[node_ptr]),
         degree=degree.astype(np.int32),
         col=(neighbour - node_ptr[graph[node]]).astype(np.int32),
         origin=origin,
-        repairs=Repairs(one_way, duplicates, self_loops),
+        repairs=Repairs(0, 0, self_loops)
+        if undirected
+        else Repairs(one_way, duplicates, self_loops),
     )
-
-
-def _keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pairs as single integers whose order is that of (first, second)."""
-    return (first << 32) | second
 
 
 def _symmetric(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -117,14 +104,14 @@ def _sorted_unique(keys: np.ndarray) -> np.ndarray:
 
 
 def _symmetric_with_origin(
-    forward: np.ndarray, backward: np.ndarray, origin: np.ndarray
+    forward: np.ndarray, backward: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
     keys, first = np.unique(forward, return_index=True)
     duplicates = len(forward) - len(keys)
     reverse = backward[first]
     missing = ~np.isin(reverse, keys)
-    # The direction that is not there carries the features of the one that is.
+    # An added direction carries the features of the given one.
     keys = np.concatenate([keys, reverse[missing]])
-    origin = np.concatenate([origin[first], origin[first][missing]])
+    origin = np.concatenate([first, first[missing]])
     order = np.argsort(keys)
     return keys[order], origin[order], int(missing.sum()), duplicates

@@ -1,4 +1,4 @@
-"""Comma-separated numbers from text: fast when the text is good, exact when it is not."""
+"""Parses tables of comma-separated numbers: a fast path, and a slow one with exact errors."""
 
 import re
 import warnings
@@ -8,9 +8,8 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 
-# Up to 18 digits: what surely fits int64. (NumPy's parser would cut a larger number down to the
-# largest that fits, and say nothing.) Float notation of a whole number ("1.0") is common in
-# exported files and harmless.
+# Up to 18 digits always fit int64. (NumPy's parser silently clips larger numbers.) Whole numbers in
+# float notation ("1.0") are common in exported files.
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
 _NUMBER_ENDS = np.frombuffer(b"0123456789.nNfFyY", np.uint8)  # 1 1. nan inf infinity
 _TOO_LARGE = 10**18
@@ -18,7 +17,7 @@ _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|in
 
 
 def read_integers(text: bytes, where: str, columns: int | None = 1) -> np.ndarray:
-    """``[lines, columns]`` int64. ``columns=None`` takes the width of the first line."""
+    """``[lines, columns]`` int64; ``columns=None`` takes the width of the first line."""
     return _read(text, where, columns, np.int64)
 
 
@@ -47,18 +46,19 @@ def _read(text: bytes, where: str, columns: int | None, dtype: Any) -> np.ndarra
 
 
 def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
-    """One pass over the whole text; None when any line is not of the expected form."""
-    commas, newlines = _positions(text, b","), _positions(text, b"\n")
+    """One pass over the whole text; None if any line does not have the expected form."""
+    characters = np.frombuffer(text, np.uint8)
+    commas, newlines = (np.flatnonzero(characters == separator) for separator in b",\n")
     before_line_end = np.searchsorted(commas, np.append(newlines, len(text)))
     lines = len(newlines) + 1
     if not np.array_equal(before_line_end, np.arange(1, lines + 1) * (columns - 1)):
         return None
     field_ends = np.concatenate([commas, newlines, [len(text)]])
-    if not np.isin(np.frombuffer(text, np.uint8)[field_ends - 1], _NUMBER_ENDS).all():
-        # A blank field or a lone sign, for which NumPy's parser would make up a 0 or -1.
+    if not np.isin(characters[field_ends - 1], _NUMBER_ENDS).all():
+        # A blank field or a lone sign, which NumPy's parser would read as 0 or -1.
         return None
     with warnings.catch_warnings():
-        # NumPy warns, or raises in later versions, where it meets something not a number.
+        # NumPy warns about anything that is not a number; later versions raise.
         warnings.simplefilter("error")
         try:
             values = np.fromstring(text.replace(b"\n", b","), dtype, sep=",")
@@ -71,12 +71,8 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     return values.reshape(lines, columns)
 
 
-def _positions(text: bytes, character: bytes) -> np.ndarray:
-    return np.flatnonzero(np.frombuffer(text, np.uint8) == character[0])
-
-
 def _parse_by_line(text: bytes, where: str, columns: int, dtype: Any) -> np.ndarray:
-    """Line by line: the slow way, which can say what is wrong with which line."""
+    """Line by line: slower, but the error names the line and the problem."""
     rows = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         fields = line.decode("utf-8", "replace").strip().split(",")

@@ -1,0 +1,134 @@
+"""The files of one TU data set, in a folder or in a zip, which is read without unpacking it."""
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from sagpool.errors import SagpoolError
+
+ADJACENCY = "_A.txt"
+
+# A zip that would unpack to more than this, or to far more than real data sets do, is refused
+# before it is read.
+MAX_UNPACKED = 8 * 2**30
+MAX_RATIO = 100
+SMALL = 64 * 2**20  # bytes up to which the ratio does not matter
+
+
+@dataclass(frozen=True)
+class TUFiles:
+    """``NAME_A.txt``, ``NAME_graph_labels.txt``, ... of one data set."""
+
+    name: str  # NAME
+    path: Path  # the folder that contains the files, or the zip
+    inside: str | None = None  # folder inside the zip, with its slash; None if path is a folder
+
+    def has(self, kind: str) -> bool:
+        """Whether there is a ``NAME_kind.txt``."""
+        if self.inside is None:
+            return (self.path / self._file(kind)).is_file()
+        with zipfile.ZipFile(self.path) as archive:
+            return self._file(kind) in archive.namelist()
+
+    def read(self, kind: str) -> bytes:
+        """The content of ``NAME_kind.txt``."""
+        try:
+            if self.inside is None:
+                return (self.path / self._file(kind)).read_bytes()
+            with zipfile.ZipFile(self.path) as archive:
+                return archive.read(self._file(kind))
+        except (FileNotFoundError, KeyError):
+            raise SagpoolError(f"{self.label(kind)} is missing.") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            raise _damaged(self.path) from None
+        except (NotImplementedError, RuntimeError) as error:
+            # An unknown compression method, or a password.
+            raise SagpoolError(f"{self.path} cannot be unpacked: {error}.") from None
+        except OSError as error:
+            raise SagpoolError(f"{self.label(kind)} cannot be read: {error.strerror}.") from None
+
+    def label(self, kind: str) -> str:
+        """The name of ``NAME_kind.txt`` in error messages."""
+        file = self._file(kind)
+        return str(self.path / file) if self.inside is None else f"{self.path}: {file}"
+
+    def stamp(self) -> str:
+        """Changes when the files change."""
+        zipped = self.inside is not None
+        files = [self.path] if zipped else sorted(self.path.glob(f"{self.name}_*.txt"))
+        return "; ".join(_stamp(file) for file in files)
+
+    def _file(self, kind: str) -> str:
+        return f"{self.inside or ''}{self.name}_{kind}.txt"
+
+
+def open_files(path: Path) -> TUFiles:
+    """The data set in a zip, in a folder, or in the folder's ``raw`` folder."""
+    if path.is_dir():
+        for folder in (path, path / "raw"):
+            if found := sorted(file.name for file in folder.glob("*" + ADJACENCY)):
+                names = [name.removesuffix(ADJACENCY) for name in found]
+                return TUFiles(_only(names, folder), folder)
+        raise _no_data(path)
+    if path.is_file():
+        return _open_zip(path)
+    raise SagpoolError(f"There is no file or folder {path}.")
+
+
+def holds_data(path: Path) -> bool:
+    """Whether this looks like a TU data set, without reading it."""
+    try:
+        if path.suffix == ".zip":
+            return path.is_file()
+        return any(any(folder.glob("*" + ADJACENCY)) for folder in (path, path / "raw"))
+    except PermissionError:
+        return False
+
+
+def _open_zip(path: Path) -> TUFiles:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, EOFError):
+        raise _damaged(path) from None
+    _refuse_hostile(path, entries)
+    # macOS adds a metadata file for each file.
+    names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
+    if not (found := sorted(name for name in names if name.endswith(ADJACENCY))):
+        raise _no_data(path)
+    folder, slash, file = _only(found, path).rpartition("/")
+    return TUFiles(file.removesuffix(ADJACENCY), path, folder + slash)
+
+
+def _only(names: list[str], where: Path) -> str:
+    if len(names) > 1:
+        raise SagpoolError(f"{where} holds more than one data set: {', '.join(names)}.")
+    return names[0]
+
+
+def _refuse_hostile(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+    for entry in entries:
+        inside = PurePosixPath(entry.filename.replace("\\", "/"))
+        if inside.is_absolute() or ".." in inside.parts or ":" in entry.filename:
+            raise SagpoolError(
+                f"{path} is refused: its entry '{entry.filename}' points outside the archive."
+            )
+    unpacked = sum(entry.file_size for entry in entries)
+    packed = path.stat().st_size
+    if unpacked > MAX_UNPACKED or (unpacked > SMALL and unpacked > MAX_RATIO * packed):
+        raise SagpoolError(f"{path} is refused: its {packed:,} bytes would unpack to {unpacked:,}.")
+
+
+def _no_data(path: Path) -> SagpoolError:
+    return SagpoolError(f"{path} holds no data set: it has no file named NAME{ADJACENCY}.")
+
+
+def _damaged(path: Path) -> SagpoolError:
+    return SagpoolError(f"{path} is not a complete zip file; fetch it again.")
+
+
+def _stamp(file: Path) -> str:
+    s = file.stat()
+    # ctime detects a replaced file whose mtime was preserved.
+    return f"{file.name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}"
