@@ -5,7 +5,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from sagpool.bench.engines.engine import Failed
+from sagpool.bench.engines.engine import FailedTraining
 from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
@@ -26,7 +26,7 @@ class Clumsy:
     def run(self, job, on_result, on_progress):
         def tell(result):
             failed = self.fails(result.training)
-            on_result(Failed(result.training, "planted") if failed else result)
+            on_result(FailedTraining(result.training, "planted") if failed else result)
 
         self.pretend.run(job, tell, on_progress)
 
@@ -54,7 +54,7 @@ def bench(small, path, pretend):
 
 def test_they_are_told_with_the_others_and_tried_again(bench, path, pretend, capsys):
     state, (summary,) = bench(lambda training: training.seed == 1 and training.fold == 0)
-    assert (state.done, len(state.lost)) == (3, 1)
+    assert (state.done, len(state.failures)) == (3, 1)
     assert len(summary.runs) == 3
     assert [(one.seed, one.fold, one.reason) for one in summary.failures] == [(1, 0, "planted")]
     assert summary.to_json()["failed"] == 1
@@ -66,7 +66,7 @@ def test_they_are_told_with_the_others_and_tried_again(bench, path, pretend, cap
     pretend.asked.clear()
     state, (summary,) = bench(lambda training: False)
     assert len(pretend.asked) == 1
-    assert (len(summary.runs), summary.failures, state.lost) == (4, (), [])
+    assert (len(summary.runs), summary.failures, state.failures) == (4, (), [])
 
 
 def test_a_search_does_not_choose_settings_that_fail(bench, pretend):

@@ -105,11 +105,11 @@ def test_fewer_trainings_leave_the_others_for_later(folder, mutag, six):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("other", ["precision", "graphs", "keeps"])
+@pytest.mark.parametrize("other", ["precision", "graphs", "keep_weights"])
 def test_a_fleet_of_something_else_is_left_alone(folder, mutag, six, other):
     run(folder, job(mutag, six), stop_at=6)
     (kept,) = folder.iterdir()
-    changes = {"precision": "float32", "graphs": mutag[:180], "keeps": lambda t: True}
+    changes = {"precision": "float32", "graphs": mutag[:180], "keep_weights": lambda t: True}
     _, epochs = run(folder, job(mutag, six, **{other: changes[other]}))
     assert epochs == 24
     assert list(folder.iterdir()) == [kept]

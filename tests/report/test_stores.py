@@ -111,19 +111,19 @@ def empty(path: Path) -> str:
 
 def nothing(path: Path) -> str:
     path.touch()
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def text(path: Path) -> str:
     path.write_text("not a database, but long enough to be taken for one" * 20)
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def foreign(path: Path) -> str:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE runs (a)")
     connection.close()
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def folder(path: Path) -> str:

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 
 class Spread(NamedTuple):
-    """Of the accuracies of one cell; None where there are too few to tell."""
+    """Of the accuracies of one cell; None where there are too few."""
 
     mean: float
     std_seeds: float | None  # of the per-seed means: how the paper's ± is read
@@ -20,18 +20,18 @@ class Spread(NamedTuple):
 class Comparison(NamedTuple):
     """Two methods on the same splits."""
 
-    difference: float  # first less second, the mean over the splits
+    difference: float  # first minus second, the mean over the splits
     p: float
     runs: int
 
 
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
-    """What is to be told about the accuracies of a cell.
+    """Mean, standard deviations and confidence interval of the accuracies of a cell.
 
     Args:
         accuracy: ``[runs]``
         seed: ``[runs]``
-        folds: of each seed's cross-validation
+        folds: in the cross-validation of each seed
     """
     mean = float(accuracy.mean())
     per_seed = np.array([accuracy[seed == s].mean() for s in np.unique(seed)])
@@ -47,8 +47,8 @@ def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
 
     Args:
         first: ``[runs]`` accuracies
-        second: those of the other method on the same splits, in the same order
-        folds: of each seed's cross-validation
+        second: accuracies of the other method on the same splits, in the same order
+        folds: in the cross-validation of each seed
     """
     difference = first - second
     runs, mean = len(difference), float(difference.mean())
@@ -61,7 +61,7 @@ def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's correction: what each p-value amounts to when all of them are looked at."""
+    """Holm's correction of p-values for multiple comparisons."""
     adjusted = [0.0] * len(p)
     highest = 0.0
     for rank, position in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
@@ -71,11 +71,11 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _corrected_error(values: np.ndarray, folds: int) -> float:
-    """The standard error of the mean, for values whose training parts overlap.
+    """The standard error of the mean, for trainings whose training sets overlap.
 
-    The plain one, s / √n, shrinks towards zero with the number of seeds although all of them share
-    one data set. Nadeau and Bengio add the ratio of the sizes of test and training part: in a
-    cross-validation 1 / (folds - 1), validation being part of what a training sees.
+    The usual one, s / √n, shrinks towards zero with the number of seeds, although all seeds use the
+    same data set. Nadeau and Bengio add the ratio of the sizes of test and training set. In a
+    cross-validation that is 1 / (folds - 1), since validation counts as part of the training set.
     """
     variance = float(values.var(ddof=1))
     return math.sqrt(variance * (1 / len(values) + 1 / (folds - 1)))

@@ -1,17 +1,13 @@
 """``sagpool demo``: the built-in tour, from trainings to pictures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sagpool.bench.engines import Local
-from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import load_data
-from sagpool.bench.store import Store
-from sagpool.bench.summary import Summary
-from sagpool.cli.bench import run
+from sagpool.bench import Store, Summary, load_experiment, run_experiment
+from sagpool.cli.live import LiveView
 from sagpool.cli.results import print_json, print_results
 
 
@@ -25,11 +21,9 @@ def demo(
     from sagpool.report import write_report  # matplotlib takes its time to load
 
     store = output / "runs.sqlite"
-    experiment = load_experiment("demo")
-    cells = plan(experiment, Overrides(), search=False)
-    engine = Local(output / "runs.sqlite-checkpoints")
-    data = load_data(cells, experiment.statistics)
-    _, summaries = run(experiment, cells, data, experiment.seeds, store, engine)
+    with LiveView() as view:
+        found = run_experiment(load_experiment("demo"), store=store, device="cpu", watch=view)
+    summaries = found.summaries
     page = write_report(store, output)
     pictures = _draw(store, summaries, output / "pictures")
     if as_json:
@@ -49,7 +43,7 @@ Next:
     )
 
 
-def _draw(store: Path, summaries: list[Summary], folder: Path) -> list[Path]:
+def _draw(store: Path, summaries: Sequence[Summary], folder: Path) -> list[Path]:
     """A picture of each graph that is kept with a run."""
     from sagpool.explain.draw import draw
 

@@ -18,7 +18,7 @@ import pytest
 
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
-from sagpool.bench.engines.engine import Failed
+from sagpool.bench.engines.engine import FailedTraining
 from sagpool.bench.plan import Overrides, plan
 from sagpool.bench.run import Bench, load_data, versions
 from sagpool.bench.search import Search
@@ -130,7 +130,7 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
     assert sum(result.weights is not None for result in told) == 1
     assert (progress[-1].done, progress[-1].total, progress[-1].running) == (4, 4, 0)
     assert progress[-1].epochs == 1 + sum(lengths[:3]), "none of them was trained twice"
-    assert used.device == "Ray: 2 CPUs of 2 machines"
+    assert used.device == "Ray: 2 CPUs on 2 machines"
 
 
 def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, tmp_path):
@@ -160,11 +160,11 @@ def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, 
     assert [(one.seed, one.fold) for one in failures] == [(1, 0)]
     assert failures[0].reason.startswith("RuntimeError in test_ray.py, line ")
     assert failures[0].reason.endswith(": planted")
-    assert [type(one) for one in state.lost] == [Failed]
+    assert [type(one) for one in state.failures] == [FailedTraining]
     assert (state.stage, state.done, state.total) == ("done", 3, 4)
     # It is missing, and so the same command tries it again.
     state, runs, failures = bench(engine())
-    assert (len(runs), failures, state.lost) == (4, [], [])
+    assert (len(runs), failures, state.failures) == (4, [], [])
 
 
 RUN = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
@@ -267,7 +267,7 @@ def test_ctrl_c_and_a_killed_driver_leave_only_what_is_missing(cluster, tmp_path
     os.killpg(stopped.process.pid, signal.SIGINT)
     assert stopped.end() == ""
     assert stopped.process.returncode == 130, stopped.err
-    assert stopped.err.splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert stopped.err.splitlines()[-1] == "Stopped. Run the same command to continue."
     assert "Traceback" not in stopped.err
     first = count(store)
     assert 0 < first < TRAININGS

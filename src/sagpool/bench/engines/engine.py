@@ -1,4 +1,4 @@
-"""What the bench asks of whoever trains."""
+"""The interface between the bench and the engine that trains."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,36 +14,36 @@ class Job:
 
     Args:
         graphs: the data set
-        trainings: all that are wanted
-        done: those of them that have been reported before
+        trainings: all trainings of the job
+        done: those with a stored result, which are skipped
         precision: a name in `sagpool.bench.precision.PRECISIONS`
-        keeps: whether the result of a training is to carry its weights
+        keep_weights: whether the result of a training should include its weights
     """
 
     graphs: Graphs
     trainings: tuple[Training, ...]
     done: frozenset[Training]
     precision: str
-    keeps: Callable[[Training], bool]
+    keep_weights: Callable[[Training], bool]
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A training that came to no result, however often it was tried."""
+class FailedTraining:
+    """A training that raised an error or killed its worker on every attempt."""
 
     training: Training
     reason: str
 
 
-Outcome = Result | Failed
+Outcome = Result | FailedTraining
 
 
 class Engine(Protocol):
-    """Does jobs."""
+    """Runs jobs."""
 
     @property
     def device(self) -> str:
-        """A name for people of what it runs on."""
+        """A readable description of the hardware."""
 
     def run(
         self,
@@ -51,9 +51,9 @@ class Engine(Protocol):
         on_result: Callable[[Outcome], None],
         on_progress: Callable[[Progress], None],
     ) -> None:
-        """Do all trainings of the job that are not done.
+        """Run all trainings of the job that are not done.
 
-        Each is reported at least once, in this process and thread, and counts as done when
-        ``on_result`` has returned. What is raised by the two functions, and Ctrl-C, ends the job;
-        the next call for the same trainings goes on from where it was.
+        Each outcome is reported at least once, in the calling thread, and counts as done when
+        ``on_result`` returns. An exception in a callback, or Ctrl-C, ends the job; the next call
+        with the same trainings resumes it.
         """
