@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from sagpool.bench.experiment import Accuracy, number
-from sagpool.bench.experiment_file import load_experiment, read_experiment, experiment_names
+from sagpool.bench.experiment_file import experiment_names, load_experiment, read_experiment
 from sagpool.bench.plan import Overrides, plan
 from sagpool.errors import SagpoolError
 from sagpool.models import methods

@@ -130,3 +130,23 @@ def test_the_key_changes_with_everything_that_decides_the_result(mutag, monkeypa
     monkeypatch.setattr(sagpool.bench.plan, "NUMERICS", 99)
     keys.append(run_key(mutag, fingerprint, one, "float32"))
     assert len(set(keys)) == len(keys) == len(fields(Training)) + 4
+
+
+@pytest.mark.parametrize(
+    ("training", "precision", "key"),
+    [
+        (Training("sagpool-h"), "float32", "3a427d73da4711e2ca24aa2af0eeeeae"),
+        (
+            Training("gpool-h", seed=3, fold=2, lr=0.01, hidden=4, folds=3),
+            "float64",
+            "85fe543f011592888371e95556aa194e",
+        ),
+        (
+            Training("diffpool-h", ratio=0.25, weight_decay=0, max_epochs=7, validation=0.2),
+            "tf32",
+            "bbee50f60fcc4879d8122bcf265f81d0",
+        ),
+    ],
+)
+def test_keys_of_older_stores_are_still_found(mutag, training, precision, key):
+    assert run_key(mutag, "print", training, precision) == key

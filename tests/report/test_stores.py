@@ -149,9 +149,7 @@ def test_a_damaged_store(rich_store, tmp_path):
     path.write_bytes(content)
     with pytest.raises(SagpoolError) as error:
         write_report(path, tmp_path / "report")
-    assert (
-        str(error.value) == f"{path} is damaged; take a copy that is whole, or name another store."
-    )
+    assert str(error.value) == f"{path} is damaged; restore a copy, or name another store."
 
 
 def test_a_folder_that_is_a_file(rich_store, tmp_path):

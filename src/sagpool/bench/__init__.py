@@ -6,9 +6,10 @@ result = run_experiment("quick", datasets=["MUTAG"], methods=["sagpool-h"], seed
 table = rows(result.store)
 """
 
-from sagpool.bench.api import ExperimentPlan, ExperimentResult, plan_experiment, run_experiment
+from sagpool.bench.api import ExperimentResult, run_experiment
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
+from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
 from sagpool.bench.frame import rows
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState

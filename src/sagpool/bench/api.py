@@ -1,4 +1,4 @@
-"""Experiments in one call: `run_experiment`, and `plan_experiment` for what it would do."""
+"""`run_experiment`: an experiment, from its description to its results, in one call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from sagpool.bench.engines import Engine, Local
 from sagpool.bench.engines.chunks import ATTEMPTS
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
-from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Cell, Overrides, plan, repeat
-from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.run import Bench, CellState, FingerprintedGraphs, load_data, versions
-from sagpool.bench.search import Search, count_trainings
+from sagpool.bench.experiment_plan import check_choice, plan_experiment
+from sagpool.bench.plan import Overrides
+from sagpool.bench.run import CellState, ExperimentRunner, versions
+from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
@@ -29,17 +28,11 @@ ENGINES = ("local", "ray")
 
 @dataclass(frozen=True, eq=False)
 class ExperimentResult:
-    """The results of `run_experiment`.
+    """The results of `run_experiment`."""
 
-    Args:
-        summaries: one per cell that has finished trainings
-        cells: the final state of every cell, with its failures
-        store: the run store, with the rows of all trainings
-    """
-
-    summaries: tuple[Summary, ...]
-    cells: tuple[CellState, ...]
-    store: Path
+    summaries: tuple[Summary, ...]  # of every cell that has finished trainings
+    cells: tuple[CellState, ...]  # the final state of every cell, with its failures
+    store: Path  # with the rows of all trainings
 
     @property
     def failure(self) -> str:
@@ -60,69 +53,6 @@ class ExperimentResult:
             f"{count} failed {ATTEMPTS} times; {cell.method} on {cell.dataset.name}, "
             f"seed {first.training.seed}, fold {first.training.fold}: {first.reason}"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class ExperimentPlan:
-    """What `run_experiment` would run, with the data sets loaded and everything checked."""
-
-    experiment: Experiment
-    cells: tuple[Cell, ...]
-    data: Mapping[str, FingerprintedGraphs]
-    seeds: int
-    search: Search
-    precision: str
-    store: Path
-
-    def describe(self) -> list[dict[str, Any]]:
-        """One row per cell: how many trainings it has, and how many of them are stored."""
-        stored = set[str]()
-        if self.store.exists():
-            with Store.reading(self.store) as store:
-                stored = store.keys()
-        rows = []
-        for cell in self.cells:
-            trainings = repeat(cell.default, self.seeds)
-            row = {
-                "dataset": cell.dataset.name,
-                "method": cell.method,
-                "trainings": len(trainings),
-            }
-            if self.search is Search.NONE:
-                data = self.data[cell.dataset.name]
-                keys = {data.key(training, self.precision) for training in trainings}
-                names = ("lr", "weight_decay", "hidden", "ratio")
-                row |= {"stored": len(keys & stored)}
-                row |= {name: getattr(cell.default, name) for name in names}
-                row |= dict(cell.default.method_settings)
-            else:
-                searching = count_trainings(self.search, cell.candidates)
-                row |= {"candidates": len(cell.candidates), "search": searching}
-            rows.append(row)
-        return rows
-
-
-def plan_experiment(
-    experiment: str | Path | Experiment = "lee2019",
-    overrides: Overrides = Overrides(),
-    *,
-    search: Search | str = Search.NONE,
-    precision: str = "float32",
-    store: str | Path = "runs.sqlite",
-) -> ExperimentPlan:
-    """Read the experiment, load its data and check everything; see `run_experiment`."""
-    _check_choice("precision", precision, tuple(PRECISIONS))
-    _check_choice("search", search, tuple(Search))
-    search = Search(search)
-    if not isinstance(experiment, Experiment):
-        experiment = load_experiment(experiment)
-    if overrides.seeds is not None and overrides.seeds < 1:
-        raise SagpoolError(f"seeds must be at least 1, not {overrides.seeds}.")
-    cells = tuple(plan(experiment, overrides, search=search is not Search.NONE))
-    data = load_data(cells, experiment.statistics)
-    seeds, path = overrides.seeds or experiment.seeds, Path(store)
-    path = path.resolve() if path.is_symlink() else path
-    return ExperimentPlan(experiment, cells, data, seeds, search, precision, path)
 
 
 def run_experiment(
@@ -187,11 +117,7 @@ def run_experiment(
             trainer.device,
             versions(cell.method for cell in plan.cells),
         )
-        bench = Bench(
-            *(opened, trainer, plan.data, plan.seeds, plan.search, precision, invocation, watch),
-            plan.experiment.feature_kinds,
-        )
-        states = bench.run(plan.cells)
+        states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
         # The store may have more seeds.
         summaries = summarise(
             [cell for cell in opened.cells() if cell.invocation == invocation],
@@ -213,7 +139,7 @@ def _open_engine(
     if not isinstance(engine, str):
         yield engine
         return
-    _check_choice("engine", engine, ENGINES)
+    check_choice("engine", engine, ENGINES)
     if engine == "local":
         if address is not None:
             raise SagpoolError("The address is that of a Ray cluster; it needs the engine 'ray'.")
@@ -225,11 +151,6 @@ def _open_engine(
         from sagpool.bench.engines.on_ray import Ray  # optional dependency
 
         yield Ray(device, members)
-
-
-def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise SagpoolError(f"{name} must be one of {', '.join(known)}, not '{value}'.")
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

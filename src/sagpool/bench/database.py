@@ -10,7 +10,19 @@ from sagpool.errors import SagpoolError
 FORMAT = 1
 APPLICATION = 0x5A67706C  # marks the file as one of ours
 
-_SCHEMA = """
+# The first columns of runs and of failures.
+_TRAINING = """key TEXT PRIMARY KEY,
+    name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,             -- JSON
+    seed INTEGER NOT NULL,
+    fold INTEGER NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    finished TEXT NOT NULL"""
+_SCHEMA = f"""
 CREATE TABLE data (
     fingerprint TEXT PRIMARY KEY,
     statistics TEXT NOT NULL            -- JSON
@@ -24,17 +36,7 @@ CREATE TABLE invocations (
     versions TEXT NOT NULL              -- JSON
 );
 CREATE TABLE runs (
-    key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,             -- JSON
-    seed INTEGER NOT NULL,
-    fold INTEGER NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    finished TEXT NOT NULL,
+    {_TRAINING},
     diverged INTEGER NOT NULL,
     best_epoch INTEGER NOT NULL,
     epochs INTEGER NOT NULL,
@@ -66,19 +68,9 @@ CREATE TABLE cells (
 );
 """
 # Added to older stores when they are written next.
-_FAILURES = """
+_FAILURES = f"""
 CREATE TABLE IF NOT EXISTS failures (
-    key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    fold INTEGER NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    finished TEXT NOT NULL,
+    {_TRAINING},
     reason TEXT NOT NULL
 );
 """

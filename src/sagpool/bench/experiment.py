@@ -61,33 +61,19 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The content of an experiment file.
+    """The content of an experiment file."""
 
-    Args:
-        name: of the file
-        title: one line that describes it
-        datasets: by name
-        tables: which methods run on which data sets, by name
-        seeds: how many
-        protocol: settings of all trainings, including ``folds``
-        grid: values that a search tries
-        settings: values without a search; later rules override earlier ones
-        statistics: published statistics of the data sets
-        feature_kinds: node features of the published experiment, if the data may lack them
-        accuracy: published results by (data set, method)
-    """
-
-    name: str
-    title: str
+    name: str  # of the file
+    title: str  # one line that describes it
     datasets: Mapping[str, DataSet]
     tables: Mapping[str, Table]
     seeds: int
-    protocol: Mapping[str, Value]
-    grid: tuple[Rule, ...]
-    settings: tuple[Rule, ...]
-    statistics: Mapping[str, Mapping[str, float]]
-    feature_kinds: Mapping[str, str]
-    accuracy: Mapping[tuple[str, str], Accuracy]
+    protocol: Mapping[str, Value]  # settings of all trainings, including ``folds``
+    grid: tuple[Rule, ...]  # values that a search tries
+    settings: tuple[Rule, ...]  # values without a search; later rules override earlier ones
+    statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
+    feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
+    accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without those that the method lacks."""
@@ -140,13 +126,7 @@ def has_setting(method: str, name: str) -> bool:
 
 
 def check_setting(name: str, value: Value, among: Iterable[str] | None = None) -> None:
-    """Raise an error unless a method has this setting and the value is valid.
-
-    Args:
-        name: of the setting
-        value: of the setting
-        among: the methods; by default all
-    """
+    """Raise an error unless one of the methods (by default all) has this setting and value."""
     if name in SETTINGS:
         if isinstance(value, str | bool):
             raise SagpoolError(f"{name} must be a number, not {value!r}.")

@@ -1,6 +1,6 @@
 """Reads experiment files: from YAML to an `Experiment`, or to an error that says where."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -81,17 +81,19 @@ class _Reader:
             if not top.get(needed):
                 self._fail(f"'{needed}' is missing")
         datasets = {
-            str(name): self._dataset(str(name), entry)
+            name: self._dataset(name, entry)
             for name, entry in self._mapping(top["datasets"], "datasets").items()
         }
         tables = {
-            str(name): self._table(f"tables.{name}", entry, datasets)
+            name: self._table(f"tables.{name}", entry, datasets)
             for name, entry in self._mapping(top["tables"], "tables").items()
         }
         own = (name for method in methods() for name in method_settings(method))
         known = dict.fromkeys(("seeds", "folds", *SETTINGS, *own))
         protocol = {
-            key: self._value(value, f"protocol.{key}")
+            key: self._value(
+                value, f"protocol.{key}", number if key in ("seeds", "folds") else parse_value
+            )
             for key, value in self._mapping(top["protocol"], "protocol", known).items()
         }
         seeds = protocol.pop("seeds", 1)
@@ -185,7 +187,7 @@ class _Reader:
         for name, row in self._mapping(entry, place, sorted(datasets), optional=True).items():
             here = f"{place}.{name}"
             row = self._mapping(row, here, _STATISTICS)
-            table[name] = {key: self._number(v, f"{here}.{key}") for key, v in row.items()}
+            table[name] = {key: self._value(v, f"{here}.{key}", number) for key, v in row.items()}
         return table
 
     def _accuracy(self, entry: Any, datasets: set[str]) -> dict[tuple[str, str], Accuracy]:
@@ -196,7 +198,7 @@ class _Reader:
             for name, pair in self._mapping(row, here, sorted(datasets)).items():
                 if not isinstance(pair, list) or len(pair) != 2:
                     self._fail(f"{here}.{name} must be [mean, standard deviation], not {pair}")
-                mean, std = (self._number(value, f"{here}.{name}") for value in pair)
+                mean, std = (self._value(value, f"{here}.{name}", number) for value in pair)
                 if not (0 <= mean <= 100 and std >= 0):
                     self._fail(f"{here}.{name} must be in percent, not {pair}")
                 table[name, method] = Accuracy(mean, std)
@@ -220,17 +222,12 @@ class _Reader:
             self._fail(f"{place} must be a name or a list of names, not {entry!r}")
         return tuple(names)
 
-    def _value(self, entry: Any, place: str) -> Value:
+    def _value(self, entry: Any, place: str, parse: Callable[[Any], Any] = parse_value) -> Any:
         try:
-            return parse_value(entry)
+            return parse(entry)
         except (ValueError, TypeError):
-            self._fail(f"{place} must be a number or a word, not {entry!r}")
-
-    def _number(self, entry: Any, place: str) -> float:
-        try:
-            return number(entry)
-        except (ValueError, TypeError):
-            self._fail(f"{place} must be a number, not {entry!r}")
+            kind = "a number" if parse is number else "a number or a word"
+            self._fail(f"{place} must be {kind}, not {entry!r}")
 
     def _check(self, key: str, value: Value, among: Iterable[str], place: str) -> None:
         try:

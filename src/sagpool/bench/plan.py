@@ -30,41 +30,24 @@ METHOD_VERSION = "method_version"
 
 @dataclass(frozen=True)
 class Overrides:
-    """Changes to an experiment; what is empty stays as it is.
+    """Changes to an experiment; what is empty stays as it is."""
 
-    Args:
-        datasets: names in the experiment, or anything that `load` accepts
-        methods: names or patterns, such as ``sagpool-h*``
-        tables: names in the experiment
-        seeds: how many
-        folds: of the cross-validation
-        settings: one value each, or several for a search
-    """
-
-    datasets: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()  # names in the experiment, or anything that `load` accepts
+    methods: tuple[str, ...] = ()  # names or patterns, such as ``sagpool-h*``
+    tables: tuple[str, ...] = ()  # names in the experiment
     seeds: int | None = None
     folds: int | None = None
-    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one data set.
-
-    Args:
-        dataset: where the graphs come from
-        method: a registered name
-        default: the training without a search, for seed 0 and fold 0
-        candidates: the trainings that a search chooses from
-        published: the published result
-    """
+    """One method on one data set; trainings are those of seed 0 and fold 0."""
 
     dataset: DataSet
     method: str
-    default: Training
-    candidates: tuple[Training, ...]
+    default: Training  # without a search
+    candidates: tuple[Training, ...]  # of a search
     published: Accuracy | None
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -14,83 +13,34 @@ import torch
 import sagpool
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import FailedTraining, Outcome
+from sagpool.bench.experiment_plan import ExperimentPlan
 from sagpool.bench.pictures import traces_of
-from sagpool.bench.plan import Cell, repeat, run_key, settings_of, training_of
+from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import CellRecord, Ranked, Validation
 from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
 from sagpool.fleet.memory import step_bytes
-from sagpool.fleet.schedule import group_by_shape
-from sagpool.graphs import Graphs, load
 from sagpool.models import method_version
-
-log = logging.getLogger("sagpool")
 
 
 @dataclass(eq=False)
 class CellState:
-    """The progress of a cell.
-
-    Args:
-        cell: that is run
-        stage: waiting, searching, training, done or failed
-        done: stored trainings of this stage
-        total: trainings of this stage
-        accuracies: test accuracies of stored trainings with the final settings
-        progress: of the running fleet
-        failures: trainings that failed on every attempt
-        reason: why the whole cell failed
-    """
+    """The progress of a cell."""
 
     cell: Cell
-    stage: str = "waiting"
-    done: int = 0
-    total: int = 0
-    accuracies: list[float] = field(default_factory=list)
-    progress: Progress | None = None
+    stage: str = "waiting"  # then searching, training, done or failed
+    done: int = 0  # stored trainings of this stage
+    total: int = 0  # trainings of this stage
+    accuracies: list[float] = field(default_factory=list)  # test, with the final settings
+    progress: Progress | None = None  # of the running fleet
     failures: list[FailedTraining] = field(default_factory=list)
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class FingerprintedGraphs:
-    """A data set with a hash of its content, which takes a while to compute."""
-
-    graphs: Graphs
-    fingerprint: str
-
-    def key(self, training: Training, precision: str) -> str:
-        return run_key(self.graphs, self.fingerprint, training, precision)
-
-
-def load_data(
-    cells: Sequence[Cell], published: Mapping[str, Mapping[str, float]]
-) -> dict[str, FingerprintedGraphs]:
-    """Load the data sets of the cells, by name, and check that all trainings are possible.
-
-    Args:
-        cells: to be run
-        published: published statistics of the data sets
-    """
-    data: dict[str, FingerprintedGraphs] = {}
-    for cell in cells:
-        name = cell.dataset.name
-        if name not in data:
-            graphs = load(cell.dataset.source, cell.dataset.features)
-            data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
-            _compare_statistics(graphs, published.get(name, {}))
-        group_by_shape(data[name].graphs, [cell.default, *cell.candidates])
-    return data
+    reason: str = ""  # why the whole cell failed
 
 
 def versions(methods: Iterable[str] = ()) -> dict[str, str]:
-    """Versions of everything that decides a result.
-
-    Args:
-        methods: that are used; those of the package have no version of their own
-    """
+    """Versions of everything that decides a result, including methods from outside the package."""
     found = {
         "sagpool": sagpool.__version__,
         "python": platform.python_version(),
@@ -104,40 +54,26 @@ def versions(methods: Iterable[str] = ()) -> dict[str, str]:
     }
 
 
-@dataclass(eq=False)
-class Bench:
-    """Runs cells into an open store.
+class ExperimentRunner:
+    """Runs the cells of a plan into an open store; ``watch`` is called after every change."""
 
-    Args:
-        store: for the results
-        engine: that trains
-        data: the data sets of the cells
-        seeds: how many
-        search: for settings
-        precision: of the trainings
-        invocation: its number in the store
-        watch: called whenever the state of a cell changes
-        feature_kinds: node features of the published experiment, by data set
-    """
+    def __init__(
+        self,
+        plan: ExperimentPlan,
+        store: Store,
+        engine: Engine,
+        invocation: int,
+        watch: Callable[[CellState], None] = lambda state: None,
+    ) -> None:
+        self.plan, self.store, self.engine = plan, store, engine
+        self.invocation, self.watch = invocation, watch
+        self.stored = store.keys()
+        for data in plan.data.values():
+            store.add_data(data.graphs, data.fingerprint)
 
-    store: Store
-    engine: Engine
-    data: Mapping[str, FingerprintedGraphs]
-    seeds: int
-    search: Search
-    precision: str
-    invocation: int
-    watch: Callable[[CellState], None] = lambda state: None
-    feature_kinds: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.stored = self.store.keys()
-        for data in self.data.values():
-            self.store.add_data(data.graphs, data.fingerprint)
-
-    def run(self, cells: Sequence[Cell]) -> list[CellState]:
+    def run(self) -> list[CellState]:
         """Run what is missing, cell by cell; one that does not fit into memory is skipped."""
-        states = [CellState(cell) for cell in cells]
+        states = [CellState(cell) for cell in self.plan.cells]
         for state in states:
             self.watch(state)
         for state in states:
@@ -146,42 +82,41 @@ class Bench:
                 state.stage = "done"
             except MemoryShortageError as error:
                 state.stage, state.reason = "failed", str(error)
+            state.progress = None
             self.watch(state)
         return states
 
     def _run_cell(self, state: CellState) -> None:
-        cell, data = state.cell, self.data[state.cell.dataset.name]
+        cell, search = state.cell, self.plan.search
         chosen, ranking = cell.default, tuple[Ranked, ...]()
-        if self.search is not Search.NONE:
+        if search is not Search.NONE:
             state.stage = "searching"
             ranking = tuple(
-                choose(self.search, cell.candidates, lambda some: self._validate(state, some))
+                choose(search, cell.candidates, lambda some: self._validate(state, some))
             )
             chosen = training_of(cell.method, ranking[0].settings)
         # Before the trainings, so that a report can be made at any time.
         self.store.add_cell(self._record(cell, chosen, ranking))
-        trainings = repeat(chosen, self.seeds)
+        trainings = repeat(chosen, self.plan.seeds)
         state.stage = "training"
-        state.accuracies = self.store.test_accuracy(
-            data.key(training, self.precision) for training in trainings
-        )
+        state.accuracies = self.store.test_accuracy(self.plan.keys(cell, trainings))
         self._train(state, trainings)
 
     def _record(self, cell: Cell, chosen: Training, ranking: tuple[Ranked, ...]) -> CellRecord:
-        data = self.data[cell.dataset.name]
+        plan, data = self.plan, self.plan.data[cell.dataset.name]
         kind = data.graphs.feature_kind
-        published = self.feature_kinds.get(cell.dataset.name, kind)
+        published = plan.experiment.feature_kinds.get(cell.dataset.name, kind)
         record = CellRecord(
             dataset=cell.dataset.name,
             name=data.graphs.name,
             fingerprint=data.fingerprint,
             method=cell.method,
             settings=settings_of(chosen),
-            precision=self.precision,
+            precision=plan.precision,
             numerics=NUMERICS,
-            seeds=self.seeds,
+            seeds=plan.seeds,
             invocation=self.invocation,
-            search=str(self.search),
+            search=str(plan.search),
             ranking=ranking,
             bytes=0,
             paper_mean=cell.published.mean if cell.published else None,
@@ -192,18 +127,17 @@ class Bench:
         if not known:
             # A batch that is too large to measure may still be trained in parts.
             with suppress(MemoryShortageError):
-                known = step_bytes(data.graphs, chosen, PRECISIONS[self.precision].dtype)
+                known = step_bytes(data.graphs, chosen, PRECISIONS[plan.precision].dtype)
         return replace(record, bytes=known)
 
     def _validate(self, state: CellState, trainings: Sequence[Training]) -> list[Validation]:
         self._train(state, trainings)
-        data = self.data[state.cell.dataset.name]
-        return self.store.validation(data.key(training, self.precision) for training in trainings)
+        return self.store.validation(self.plan.keys(state.cell, trainings))
 
     def _train(self, state: CellState, trainings: Sequence[Training]) -> None:
         """Train what is not stored."""
-        cell, data = state.cell, self.data[state.cell.dataset.name]
-        keys = {training: data.key(training, self.precision) for training in trainings}
+        cell, data = state.cell, self.plan.data[state.cell.dataset.name]
+        keys = dict(zip(trainings, self.plan.keys(cell, trainings), strict=True))
         done = frozenset(training for training, key in keys.items() if key in self.stored)
         state.done, state.total, state.progress = len(done), len(trainings), None
         self.watch(state)
@@ -215,9 +149,9 @@ class Bench:
             if key in self.stored:
                 return
             identity = (key, data.graphs.name, data.fingerprint)
-            origin = (self.precision, self.invocation)
+            origin = (self.plan.precision, self.invocation)
             if isinstance(result, FailedTraining):
-                self.store.add_failure(*identity, result.training, result.reason, *origin)
+                self.store.add(*identity, result, *origin)
                 state.failures.append(result)
             else:
                 self.store.add(*identity, result, *origin, traces_of(data.graphs, result))
@@ -237,15 +171,5 @@ class Bench:
         def keep_weights(training: Training) -> bool:
             return training.seed == 0 and training.fold == 0 and training.max_epochs in full
 
-        job = Job(data.graphs, tuple(trainings), done, self.precision, keep_weights)
+        job = Job(data.graphs, tuple(trainings), done, self.plan.precision, keep_weights)
         self.engine.run(job, on_result, on_progress)
-
-
-def _compare_statistics(graphs: Graphs, published: Mapping[str, float]) -> None:
-    ours = vars(graphs.statistics())
-    for name, theirs in published.items():
-        if round(ours[name], 2) != theirs:
-            log.warning(
-                "%s has %s = %.2f here and %.2f in the paper; is it the same data set?",
-                *(graphs.name, name, ours[name], theirs),
-            )

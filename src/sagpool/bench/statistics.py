@@ -26,13 +26,7 @@ class Comparison(NamedTuple):
 
 
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
-    """Mean, standard deviations and confidence interval of the accuracies of a cell.
-
-    Args:
-        accuracy: ``[runs]``
-        seed: ``[runs]``
-        folds: in the cross-validation of each seed
-    """
+    """Of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
     mean = float(accuracy.mean())
     per_seed = np.array([accuracy[seed == s].mean() for s in np.unique(seed)])
     std_seeds = float(per_seed.std(ddof=1)) if len(per_seed) > 1 else None
@@ -45,10 +39,7 @@ def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
 def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
     """The corrected resampled t-test (Nadeau and Bengio, 2003) of two methods.
 
-    Args:
-        first: ``[runs]`` accuracies
-        second: accuracies of the other method on the same splits, in the same order
-        folds: in the cross-validation of each seed
+    ``first`` and ``second`` are ``[runs]`` accuracies on the same splits in the same order.
     """
     difference = first - second
     runs, mean = len(difference), float(difference.mean())

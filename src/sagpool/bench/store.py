@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from sagpool.bench.database import open_to_read, open_to_write, readable_errors
+from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
 from sagpool.bench.records import CellRecord, Failure, Invocation, Ranked, Run, Validation
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
-from sagpool.fleet import NUMERICS, Result, Training
+from sagpool.fleet import NUMERICS
 from sagpool.graphs import Graphs, Statistics
 
 
@@ -49,58 +50,44 @@ class Store:
 
     def begin(self, command: str, experiment: str, device: str, versions: dict[str, str]) -> int:
         """Record the start of an invocation; returns its number."""
-        row = (_now(), command, experiment, device, json.dumps(versions))
-        sql = "INSERT INTO invocations VALUES (NULL, ?, ?, ?, ?, ?)"
-        return int(self._write(sql, row).lastrowid or 0)
+        values = [None, _now(), command, experiment, device, json.dumps(versions)]
+        return int(self._insert("", "invocations", values).lastrowid or 0)
 
     def add_data(self, graphs: Graphs, fingerprint: str) -> None:
         statistics = json.dumps(vars(graphs.statistics()))
-        self._write("INSERT OR IGNORE INTO data VALUES (?, ?)", (fingerprint, statistics))
+        self._insert("OR IGNORE", "data", [fingerprint, statistics])
 
     def add(
         self,
         key: str,
         name: str,
         fingerprint: str,
-        result: Result,
+        result: Outcome,
         precision: str,
         invocation: int,
         traces: Iterable[Trace] = (),
     ) -> None:
-        """Add a finished training, unless the store has it already."""
+        """Add a finished training, unless the store has it, or why a training failed."""
+        training = result.training
+        values = [
+            *(key, name, fingerprint, training.method, settings_text(settings_of(training))),
+            *(training.seed, training.fold, precision, NUMERICS, invocation, _now()),
+        ]
+        if isinstance(result, FailedTraining):
+            self._insert("OR REPLACE", "failures", [*values, result.reason])
+            return
         curve = np.stack(list(vars(result.curve).values())).astype("<f4")
         parts = (result.train, result.validation, result.test)
         scores = [score for part in parts for score in (part.loss, part.accuracy)]
         shown = [trace.to_json() for trace in traces]
-        values = [
-            *_identity(key, name, fingerprint, result.training, precision, invocation),
-            int(result.diverged),
-            result.best_epoch,
-            result.epochs,
+        values += [
+            *(int(result.diverged), result.best_epoch, result.epochs),
             *(value if np.isfinite(value) else None for value in scores),
             json.dumps(result.confusion.tolist()),
-            result.parameters,
-            result.seconds,
-            curve.tobytes(),
+            *(result.parameters, result.seconds, curve.tobytes()),
             json.dumps(shown) if shown else None,
         ]
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
-
-    def add_failure(
-        self,
-        key: str,
-        name: str,
-        fingerprint: str,
-        training: Training,
-        reason: str,
-        precision: str,
-        invocation: int,
-    ) -> None:
-        """Record why a training failed; it does not count as finished."""
-        values = [*_identity(key, name, fingerprint, training, precision, invocation), reason]
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR REPLACE INTO failures VALUES ({marks})", values)
+        self._insert("OR IGNORE", "runs", values)
 
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
@@ -108,26 +95,22 @@ class Store:
         The search that found its settings and the published numbers are carried over from the old
         record if the new one has none.
         """
-        for old in self.cells():
-            if _cell_key(old) != _cell_key(cell):
-                continue
+        for old in self._same(cell):
             if not cell.ranking:
                 cell = replace(cell, search=old.search, ranking=old.ranking)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
-        ranking = [candidate._asdict() for candidate in cell.ranking]
-        values = {
-            **vars(cell),
-            "settings": settings_text(cell.settings),
-            "ranking": json.dumps(ranking),
-        }
-        names = ", ".join(values)
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR REPLACE INTO cells ({names}) VALUES ({marks})", values.values())
+        ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
+        values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
+        self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
 
     def bytes_of(self, cell: CellRecord) -> int:
         """The recorded memory of a training step of this cell; 0 if unknown."""
-        return next((c.bytes for c in self.cells() if _cell_key(c) == _cell_key(cell)), 0)
+        return next((known.bytes for known in self._same(cell)), 0)
+
+    def _same(self, cell: CellRecord) -> list[CellRecord]:
+        key = (cell.dataset, group_key(cell))
+        return [known for known in self.cells() if (known.dataset, group_key(known)) == key]
 
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
@@ -204,9 +187,12 @@ class Store:
         except (ValueError, TypeError, KeyError) as error:
             raise SagpoolError(f"{self.path} has a row that cannot be read: {error}.") from None
 
-    def _write(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
+    def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
+        marks = ", ".join("?" * len(values))
         with readable_errors(self.path):
-            return self.connection.execute(sql, tuple(values))
+            return self.connection.execute(
+                f"INSERT {conflict} INTO {table} VALUES ({marks})", values
+            )
 
     def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with readable_errors(self.path):
@@ -219,36 +205,18 @@ class Store:
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _cell_key(cell: CellRecord) -> tuple[Any, ...]:
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def group_key(record: CellRecord | Run | Failure) -> tuple[Any, ...]:
+    """Equal for a cell and its trainings."""
     return (
-        *(cell.dataset, cell.name, cell.fingerprint, cell.method, cell.settings),
-        *(cell.precision, cell.numerics),
+        *(record.name, record.fingerprint, record.method, settings_text(record.settings)),
+        *(record.precision, record.numerics),
     )
 
 
-def _identity(
-    key: str, name: str, fingerprint: str, training: Training, precision: str, invocation: int
-) -> list[Any]:
-    """The first columns of the tables of runs and of failures."""
-    return [
-        key,
-        name,
-        fingerprint,
-        training.method,
-        settings_text(settings_of(training)),
-        training.seed,
-        training.fold,
-        precision,
-        NUMERICS,
-        invocation,
-        _now(),
-    ]
-
-
 def settings_text(settings: dict[str, Any]) -> str:
-    """Equal settings give equal texts."""
+    """JSON that is equal for equal settings."""
     return json.dumps(settings, sort_keys=True)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -12,7 +12,7 @@ import numpy as np
 
 from sagpool.bench.records import CellRecord, Failure, Run
 from sagpool.bench.statistics import Comparison, Spread, compare, holm, spread
-from sagpool.bench.store import settings_text
+from sagpool.bench.store import group_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +94,14 @@ def summarise(
     """A summary of every cell that has runs, in the order of the cells."""
     rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        rows[_group_key(run)].append(run)
+        rows[group_key(run)].append(run)
     failed: dict[tuple[Any, ...], list[Failure]] = defaultdict(list)
     for failure in failures:
-        failed[_group_key(failure)].append(failure)
+        failed[group_key(failure)].append(failure)
     return [
-        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[_group_key(cell)]))
+        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[group_key(cell)]))
         for cell in cells
-        if (here := rows[_group_key(cell)])
+        if (here := rows[group_key(cell)])
     ]
 
 
@@ -171,14 +171,3 @@ def _spread(runs: list[Run], cell: CellRecord) -> Spread:
 
 def _learnt(run: Run) -> bool:
     return not np.isnan(run.test_accuracy)
-
-
-def _group_key(record: Run | Failure | CellRecord) -> tuple[Any, ...]:
-    return (
-        record.name,
-        record.fingerprint,
-        record.method,
-        settings_text(record.settings),
-        record.precision,
-        record.numerics,
-    )

@@ -2,9 +2,8 @@
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,12 +14,6 @@ from sagpool.cli.live import LiveView
 from sagpool.cli.options import parse_settings, several
 from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
-
-
-class EngineName(StrEnum):
-    LOCAL = "local"
-    RAY = "ray"
-
 
 REPEAT = "Repeat the option, or use commas, for several."
 
@@ -54,8 +47,8 @@ def bench(
         "auto"
     ),
     engine: Annotated[
-        EngineName, typer.Option(help="Train in this process, or in a Ray cluster.")
-    ] = EngineName.LOCAL,
+        Literal["local", "ray"], typer.Option(help="Train in this process, or in a Ray cluster.")
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option(help="Of the Ray cluster: auto, HOST:PORT or ray://...; none: this machine."),
@@ -94,7 +87,7 @@ def bench(
             **selection,
             **options,
             device=device,
-            engine=engine.value,
+            engine=engine,
             address=address,
             members=members,
             checkpoint_seconds=checkpoint_seconds,

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sagpool.bench import CellState
-from sagpool.fleet import Progress
 
 LINE_SECONDS = 30.0  # between two lines about one cell, without a terminal
 WIDE, NARROW = (
@@ -73,9 +72,7 @@ class LiveView:
             f"{len(state.failures)} failed" if state.failures else "",
             state.reason,
         ]
-        self.console.print(
-            ", ".join(part for part in parts if part), highlight=False, soft_wrap=True
-        )
+        self.console.print(", ".join(filter(None, parts)), highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -102,12 +99,11 @@ class LiveView:
                 style=_STYLES.get(state.stage, ""),
             )
         finished = sum(state.stage in ("done", "failed") for state in self.states)
-        hidden = (
-            f", {len(self.states) - len(shown)} not shown" if len(shown) < len(self.states) else ""
-        )
+        hidden = len(self.states) - len(shown)
+        more = f", {hidden} not shown" if hidden else ""
         passed = _duration(time.monotonic() - self.begin)
         footer = (
-            f"{finished} of {len(self.states)} cells done in {passed}{hidden}. "
+            f"{finished} of {len(self.states)} cells done in {passed}{more}. "
             "Ctrl-C stops; the same command continues."
         )
         return Group(table, Text(footer, style="dim"))
@@ -136,19 +132,12 @@ def _mean(state: CellState) -> str:
 
 
 def _speed(state: CellState) -> str:
-    progress = _running(state)
-    return f"{progress.epochs_per_second:.0f}" if progress else ""
+    return f"{state.progress.epochs_per_second:.0f}" if state.progress else ""
 
 
 def _eta(state: CellState) -> str:
-    progress = _running(state)
-    if progress is None or progress.eta_seconds is None:
-        return ""
-    return _duration(progress.eta_seconds)
-
-
-def _running(state: CellState) -> Progress | None:
-    return state.progress if state.stage in ("searching", "training") else None
+    seconds = state.progress.eta_seconds if state.progress else None
+    return "" if seconds is None else _duration(seconds)
 
 
 def _duration(seconds: float) -> str:

@@ -16,13 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sagpool.bench import Store, run_experiment
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.engine import FailedTraining
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data, versions
-from sagpool.bench.search import Search
-from sagpool.bench.store import Store
 from sagpool.fleet import Training, train
 
 ray = pytest.importorskip("ray")
@@ -144,14 +141,11 @@ def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, 
             os.kill(os.getpid(), signal.SIGKILL)
         return train(graphs, trainings, **options)
 
-    cells = plan(small, Overrides(methods=("gpool-h",)), search=False)
     path = tmp_path / "runs.sqlite"
 
     def bench(engine):
-        with Store.writing(path) as store:
-            number = store.begin("sagpool bench", small.name, engine.device, versions())
-            told = (store, engine, load_data(cells, {}), 2, Search.NONE, "float32", number)
-            (state,) = Bench(*told).run(cells)
+        (state,) = run_experiment(small, methods="gpool-h", store=path, engine=engine).cells
+        with Store.reading(path) as store:
             return state, store.runs(), store.failures()
 
     state, runs, failures = bench(engine(train=stumble))

@@ -12,19 +12,12 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trainings of one shape, by number, for one worker.
-
-    Args:
-        numbers: of the trainings
-        state: checkpoint of a stopped fleet with those of them that have started
-        failures: how many workers have failed with all of them
-        avoid: node of the last of those workers
-    """
+    """Trainings of one shape, by number, for one worker."""
 
     numbers: tuple[int, ...]
-    state: bytes | None = None
-    failures: int = 0
-    avoid: str = ""
+    state: bytes | None = None  # checkpoint of a stopped fleet with those that have started
+    failures: int = 0  # workers that have failed with all of them
+    avoid: str = ""  # node of the last of those workers
 
 
 @dataclass(eq=False)
@@ -37,8 +30,7 @@ class _Assignment:
 class Chunks:
     """All trainings of a job: waiting, assigned to a worker, or finished.
 
-    Args:
-        groups: numbers of trainings that can be in one fleet
+    Each group has the numbers of trainings that can be in one fleet.
     """
 
     def __init__(self, groups: Iterable[Sequence[int]]) -> None:
@@ -61,12 +53,8 @@ class Chunks:
         What waits is divided equally among the workers, so that each fleet is as large as possible.
         Workers and trainings differ in speed; `straggler` finds work for those that finish early.
 
-        Args:
-            worker: the idle worker
-            workers: how many there are
-            now: in seconds
-            node: on which the worker runs
-            nodes: of all workers; a failed chunk is retried on another node first
+        ``now`` is in seconds, ``node`` is that of the worker and ``nodes`` are those of all
+        ``workers``: a failed chunk is retried on another node first.
         """
         other_nodes = any(other != node for other in nodes)
         for chunk in self.requeued:
@@ -118,16 +106,9 @@ class Chunks:
     def fail(self, worker: object, *, blame: bool, node: str = "") -> tuple[int, ...]:
         """The worker has failed; its unfinished trainings are queued again.
 
-        Any of them may be the cause. After a first failure they are retried in smaller chunks,
-        then one by one, so that no training is given up because of another one.
-
-        Args:
-            worker: that failed
-            blame: whether a training may be the cause
-            node: on which the worker ran
-
-        Returns:
-            the trainings that have now failed `ATTEMPTS` times
+        With ``blame`` any of them may be the cause. After a first failure they are retried in
+        smaller chunks, then one by one, so that no training is given up because of another one.
+        Returns the trainings that have now failed `ATTEMPTS` times.
         """
         assignment = self.assigned.pop(worker)
         chunk = assignment.chunk

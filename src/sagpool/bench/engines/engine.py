@@ -10,21 +10,13 @@ from sagpool.graphs import Graphs
 
 @dataclass(frozen=True)
 class Job:
-    """Trainings on one data set.
-
-    Args:
-        graphs: the data set
-        trainings: all trainings of the job
-        done: those with a stored result, which are skipped
-        precision: a name in `sagpool.bench.precision.PRECISIONS`
-        keep_weights: whether the result of a training should include its weights
-    """
+    """Trainings on one data set."""
 
     graphs: Graphs
     trainings: tuple[Training, ...]
-    done: frozenset[Training]
-    precision: str
-    keep_weights: Callable[[Training], bool]
+    done: frozenset[Training]  # those with a stored result, which are skipped
+    precision: str  # a name in `sagpool.bench.precision.PRECISIONS`
+    keep_weights: Callable[[Training], bool]  # whether a result should include the weights
 
 
 @dataclass(frozen=True)
@@ -36,6 +28,8 @@ class FailedTraining:
 
 
 Outcome = Result | FailedTraining
+OnResult = Callable[[Outcome], None]
+OnProgress = Callable[[Progress], None]
 
 
 class Engine(Protocol):
@@ -45,12 +39,7 @@ class Engine(Protocol):
     def device(self) -> str:
         """A readable description of the hardware."""
 
-    def run(
-        self,
-        job: Job,
-        on_result: Callable[[Outcome], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
         """Run all trainings of the job that are not done.
 
         Each outcome is reported at least once, in the calling thread, and counts as done when

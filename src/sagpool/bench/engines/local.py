@@ -3,15 +3,14 @@
 import hashlib
 import logging
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from sagpool.bench.engines.engine import Job
+from sagpool.bench.engines.engine import Job, OnProgress, OnResult
 from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Progress, Result, Training, train
+from sagpool.fleet import Training, train
 from sagpool.fleet.checkpoint import identity_in, identity_of, trainings_of
 from sagpool.ops.device import find_device
 
@@ -45,21 +44,11 @@ class Local:
             return torch.cuda.get_device_name(self.torch_device)
         return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
-    def run(
-        self,
-        job: Job,
-        on_result: Callable[[Result], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
         with computing_in(job.precision, self.torch_device):
             self._run(job, on_result, on_progress)
 
-    def _run(
-        self,
-        job: Job,
-        on_result: Callable[[Result], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def _run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
         left = [training for training in job.trainings if training not in job.done]
         for partial in self.checkpoints.glob(".*.part"):
             partial.unlink()  # of a process that was killed while writing

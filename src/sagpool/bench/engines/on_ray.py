@@ -13,7 +13,7 @@ import torch
 
 from sagpool.bench.engines.chunks import Chunk, Chunks
 from sagpool.bench.engines.cluster import alive, choose_resources, describe, slots
-from sagpool.bench.engines.engine import FailedTraining, Job, Outcome
+from sagpool.bench.engines.engine import FailedTraining, Job, OnProgress, OnResult
 from sagpool.bench.engines.pool import Answer, RemoteWorker, WorkerPool
 from sagpool.bench.engines.suspended import FleetPart
 from sagpool.bench.engines.worker import Report, Task
@@ -60,12 +60,7 @@ class Ray:
     def device(self) -> str:
         return describe(ray.nodes(), self.resources)
 
-    def run(
-        self,
-        job: Job,
-        on_result: Callable[[Outcome], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
         # Checked here: a worker would report it for each training separately.
         precision_on(job.precision, torch.device(self.resources.device))
         if job.graphs not in self.data:
@@ -86,13 +81,7 @@ class Ray:
 class _JobRun:
     """One job, from its first training to its last."""
 
-    def __init__(
-        self,
-        engine: Ray,
-        job: Job,
-        on_result: Callable[[Outcome], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def __init__(self, engine: Ray, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
         self.engine, self.pool, self.job = engine, engine.pool, job
         self.on_result, self.on_progress = on_result, on_progress
         unfinished = [training for training in job.trainings if training not in job.done]
@@ -152,15 +141,11 @@ class _JobRun:
                 worker, len(self.pool.workers), time.monotonic(), worker.node, self.pool.nodes
             )
             if chunk is None:
-                self._split(len(idle))
+                straggler = self.chunks.straggler(time.monotonic(), self.engine.split_seconds)
+                if isinstance(straggler, RemoteWorker):
+                    straggler.actor.split.remote(len(idle) + 1)
                 return
             worker.call("begin", [self.engine.data[self.job.graphs]], self._task(worker, chunk))
-
-    def _split(self, idle: int) -> None:
-        straggler = self.chunks.straggler(time.monotonic(), self.engine.split_seconds)
-        if straggler is not None:
-            assert isinstance(straggler, RemoteWorker)
-            straggler.actor.split.remote(idle + 1)
 
     def _task(self, worker: RemoteWorker, chunk: Chunk) -> Task:
         trainings = tuple(self.trainings[number] for number in chunk.numbers)

@@ -18,21 +18,13 @@ FAILED_STARTS = 5  # workers that may die in a row before any of them has starte
 
 @dataclass(eq=False)
 class RemoteWorker:
-    """One worker. It is idle when no call is pending.
+    """One worker. It is idle when no call is pending."""
 
-    Args:
-        actor: its Ray handle
-        pending: name of the method that was called
-        answer: a reference to the result of that call
-        node: id of its machine, once it has started
-        methods: versions of the methods that it knows, by name
-    """
-
-    actor: Any
-    pending: str = ""
-    answer: Any = None
-    node: str = ""
-    methods: dict[str, str] = field(default_factory=dict)
+    actor: Any  # its Ray handle
+    pending: str = ""  # name of the method that was called
+    answer: Any = None  # a reference to the result of that call
+    node: str = ""  # id of its machine, once it has started
+    methods: dict[str, str] = field(default_factory=dict)  # versions of those that it knows
 
     def call(self, method: str, *arguments: object) -> None:
         self.pending, self.answer = method, getattr(self.actor, method).remote(*arguments)
@@ -50,12 +42,7 @@ class Answer:
 
 
 class WorkerPool:
-    """As many workers as fit and have work; those that die are replaced.
-
-    Args:
-        resources: of each worker
-        train: the function that each worker calls
-    """
+    """As many workers as fit and have work; those that die are replaced."""
 
     def __init__(self, resources: WorkerResources, train: Callable[..., object]) -> None:
         self.resources, self.train = resources, train
@@ -67,12 +54,7 @@ class WorkerPool:
         )(Worker)
 
     def fill(self, wanted: int, capacity: int) -> None:
-        """Start missing workers.
-
-        Args:
-            wanted: how many workers there should be
-            capacity: how many fit on the machines of the cluster now
-        """
+        """Start missing workers; ``capacity`` of them fit on the machines of the cluster now."""
         starting = [worker for worker in self.workers if not worker.node]
         for worker in starting[: max(0, len(self.workers) - capacity)]:
             self.drop(worker)  # its machine left before it had started

@@ -28,15 +28,10 @@ def split_checkpoint(
     keep_weights: Callable[[Training], bool],
     parts: int,
 ) -> list[FleetPart]:
-    """Distribute the unfinished trainings of a stopped `train` call over several checkpoints.
+    """Distribute the unfinished trainings of a stopped call of `train` over several checkpoints.
 
-    Args:
-        checkpoint: file written by the call
-        graphs: as passed to the call, like the next three arguments
-        trainings: all trainings of the call
-        dtype: of the weights
-        keep_weights: whether the result of a training includes its weights
-        parts: how many; fewer if there are fewer trainings
+    The first argument is the file that the call wrote, the next four are those of the call. There
+    are as many parts as requested, or fewer if there are fewer trainings.
     """
     saved = Checkpoint.load(checkpoint, identity_of(graphs, trainings, dtype, keep_weights))
     unfinished = [number for number in range(len(trainings)) if number not in saved.results]

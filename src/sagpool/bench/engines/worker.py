@@ -33,57 +33,34 @@ def library_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker that is ready.
+    """A worker that is ready."""
 
-    Args:
-        node: id of its machine
-        libraries: its `library_versions`
-        methods: versions of all methods that it knows, by name
-    """
-
-    node: str
-    libraries: dict[str, str]
-    methods: dict[str, str]
+    node: str  # id of its machine
+    libraries: dict[str, str]  # its `library_versions`
+    methods: dict[str, str]  # versions of all methods that it knows, by name
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A chunk with everything that a worker needs to train it.
+    """A chunk with everything that a worker needs to train it."""
 
-    Args:
-        trainings: of one shape
-        keep_weights: those of them whose results should include the weights
-        precision: a name in `PRECISIONS`
-        members: the largest fleet; None: as many as fit
-        state: checkpoint of a stopped fleet to resume
-    """
-
-    trainings: tuple[Training, ...]
-    keep_weights: frozenset[Training]
-    precision: str
-    members: int | None
-    state: bytes | None
+    trainings: tuple[Training, ...]  # of one shape
+    keep_weights: frozenset[Training]  # those whose results should include the weights
+    precision: str  # a name in `PRECISIONS`
+    members: int | None  # the largest fleet; None: as many as fit
+    state: bytes | None  # checkpoint of a stopped fleet to resume
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What has happened since the last report.
-
-    Args:
-        results: of finished trainings
-        epochs: of all members together
-        running: members
-        ended: whether the worker is idle
-        error: what went wrong
-        parts: of a fleet that was stopped to be split
-    """
+    """What has happened since the last report."""
 
     results: tuple[Result, ...]
-    epochs: int
-    running: int
-    ended: bool
+    epochs: int  # of all members together
+    running: int  # members
+    ended: bool  # whether the worker is idle
     error: str
-    parts: tuple[FleetPart, ...]
+    parts: tuple[FleetPart, ...]  # of a fleet that was stopped to be split
 
 
 class _SplitError(Exception):
@@ -91,13 +68,7 @@ class _SplitError(Exception):
 
 
 class Worker:
-    """Trains chunks in a background thread, and can be polled meanwhile.
-
-    Args:
-        device: to train on
-        threads: of the CPU
-        train: `sagpool.fleet.train`, or a replacement
-    """
+    """Trains chunks in a background thread, with `train` of `sagpool.fleet` or a replacement."""
 
     def __init__(self, device: str, threads: int, train: Callable[..., object]) -> None:
         self.device, self.threads, self.train = find_device(device), threads, train
@@ -117,9 +88,7 @@ class Worker:
     def begin(self, data: Sequence[Any], task: Task) -> int:
         """Start to train; returns how many of the trainings, from the first, are accepted.
 
-        Args:
-            data: a reference to the graphs, in a list so that Ray does not fetch them every time
-            task: what to train
+        ``data`` is a reference to the graphs, in a list so that Ray does not fetch them each time.
         """
         if data[0].hex() != self.data:
             self.graphs = ray.get(data[0]).to(self.device)
