@@ -42,7 +42,7 @@ def diffpool_ours() -> Callable[[], Tensor]:
 
     def step() -> Tensor:
         pooled = pool(x, adjacency)
-        return pooled.adjacency.neighbour_sum(pooled.x).sum() + pooled.auxiliary.sum()
+        return pooled.structure.neighbour_sum(pooled.x).sum() + pooled.auxiliary.sum()
 
     return step
 

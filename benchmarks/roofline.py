@@ -18,18 +18,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from sagpool.nn.pool.keep import choose_top, keep_chosen
 
 from measure import versions
 from sagpool import SagpoolError, load
 from sagpool.fleet import Training
-from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
-from sagpool.fleet.stack import row_length
+from sagpool.fleet.stack import AdamState, adam_step, row_length
 from sagpool.graphs import Adjacency, pack
 from sagpool.models import Shape, build
 from sagpool.nn import GATConv
-from sagpool.nn.pool.keep import choose_top, keep_chosen
 from sagpool.nn.pool.selection import Selection
 from sagpool.ops import LabelSums, dense_relu
 
@@ -135,7 +134,7 @@ def layer(members: int, fan_in: int, hidden: int) -> list[torch.Tensor]:
 
 
 def propagate_ops(level: int, adjacency: Adjacency, hidden: int) -> list[Op]:
-    n, entries = adjacency.members * adjacency.rows, int(adjacency.row_ptr[-1])
+    n, entries = adjacency.layout.members * adjacency.layout.rows, int(adjacency.row_ptr[-1])
     x = torch.randn(n, hidden, device="cuda", requires_grad=True)
     there, back = both_ways(lambda: (adjacency.gcn(x),), [x])
     moved = 2 * n * hidden * F32 + (n + entries) * INT
@@ -145,7 +144,10 @@ def propagate_ops(level: int, adjacency: Adjacency, hidden: int) -> list[Op]:
 
 
 def pool_ops(level: int, adjacency: Adjacency, hidden: int) -> tuple[list[Op], Adjacency]:
-    n, graphs = adjacency.members * adjacency.rows, adjacency.members * adjacency.graphs
+    n, graphs = (
+        adjacency.layout.members * adjacency.layout.rows,
+        adjacency.layout.members * adjacency.layout.graphs,
+    )
     x = torch.randn(n, hidden, device="cuda", requires_grad=True)
     gate = torch.randn(n, device="cuda", requires_grad=True)
     selection, rank = Selection(0.5), gate.detach()
@@ -157,8 +159,8 @@ def pool_ops(level: int, adjacency: Adjacency, hidden: int) -> tuple[list[Op], A
         return pooled.x, pooled.readout
 
     there, back = both_ways(forward, [x, gate])
-    smaller = keep_chosen(x.detach(), adjacency, chosen).adjacency
-    kept = smaller.members * smaller.rows
+    smaller = keep_chosen(x.detach(), adjacency, chosen).structure
+    kept = smaller.layout.members * smaller.layout.rows
     entries, fewer = int(adjacency.row_ptr[-1]), int(smaller.row_ptr[-1])
     rows, readout = kept * hidden * F32, 2 * graphs * hidden * F32
     ops = [
@@ -184,8 +186,8 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
     graphs = load(name).to("cuda")
     random = np.random.default_rng(0)
     ids = np.stack([random.permutation(len(graphs))[:128] for _ in range(members)])
-    adjacency = pack(graphs, ids).adjacency
-    n, entries = members * adjacency.rows, int(adjacency.row_ptr[-1])
+    adjacency = pack(graphs, ids).structure
+    n, entries = members * adjacency.layout.rows, int(adjacency.row_ptr[-1])
     fan_in = graphs.num_features
     batch = pack(graphs, ids)
     looked_up = batch.propagated(torch.float32)

@@ -46,10 +46,10 @@ def test_the_example_is_a_method_like_any_other(example):
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
     assert all(pool.linear.weight.grad.abs().amax((1, 2)).min() > 0 for pool in model.pools)
-    sizes = batch.adjacency.sizes[:, :-1]
+    sizes = batch.structure.layout.sizes[:, :-1]
     for level in output.levels:
         sizes = -(-sizes // 2)
-        assert (level.adjacency.sizes[:, :-1] == sizes).all()
+        assert (level.structure.layout.sizes[:, :-1] == sizes).all()
 
 
 def test_the_example_leaves_no_trace():

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from sagpool.fleet.adam import AdamState, adam_step
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.order import epoch_batches, epoch_orders
 from sagpool.fleet.schedule import Slots, shape_of
+from sagpool.fleet.stack import AdamState, adam_step
 from sagpool.graphs import pack
 from sagpool.models import build
 

@@ -7,7 +7,7 @@ from sagpool.fleet import MemoryShortageError, Training, train
 from sagpool.fleet import memory as fleet_memory
 from sagpool.fleet.memory import Room, choose_fleet_size, free_memory, step_bytes
 from sagpool.fleet.schedule import split_of
-from sagpool.models import methods
+from sagpool.models import Output, methods
 
 CPU = torch.device("cpu")
 
@@ -164,7 +164,7 @@ def test_when_not_even_the_try_fits(mutag, monkeypatch):
     def fail(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(fleet_memory, "loss_sums", fail)
+    monkeypatch.setattr(Output, "loss_sums", fail)
     with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
         step_bytes(mutag, of(), torch.float32)
     assert choose_fleet_size(mutag, [of()] * 9, torch.float32) == Room(1, of().batch_size)

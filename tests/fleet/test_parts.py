@@ -64,7 +64,7 @@ def test_one_graph_at_a_time(mutag, kit):
 def test_no_part_draws_what_another_drew(mutag):
     batch = pack(mutag, [range(8)])
     pool, keys = RandomPool(0.5), torch.tensor([5])
-    kept = [pool(batch.x, batch.adjacency, Streams(keys, first)).perm for first in (0, 0, 8)]
+    kept = [pool(batch.x, batch.structure, Streams(keys, first)).perm for first in (0, 0, 8)]
     assert torch.equal(kept[0], kept[1])
     assert not torch.equal(kept[0], kept[2])
 

@@ -26,9 +26,9 @@ def entries_of(adjacency):
 def test_a_batch_holds_the_chosen_graphs_in_their_places(varied, ids, spare):
     batch = pack(varied, ids)
     if spare:
-        batch = pack(varied, ids, rows=batch.adjacency.rows + spare)
-    adjacency = batch.adjacency
-    sizes, rows = adjacency.sizes, adjacency.rows
+        batch = pack(varied, ids, rows=batch.structure.layout.rows + spare)
+    adjacency = batch.structure
+    sizes, rows = adjacency.layout.sizes, adjacency.layout.rows
 
     # As many rows for every member, the last graph a filler.
     assert sizes.shape == (len(ids), max(len(member) for member in ids) + 1)
@@ -36,17 +36,17 @@ def test_a_batch_holds_the_chosen_graphs_in_their_places(varied, ids, spare):
     assert (sizes.sum(axis=1) == rows).all()
     assert sizes[:, -1].min() == 1 + spare
     assert not batch.real[:, -1].any()
-    assert len(adjacency.row_ptr) == adjacency.members * rows + 1
-    assert len(batch.x) == adjacency.members * rows
+    assert len(adjacency.row_ptr) == adjacency.layout.members * rows + 1
+    assert len(batch.x) == adjacency.layout.members * rows
 
     # Every place holds its graph, or a filler.
     entries = entries_of(adjacency)
     seen = 0
     for m, member in enumerate(ids):
-        for g in range(adjacency.graphs):
-            start = int(adjacency.node_ptr[m * adjacency.graphs + g])
+        for g in range(adjacency.layout.graphs):
+            start = int(adjacency.layout.node_ptr[m * adjacency.layout.graphs + g])
             stop = start + sizes[m, g]
-            assert (adjacency.graph[start:stop] == m * adjacency.graphs + g).all()
+            assert (adjacency.layout.graph[start:stop] == m * adjacency.layout.graphs + g).all()
             mine = entries[:, (entries[1] >= start) & (entries[1] < stop)] - start
             on_itself = mine[0] == mine[1]
             number = member[g] if g < len(member) else -1
@@ -55,7 +55,7 @@ def test_a_batch_holds_the_chosen_graphs_in_their_places(varied, ids, spare):
                 assert on_itself.all()
                 assert not batch.x[start:stop].any()
                 assert batch.y[m, g] == 0
-                assert g == adjacency.graphs - 1 or sizes[m, g] == 1
+                assert g == adjacency.layout.graphs - 1 or sizes[m, g] == 1
             else:
                 graph = varied[number]
                 assert torch.equal(batch.x[start:stop], graph.x)
@@ -68,17 +68,17 @@ def test_a_batch_holds_the_chosen_graphs_in_their_places(varied, ids, spare):
 
 def test_small_types_and_host_sizes(varied):
     batch = pack(varied, [[0, 1], [2, 3]])
-    assert batch.adjacency.col.dtype == torch.int32
-    assert batch.adjacency.row_ptr.dtype == torch.int32
+    assert batch.structure.col.dtype == torch.int32
+    assert batch.structure.row_ptr.dtype == torch.int32
     assert batch.node.dtype == torch.int32
-    assert isinstance(batch.adjacency.sizes, np.ndarray)
+    assert isinstance(batch.structure.layout.sizes, np.ndarray)
     with pytest.raises(ValueError, match="read-only"):
-        batch.adjacency.sizes[0, 0] = 1
+        batch.structure.layout.sizes[0, 0] = 1
 
 
 def test_rows_of_one_member_are_together(varied):
     batch = pack(varied, [[3, 4, 5], [6]])
-    by_member = batch.x.view(batch.adjacency.members, batch.adjacency.rows, -1)
+    by_member = batch.x.view(batch.structure.layout.members, batch.structure.layout.rows, -1)
     size = varied.node_counts[6]
     assert torch.equal(by_member[1, :size], varied[6].x)
 
@@ -86,7 +86,7 @@ def test_rows_of_one_member_are_together(varied):
 def test_a_member_without_graphs_is_all_filler(varied):
     batch = pack(varied, [[], [3]])
     assert not batch.real[0].any()
-    assert batch.adjacency.sizes[0].tolist() == [1, int(varied.node_counts[3])]
+    assert batch.structure.layout.sizes[0].tolist() == [1, int(varied.node_counts[3])]
 
 
 def test_graphs_without_classes_give_none(varied):
@@ -115,6 +115,6 @@ def test_what_cannot_be_packed(varied, ids, said):
 
 def test_there_must_be_a_row_for_the_filler(varied):
     nodes = int(varied.node_counts[4])
-    assert pack(varied, [[4]], rows=nodes + 1).adjacency.rows == nodes + 1
+    assert pack(varied, [[4]], rows=nodes + 1).structure.layout.rows == nodes + 1
     with pytest.raises(SagpoolError, match=f"^{nodes} rows .* too few: {nodes + 1} are needed"):
         pack(varied, [[4]], rows=nodes)

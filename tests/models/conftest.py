@@ -91,14 +91,14 @@ def keyed(model: nn.Module, batch: Batch, *keys: int) -> Output:
 
 def kept_nodes(output: Output, batch: Batch) -> list[list[np.ndarray]]:
     """For each real graph and each level, the nodes of the input that are left, ascending."""
-    first_row = batch.adjacency.node_ptr[:-1]
+    first_row = batch.structure.layout.node_ptr[:-1]
     graphs = batch.real.view(-1).nonzero().view(-1)
-    rows = torch.arange(batch.adjacency.members * batch.adjacency.rows)
+    rows = torch.arange(batch.structure.layout.members * batch.structure.layout.rows)
     kept: list[list[np.ndarray]] = [[] for _ in graphs]
     for level in output.levels:
         rows = rows[level.perm]
         for levels, graph in zip(kept, graphs, strict=True):
-            levels.append((rows[level.adjacency.graph == graph] - first_row[graph]).numpy())
+            levels.append((rows[level.structure.layout.graph == graph] - first_row[graph]).numpy())
     return kept
 
 

@@ -37,7 +37,7 @@ def test_the_order_of_nodes_does_not_matter(settled_method, kit, seed, sizes):
         for (_, (x, adjacency, *_), _), nodes, nodes_after in zip(
             calls, kept[graph], kept_after[graph], strict=True
         ):
-            if look_the_same(x[adjacency.graph == graph]):
+            if look_the_same(x[adjacency.layout.graph == graph]):
                 break
             assert sorted(order[nodes_after]) == nodes.tolist()
 

@@ -192,7 +192,7 @@ SHARES = [(0.6, Fraction(3, 5)), (0.55, Fraction(11, 20)), (0.07, Fraction(7, 10
 @settings(derandomize=True)
 @given(
     counts=st.lists(st.integers(1, 40), min_size=1, max_size=100),
-    share=st.sampled_from(SHARES),
+    fraction=st.sampled_from(SHARES),
 )
 def test_k_is_the_largest_that_enough_graphs_exceed(counts, share):
     given_share, exact = share
@@ -216,5 +216,5 @@ def test_k_is_found_in_exact_arithmetic():
 
 @pytest.mark.parametrize(("counts", "share"), [([], 0.6), ([3], 0), ([3], 1.1)])
 def test_k_of_nothing(counts, share):
-    with pytest.raises(SagpoolError, match="K needs graphs and a share"):
+    with pytest.raises(SagpoolError, match="K needs graphs and a fraction"):
         sort_k(np.array(counts, int), share)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sagpool.graphs import pack
 from sagpool.models import HierarchicalPooling
-from sagpool.nn import SortPool
+from sagpool.nn import ScorePool
 
 few = settings(max_examples=8, derandomize=True, phases=[Phase.generate, Phase.shrink])
 seeds = st.integers(0, 2**32 - 1)
@@ -46,8 +46,8 @@ def test_how_many_are_kept(selecting_method, kit, seed, sizes, ratio, k):
             left = [math.ceil(ratio[1] * nodes) for nodes in left]
         else:
             left = [min(k, nodes) for nodes in left]
-        assert level.adjacency.sizes[0, :-1].tolist() == left
-        assert torch.bincount(level.adjacency.graph)[:-1].tolist() == left
+        assert level.structure.layout.sizes[0, :-1].tolist() == left
+        assert torch.bincount(level.structure.layout.graph)[:-1].tolist() == left
 
 
 def test_six_tenths_of_25_nodes_are_15(selecting_method, kit):
@@ -62,12 +62,17 @@ def test_six_tenths_of_25_nodes_are_15(selecting_method, kit):
 def test_the_top_are_kept_and_ties_go_to_the_lower_node(ranking_method, kit, seed, sizes, plain):
     batch = pack(kit.graphs(kit.dense(seed, sizes, plain=plain)), [range(len(sizes))])
     for layer, arguments, pooled in kit.poolings(kit.model(ranking_method, seed), batch):
-        x, adjacency, *rest = arguments
-        rank = rest[0] if isinstance(layer, SortPool) else layer.scores(x, adjacency).rank
+        x, adjacency, context = arguments
+        if isinstance(layer, ScorePool):
+            weight = layer.score_weight()
+            projected = None if weight is None else x @ weight[0]
+            rank = layer.scores(x, adjacency, replace(context, projected=projected)).rank
+        else:
+            rank = context.rank()
         for graph in range(len(sizes)):
-            rows = (adjacency.graph == graph).nonzero().view(-1).tolist()
+            rows = (adjacency.layout.graph == graph).nonzero().view(-1).tolist()
             best_first = sorted(rows, key=lambda row: (-rank[row].float(), row))
-            kept = pooled.perm[pooled.adjacency.graph == graph].tolist()
+            kept = pooled.perm[pooled.structure.layout.graph == graph].tolist()
             assert kept == sorted(best_first[: len(kept)])
 
 
@@ -89,20 +94,20 @@ def test_kept_nodes_are_found_in_the_input(selecting_method, kit, seed, sizes):
     batch = pack(kit.graphs(dense), [range(len(sizes))])
     calls = kit.poolings(kit.model(selecting_method, seed, ratio=0.7), batch)
 
-    rows = torch.arange(batch.adjacency.rows)
+    rows = torch.arange(batch.structure.layout.rows)
     for _, (x, *_), pooled in calls:
         gate = 1 if pooled.score is None else pooled.score[:, None]
         torch.testing.assert_close(pooled.x, x[pooled.perm] * gate, rtol=1e-12, atol=1e-12)
         rows = rows[pooled.perm]
-        smaller = pooled.adjacency
-        real = smaller.graph < len(sizes)
-        assert torch.equal(batch.adjacency.graph[rows], smaller.graph)
+        smaller = pooled.structure
+        real = smaller.layout.graph < len(sizes)
+        assert torch.equal(batch.structure.layout.graph[rows], smaller.layout.graph)
         assert rows[real].unique().numel() == int(real.sum())
-        starts = batch.adjacency.node_ptr
+        starts = batch.structure.layout.node_ptr
         joined = torch.zeros(len(rows), len(rows), dtype=torch.bool)
         joined[smaller.entry_row, smaller.col.long()] = True
         for graph in range(len(sizes)):
-            mine = smaller.graph == graph
+            mine = smaller.layout.graph == graph
             nodes = (rows[mine] - starts[graph]).numpy()
             loops = dense[graph].A | np.eye(sizes[graph], dtype=bool)
             assert np.array_equal(joined[mine][:, mine].numpy(), loops[nodes][:, nodes])

@@ -9,9 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sagpool.graphs import Adjacency, Graphs, pack
+from sagpool.graphs import Adjacency, Graphs, Structure, pack
 from sagpool.graphs.edges import pack_edges
-from sagpool.nn import AttentionScore, ChebConv, GATConv, GCNConv, PooledAdjacency, SAGEConv
+from sagpool.nn import (
+    AttentionScore,
+    ChebConv,
+    GATConv,
+    GCNConv,
+    GINConv,
+    MLPConv,
+    SAGEConv,
+)
 
 # Nodes, and pairs of neighbours.
 GRAPHS = {
@@ -43,20 +51,20 @@ class Packed:
     places: list[int]  # of the real graphs: which of all graphs of all members each one is
     matrices: list[Tensor]  # of the real graphs: A, [nodes, nodes] float64
 
-    def split(self, x: Tensor, rows: Adjacency | PooledAdjacency | None = None) -> list[Tensor]:
-        """The rows of each real graph, at this level or at the one that ``rows`` describes."""
-        ptr = (rows or self.adjacency).node_ptr
+    def split(self, x: Tensor, level: Structure | None = None) -> list[Tensor]:
+        """The rows of each real graph, before pooling or of another level."""
+        ptr = (level or self.adjacency).layout.node_ptr
         return [x[ptr[place] : ptr[place + 1]] for place in self.places]
 
     def each(self, x: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Member, A and X of each real graph."""
         for place, A, X in zip(self.places, self.matrices, self.split(x), strict=True):
-            yield place // self.adjacency.graphs, A, X
+            yield place // self.adjacency.layout.graphs, A, X
 
     def features(self, channels: int, seed: int = 0, *, ties: bool = False) -> Tensor:
         """Random rows, zero for fillers; with ties, many of them are equal."""
         random = torch.Generator().manual_seed(seed)
-        rows = len(self.adjacency.graph)
+        rows = len(self.adjacency.layout.graph)
         x = torch.randn(rows, channels, generator=random, dtype=torch.float64)
         if ties:
             x = x.round().clamp(-1, 1)
@@ -92,11 +100,13 @@ def packed() -> Callable[..., Packed]:
 
     def make(*members: list[str], spare: int = 0) -> Packed:
         ids = [[names.index(name) for name in member] for member in members]
-        adjacency = pack(graphs, ids).adjacency
+        adjacency = pack(graphs, ids).structure
         if spare:
-            adjacency = pack(graphs, ids, rows=adjacency.rows + spare).adjacency
+            adjacency = pack(graphs, ids, rows=adjacency.layout.rows + spare).structure
         places = [
-            m * adjacency.graphs + g for m, member in enumerate(members) for g in range(len(member))
+            m * adjacency.layout.graphs + g
+            for m, member in enumerate(members)
+            for g in range(len(member))
         ]
         matrices = [dense_matrix(name) for member in members for name in member]
         return Packed(adjacency, places, matrices)
@@ -159,14 +169,24 @@ def gat(conv: GATConv, m: int, A: Tensor, X: Tensor) -> Tensor:
 
 def convolve(conv: nn.Module, m: int, A: Tensor, X: Tensor) -> Tensor:
     """The convolution of member m on one graph."""
-    return {GCNConv: gcn, ChebConv: cheb, SAGEConv: sage, GATConv: gat}[type(conv)](conv, m, A, X)
+    equations = {GCNConv: gcn, ChebConv: cheb, SAGEConv: sage, GATConv: gat, GINConv: gin}
+    return {**equations, MLPConv: mlp}[type(conv)](conv, m, A, X)
+
+
+def gin(conv: GINConv, m: int, A: Tensor, X: Tensor) -> Tensor:
+    hidden = ((A @ X + X) @ conv.first.weight[m] + conv.first.bias[m]).relu()
+    return hidden @ conv.second.weight[m] + conv.second.bias[m]
+
+
+def mlp(conv: MLPConv, m: int, A: Tensor, X: Tensor) -> Tensor:
+    return X @ conv.linear.weight[m] + conv.linear.bias[m]
 
 
 def score(attention: AttentionScore, m: int, A: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
     """What the nodes of one graph are ranked by, and Z."""
     if attention.augmentation:
         A = A + A @ A
-        if attention.pairwise:  # attention weighs each pair itself: who is joined is all
+        if attention.needs_pairs:  # attention weighs each pair itself, whatever A says
             A = (A > 0).to(A) * (1 - torch.eye(len(A)).to(A))
     raw = []
     for gnn in attention.gnns:
@@ -186,12 +206,12 @@ def top(rank: Tensor, count: int) -> list[int]:
 
 def matrices(packed: Packed, adjacency: Adjacency) -> list[Tensor]:
     """A of each real graph, read from the CSR of another level."""
-    rows = len(adjacency.graph)
+    rows = len(adjacency.layout.graph)
     A = -torch.eye(rows, dtype=torch.float64)  # each row names itself, which A does not
     for i in range(rows):
         for j in adjacency.col[adjacency.row_ptr[i] : adjacency.row_ptr[i + 1]]:
             A[i, j] += 1
-    ptr = adjacency.node_ptr
+    ptr = adjacency.layout.node_ptr
     spans = [slice(int(ptr[place]), int(ptr[place + 1])) for place in packed.places]
     for span in spans:  # nobody has a neighbour in another graph
         assert A[span].abs().sum() == A[span, span].abs().sum()

@@ -8,12 +8,17 @@ from torch.autograd import gradcheck
 from sagpool.nn import (
     AttentionScore,
     ChebConv,
+    Context,
     DiffPool,
     Dropout,
     GATConv,
     GCNConv,
+    GINConv,
     GPool,
     Linear,
+    MLPConv,
+    Norm,
+    Pool,
     RandomPool,
     SAGEConv,
     SAGPool,
@@ -21,7 +26,6 @@ from sagpool.nn import (
     SortConv,
     SortPool,
     Streams,
-    readout,
 )
 
 pytestmark = pytest.mark.usefixtures("path")
@@ -53,8 +57,8 @@ class Deep(nn.Module):
         out = 0
         for conv, pool in zip(self.convs, self.pools, strict=True):
             pooled = pool(conv(x, adjacency).tanh(), adjacency)
-            x, adjacency = pooled.x, pooled.adjacency
-            out = out + readout(x, adjacency)
+            x, adjacency = pooled.x, pooled.structure
+            out = out + pooled.readout()
         return out
 
 
@@ -65,8 +69,8 @@ class DeepDiffPool(nn.Module):
 
     def forward(self, x, adjacency):
         first = self.pools[0](x, adjacency)
-        second = self.pools[1](first.x, first.adjacency)
-        return torch.cat([readout(second.x, second.adjacency), first.auxiliary[:, None]], dim=1)
+        second = self.pools[1](first.x, first.structure)
+        return torch.cat([second.readout(), first.auxiliary[:, None]], dim=1)
 
 
 LAYERS = {
@@ -76,6 +80,9 @@ LAYERS = {
     "cheb": lambda m: ChebConv(3, 4, K=3, members=m),
     "sage": lambda m: SAGEConv(3, 4, members=m),
     "gat": lambda m: GATConv(3, 2, members=m),
+    "gin": lambda m: GINConv(3, 4, members=m),
+    "mlp": lambda m: MLPConv(3, 4, members=m),
+    "norm": lambda m: Norm(3, members=m),
     "score, augmentation": lambda m: AttentionScore(3, augmentation=True, serial=2, members=m),
     "score, parallel": lambda m: AttentionScore(3, "sage", parallel=2, members=m),
     "score, gat augmentation": lambda m: AttentionScore(3, "gat", augmentation=True, members=m),
@@ -105,19 +112,26 @@ def layer_for(request):
 def results(layer, packed, x, keys, parameters=None):
     """All that a layer says about each real graph, as one row of numbers for each."""
     inputs = [x] if isinstance(layer, (Linear, Dropout)) else [x, packed.adjacency]
-    if isinstance(layer, (Dropout, RandomPool)):
+    if isinstance(layer, Dropout):
         inputs.append(Streams(keys))
+    if isinstance(layer, Pool):
+        inputs.append(Context(Streams(keys)))
+    if isinstance(layer, Norm):
+        inputs[1] = packed.adjacency.layout
     out = torch.func.functional_call(layer, parameters or {}, tuple(inputs))
+    if isinstance(layer, Pool) and layer.leaves == "graphs":
+        return [out.x[place] for place in packed.places]
     if isinstance(out, torch.Tensor):
-        if len(out) == packed.adjacency.sizes.size:  # one row for each graph
+        if len(out) == packed.adjacency.layout.sizes.size:  # one row for each graph
             return [out[place] for place in packed.places]
         return [part.flatten() for part in packed.split(out)]
-    fields, level = [], getattr(out, "adjacency", None)
-    fields_of = out._asdict() if isinstance(out, tuple) else {"x": out.x, "score": out.score}
+    fields, level = [], getattr(out, "structure", None)
+    fields_of = out._asdict() if isinstance(out, tuple) else {**vars(out), "score": out.score}
+    fields_of = {name: value for name, value in fields_of.items() if value is not None}
     for name, value in fields_of.items():
         if name in ("rank", "gate", "assignment"):
             fields.append([part.flatten() for part in packed.split(value)])
-        elif name in ("x", "score") and value is not None:
+        elif name in ("x", "score"):
             fields.append([part.flatten() for part in packed.split(value, level)])
         elif name == "auxiliary":
             fields.append([value[place].view(1) for place in packed.places])
@@ -125,7 +139,7 @@ def results(layer, packed, x, keys, parameters=None):
 
 
 def member_of(packed, graph):
-    return packed.places[graph] // packed.adjacency.graphs
+    return packed.places[graph] // packed.adjacency.layout.graphs
 
 
 def gradients(results, layer, x):
@@ -143,7 +157,7 @@ def test_a_fleet_of_three_equals_three_single_ones(layer_for, fleet, alone):
     for m, member in enumerate(alone):
         single = layer_for(1)
         single.load_state_dict({n: p[m : m + 1] for n, p in layer.state_dict().items()})
-        own = torch.zeros(len(member.adjacency.graph), 3, dtype=torch.float64)
+        own = torch.zeros(len(member.adjacency.layout.graph), 3, dtype=torch.float64)
         nodes = sum(len(A) for A in member.matrices)
         own[:nodes] = stacked[m, :nodes].detach()
         own.requires_grad_()

@@ -8,14 +8,14 @@ from sagpool.ops import edge_attention
 from sagpool.ops.device import triton_kernels
 
 DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
-WAYS = ["plain"] if triton_kernels() is None else ["plain", "kernels"]
+BACKENDS = ["plain"] if triton_kernels() is None else ["plain", "kernels"]
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = pytest.mark.usefixtures("backend")
 
 
-@pytest.fixture(params=WAYS)
-def way(request, monkeypatch, use_kernels):
-    """Both as on a device, where there may be entries to spare."""
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch, use_kernels):
+    """Both as on a device, where there may be spare entries."""
     use_kernels(request.param == "kernels")
     for name, module in list(sys.modules.items()):
         if name.startswith("sagpool.ops.") and hasattr(module, "on_cpu"):
@@ -24,7 +24,7 @@ def way(request, monkeypatch, use_kernels):
 
 
 def symmetric_matrix(rows, seed=0):
-    """How often j is attended to from i: rows without entries, one that all see, one twice."""
+    """Number of entries (i, j): some rows have none, one column is full, one entry is double."""
     random = torch.Generator().manual_seed(seed)
     times = (torch.rand(rows, rows, generator=random) < 3 / rows).int()
     times = times | times.T
@@ -61,7 +61,7 @@ def reference(to_target, from_source, values, times):
 
 
 def run(inputs, matrix, *, symmetric=True):
-    """The result, and the gradients in a fixed direction."""
+    """The result and its gradients."""
     inputs = [t.clone().requires_grad_() for t in inputs]
     out = edge_attention(*inputs, *matrix, symmetric=symmetric)
     direction = torch.linspace(-1, 1, out.numel(), device=DEVICE).view_as(out).to(out)
@@ -78,7 +78,7 @@ def test_equation(heads, out, dtype):
     expected = reference(*inputs, times.to(DEVICE))
     direction = torch.linspace(-1, 1, expected.numel(), device=DEVICE).view_as(expected)
     wanted = torch.autograd.grad(expected, inputs, direction.double())
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-6  # the direction is of 32 bits
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-6  # the direction is in float32
     for actual, correct in zip(ours, (expected, *wanted), strict=True):
         torch.testing.assert_close(actual.double(), correct, rtol=tolerance, atol=tolerance)
     assert all((t[-3:] == 0).all() for t in ours)  # rows without entries
@@ -116,7 +116,9 @@ def test_nan_stays_in_its_graph():
         torch.testing.assert_close(now[24:], before[24:])
 
 
-@pytest.mark.parametrize("way", WAYS[1:], indirect=True)  # torch's own way back has atomics
-def test_the_same_bits_every_time():
+@pytest.mark.parametrize(
+    "backend", BACKENDS[1:], indirect=True
+)  # torch's backward pass uses atomics
+def test_results_are_reproducible_bit_for_bit():
     matrix, inputs = csr(symmetric_matrix(50)), random_inputs(50, 6, 1, torch.float32)
     assert all(map(torch.equal, run(inputs, matrix), run(inputs, matrix)))

@@ -18,7 +18,7 @@ def kept_of(mask, repeats=None):
 
 
 @given(mask=masks, data=st.data())
-def test_kept_rows_and_the_way_back(mask, data):
+def test_kept_rows_and_their_inverse(mask, data):
     rows = [i for i, marked in enumerate(mask) if marked]
     once = kept_of(mask)
     assert once.perm.tolist() == once.rows.tolist() == rows
@@ -46,7 +46,7 @@ def test_rows_are_gathered_and_gated(agree, channels, gated):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_of_a_row_that_comes_back_only_the_first_passes_a_gradient_on(agree, channels):
+def test_only_the_first_copy_of_a_repeated_row_has_a_gradient(agree, channels):
     x = torch.randn(len(MASK), channels, dtype=torch.float64, requires_grad=True)
     gate = torch.randn(7, dtype=torch.float64)
     kept = kept_of(MASK, [1, 3, 1, 2])
@@ -79,7 +79,7 @@ def dense_of(row_ptr, col, rows):
 
 
 @given(mask=st.lists(st.booleans(), min_size=8, max_size=8).filter(any), seed=st.integers(0, 99))
-def test_the_adjacency_among_the_kept(path, sparse, mask, seed):
+def test_adjacency_among_kept_rows(path, sparse, mask, seed):
     row_ptr, col, _, _ = sparse(8, 25, seed=seed)
     kept = kept_of(mask)
     new = induced_csr(row_ptr, col, kept)
@@ -99,8 +99,8 @@ def test_the_adjacency_among_the_kept(path, sparse, mask, seed):
     first=st.lists(st.booleans(), min_size=8, max_size=8).filter(lambda mask: sum(mask) > 3),
     seed=st.integers(0, 99),
 )
-def test_the_kept_of_the_kept(sparse, first, seed):
-    """On a device the second time starts with entries to spare."""
+def test_keeping_twice(sparse, first, seed):
+    """On a device the second call starts with spare entries."""
     row_ptr, col, _, _ = sparse(8, 25, seed=seed)
     once = kept_of(first)
     twice = kept_of([True, False, True, *[True] * (sum(first) - 3)])
@@ -110,8 +110,8 @@ def test_the_kept_of_the_kept(sparse, first, seed):
     assert torch.equal(dense_of(*new, len(rows)), expected)
 
 
-def test_a_filler_has_its_entries_the_first_time_only():
-    # Rows 0 - 1 joined; row 2, the filler, with itself, comes back three times.
+def test_only_the_first_copy_of_a_filler_has_entries():
+    # Edge 0 - 1; row 2, the filler, has a self-loop and is repeated three times.
     row_ptr = torch.tensor([0, 2, 4, 5], dtype=torch.int32)
     col = torch.tensor([0, 1, 0, 1, 2], dtype=torch.int32)
     new = induced_csr(row_ptr, col, kept_of([False, True, True], [1, 3]))

@@ -3,7 +3,7 @@ import torch
 from torch.autograd import gradcheck
 
 from sagpool.ops import gather_gated, keep_rows
-from sagpool.ops.product import matmul_with_passthrough
+from sagpool.ops.linear import matmul_with_passthrough
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -24,7 +24,7 @@ def test_each_member_has_its_product(agree, out_channels):
 
 
 def test_the_gradients_of_the_product_and_of_the_features_add_up(agree):
-    """As for two scores in a row and the rows that are kept by them."""
+    """As for two scores and the rows that they keep."""
     x, weight = inputs(1)
     kept = keep_rows(torch.tensor([True, False] * 4), 4)
 
@@ -51,7 +51,7 @@ def test_either_may_need_no_gradient(wanted):
     assert [t.grad is not None for t in (x, weight)] == [wanted == 0, wanted == 1]
 
 
-def test_features_alone_send_their_gradient_back():
+def test_gradient_from_the_features_only():
     x, weight = inputs(1)
     _, same = matmul_with_passthrough(x, weight)
     (same * 3).sum().backward()

@@ -15,7 +15,7 @@ def features(channels: int) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def spare(path) -> int:
-    """Entries behind the last row, which there are on devices only."""
+    """Entries after the last row, which exist on devices only."""
     return 4 if path == "device path" else 0
 
 
@@ -40,7 +40,7 @@ def test_without_weights_every_entry_counts_once(sparse, spare, agree, channels)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_symmetric_matrix_serves_its_own_backward(path, agree, channels):
+def test_gradients_of_a_symmetric_matrix(path, agree, channels):
     half = torch.rand(ROWS, ROWS, generator=torch.Generator().manual_seed(1)).double()
     dense = (half + half.T) * (half + half.T > 1)
     row, col = dense.nonzero().T
@@ -62,8 +62,8 @@ def test_gradients_of_rows_and_weights(sparse, spare, channels):
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_a_nan_reaches_those_that_are_joined_to_it_and_no_other(path, channels, symmetric):
-    # Two pairs, 0 - 1 and 2 - 3, each row with itself; row 0 has the NaN.
+def test_a_nan_reaches_neighbours_only(path, channels, symmetric):
+    # Two pairs, 0 - 1 and 2 - 3, with self-loops; row 0 has the NaN.
     row_ptr = torch.tensor([0, 2, 4, 6, 8], dtype=torch.int32)
     col = torch.tensor([0, 1, 0, 1, 2, 3, 2, 3], dtype=torch.int32)
     x = torch.ones(4, channels)

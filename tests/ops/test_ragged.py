@@ -45,7 +45,7 @@ def test_edge_rows(counts):
     assert rows.tolist() == [i for i, count in enumerate(counts) for _ in range(count)]
 
 
-def test_entries_behind_the_last_row_of_a_device_get_the_last_row(path):
+def test_spare_entries_get_the_last_row(path):
     if path == "device path":
         row_ptr = torch.tensor([0, 2, 3, 3], dtype=torch.int32)
         assert edge_rows(row_ptr, torch.zeros(5, dtype=torch.int32)).tolist() == [0, 0, 1, 2, 2]

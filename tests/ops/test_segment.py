@@ -51,7 +51,7 @@ def test_an_empty_segment_gives_zero(agree, reduce, channels):
     agree(reduce(x, *runs(WITH_EMPTY)), torch.stack(parts), [x])
 
 
-def test_a_shared_maximum_sends_its_gradient_once_in_all():
+def test_the_gradient_of_a_tied_maximum_adds_up_to_one():
     x = torch.tensor([[2.0], [5.0], [5.0], [1.0]], requires_grad=True)
     top = segment_max(x, *runs([3, 1]))
     assert top.tolist() == [[5.0], [1.0]]
@@ -87,15 +87,15 @@ def test_softmax_of_large_numbers():
 
 
 @pytest.mark.parametrize("last", [0, 2])
-def test_rows_behind_the_last_segment_of_a_device_do_nothing(path, agree, last):
-    """They are room to spare, and called the last segment's, which may be empty."""
+def test_spare_rows_after_the_last_segment_are_ignored(path, agree, last):
+    """They exist on devices only, and refer to the last segment, which may be empty."""
     if path == "cpu path":
         return
     sizes, inside = [3, 1, last], 4 + last
     ptr, segment = runs(sizes)
     segment = torch.cat([segment, torch.tensor([2, 2])])
     x = rows([inside + 2], 3)
-    x.data[inside:] = x.data[inside - 1]  # as for an attention that names the last row again
+    x.data[inside:] = x.data[inside - 1]  # as for spare entries, which point to the last row
     parts = x[:inside].split(sizes)
     agree(segment_sum(x, ptr, segment), torch.stack([part.sum(0) for part in parts]), [x])
     attended = segment_sum(segment_softmax(x, ptr, segment) * x, ptr, segment)

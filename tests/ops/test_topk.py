@@ -9,7 +9,7 @@ from sagpool.ops import top_of_each
 
 pytestmark = pytest.mark.usefixtures("path")
 
-# Few values, so that ties are frequent; the two zeros are one, and the smallest steps count.
+# Few values, so that ties are frequent; 0.0 equals -0.0, and the smallest differences count.
 values = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.0 + 2**-23, math.inf, -math.inf, 2**-149, -(2**-149)]),
     st.floats(width=32, allow_nan=False),
@@ -24,7 +24,7 @@ graphs = st.lists(
 
 
 def tops(scores: list[list[float]], counts: list[int], dtype: torch.dtype) -> list[list[int]]:
-    """The nodes that are marked in each graph."""
+    """The marked nodes of each graph."""
     sizes = torch.tensor([len(part) for part in scores])
     ptr = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
     graph = torch.repeat_interleave(torch.arange(len(scores)), sizes)
@@ -43,18 +43,18 @@ def test_the_highest_are_marked_and_ties_go_to_the_lower_row(graphs, dtype):
     assert tops([scores for scores, _ in graphs], [c for _, c in graphs], dtype) == expected
 
 
-def test_the_two_zeros_tie():
+def test_positive_and_negative_zero_tie():
     assert tops([[-0.0, 0.0, -0.0], [0.0, -0.0]], [1, 1], torch.float32) == [[0], [0]]
 
 
-def test_rounding_in_double_precision_does_not_choose():
-    """Nodes that see the same neighbourhood have scores that differ by rounding alone."""
+def test_rounding_in_double_precision_does_not_decide():
+    """The scores of nodes with the same neighbourhood differ by rounding only."""
     third = 1 / 3
     assert tops([[third, third + 1e-16, third - 1e-16, 0.3]], [2], torch.float64) == [[0, 1]]
 
 
 @given(graphs=graphs, broken=st.integers(0, 4), where=st.integers(0, 7), sign=st.booleans())
-def test_a_nan_stays_in_its_graph_which_still_keeps_as_many(graphs, broken, where, sign):
+def test_a_nan_does_not_change_how_many_are_kept(graphs, broken, where, sign):
     scores, counts = [list(part) for part, _ in graphs], [count for _, count in graphs]
     before = tops(scores, counts, torch.float32)
     broken %= len(scores)

@@ -76,7 +76,7 @@ def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[
         # What is drawn for a graph depends on its place in a batch: so each has one of its own.
         return [_explain_batch(model, graphs, [number])[0] for number in wanted]
     probabilities = output.logits[0].double().softmax(1).cpu().numpy()  # [graphs + 1, classes]
-    levels = _levels(output, batch.adjacency)
+    levels = _levels(output, batch.structure)
     host = chosen.to("cpu")
     return [
         _trace(host[place], number, probabilities[place], levels[place])
@@ -112,15 +112,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def _levels(output: Output, adjacency: Adjacency) -> list[tuple[Level, ...]]:
     """The levels of each graph but the filler, which is the last one of the batch."""
-    first = np.cumsum(adjacency.sizes[0]) - adjacency.sizes[0]
+    first = np.cumsum(adjacency.layout.sizes[0]) - adjacency.layout.sizes[0]
     levels: list[list[Level]] = [[] for _ in first[:-1]]
-    rows = np.arange(adjacency.rows)
+    rows = np.arange(adjacency.layout.rows)
     for pooled in output.levels:
         rows = rows[pooled.perm.cpu().numpy()]  # [new rows], as rows of the input
         score = None if pooled.score is None else pooled.score.double().cpu().numpy()
-        ends = np.cumsum(pooled.adjacency.sizes[0])
+        ends = np.cumsum(pooled.structure.layout.sizes[0])
         for graph, of_graph in enumerate(levels):
-            part = slice(ends[graph] - pooled.adjacency.sizes[0, graph], ends[graph])
+            part = slice(ends[graph] - pooled.structure.layout.sizes[0, graph], ends[graph])
             of_graph.append(
                 Level(rows[part] - first[graph], None if score is None else score[part].copy())
             )

@@ -9,24 +9,12 @@ from torch import Tensor, nn
 
 from sagpool.fleet.training import Score
 from sagpool.graphs import Batch, Graphs, pack
-from sagpool.models import Output
 from sagpool.nn import Streams
 
 
 class Losses(NamedTuple):
     loss: Tensor  # [members] mean over the member's graphs
     correct: Tensor  # [members] share of them
-
-
-def loss_sums(output: Output, batch: Batch) -> Tensor:
-    """``[members]`` cross-entropy, the sum over each member's graphs; 0 for one that has none."""
-    assert batch.y is not None
-    log_share = output.logits.log_softmax(2)  # [members, graphs, classes]
-    loss = -log_share.gather(2, batch.y[..., None]).squeeze(2)
-    if output.auxiliary is not None:
-        loss = loss + output.auxiliary
-    # Not a product: what a filler holds may be anything.
-    return torch.where(batch.real, loss, 0).sum(1)
 
 
 @torch.no_grad()
@@ -38,8 +26,8 @@ def validate(model: nn.Module, chunks: Sequence[Batch], keys: Tensor) -> Losses:
     for batch in chunks:
         assert batch.y is not None
         output = model(batch, Streams(keys, first))
-        # The auxiliary losses help to train; what is compared is the classification.
-        loss += loss_sums(output._replace(auxiliary=None), batch)
+        # Auxiliary losses are for training; models are compared by their classification.
+        loss += output._replace(auxiliary=None).loss_sums(batch)
         hits += ((output.logits.argmax(2) == batch.y) & batch.real).sum(1)
         count += batch.real.sum(1)
         first += batch.real.shape[1] - 1  # all but the filler

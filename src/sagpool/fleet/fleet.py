@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.adam import AdamState
 from sagpool.fleet.evaluate import predict, score
 from sagpool.fleet.memory import MemoryShortageError
 from sagpool.fleet.order import Order, epoch_batches, epoch_orders
 from sagpool.fleet.schedule import Slots, shape_of, split_of
 from sagpool.fleet.shard import Shard, Sizes, shards_of, side_by_side
-from sagpool.fleet.stack import Stack, initial_weights, row_length
+from sagpool.fleet.stack import AdamState, Stack, initial_weights, row_length
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
 from sagpool.fleet.training import Curve, Result, Score, Training

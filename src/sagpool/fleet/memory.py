@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.fleet.evaluate import loss_sums
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.fleet.stack import Stack
 from sagpool.fleet.training import Training
@@ -141,7 +140,7 @@ def _kept(graphs: Graphs, stack: Stack, ids: np.ndarray) -> int:
     batch = pack(graphs, ids[None])
     streams = Streams(torch.zeros(1, dtype=torch.int64, device=graphs.device))
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss_sums(stack.model(batch, streams), batch)
+        stack.model(batch, streams).loss_sums(batch)
     seen.pop(stack.weights.untyped_storage().data_ptr(), None)  # they are there anyway
     looked_up = batch.propagated(stack.weights.dtype)
     if isinstance(looked_up, LabelSums):  # to be made on the way back

@@ -14,36 +14,25 @@ from torch import Tensor, nn
 
 from sagpool.graphs import Graphs
 from sagpool.graphs.batch import NO_GRAPH
-from sagpool.nn import AttentionScore, DiffPool, ScorePool, Selection
+from sagpool.nn.pool import pools_of
 from sagpool.ops import to_device
 from sagpool.ops.device import kernels_for
 
 log = logging.getLogger("sagpool")
 
-# What is recorded has some room to spare, so that it serves many batches; not so much that its
-# empty rows would take longer than a recording.
-SPARE, MOST_SPARE = 1.015, 1.04
-MOST_RECORDINGS = 24
+# A recording has some spare rows and entries, so that it serves many batches; not so many that
+# the empty rows would take longer than another recording.
+SPARE, MAX_SPARE = 1.015, 1.04
+MAX_RECORDINGS = 24
 
-# Trains on graphs by number, given the room for rows and entries.
+# Trains on graphs by number, given the capacity for rows and entries.
 Step = Callable[[Tensor, int, int], None]
 
 
 def can_record(model: nn.Module) -> bool:
-    """Whether the host never has to wait for the device, or to know how large each graph is."""
-    exact = next(model.parameters()).dtype == torch.float64
-    return not any(
-        (isinstance(layer, DiffPool) and exact)  # its kernels are for float32
-        or (isinstance(layer, ScorePool) and layer.min_score is not None)
-        or (isinstance(layer, AttentionScore) and layer.pairwise and layer.augmentation)
-        for layer in model.modules()
-    )
-
-
-def selections_of(model: nn.Module) -> list[Selection]:
-    """How many nodes the layers of the model keep."""
-    found = (getattr(layer, "selection", None) for layer in model.modules())
-    return [selection for selection in found if isinstance(selection, Selection)]
+    """Whether all pooling layers say that a step with them can be recorded."""
+    dtype = next(model.parameters()).dtype
+    return all(pool.can_record(dtype) for pool in pools_of(model))
 
 
 class _Recording(NamedTuple):
@@ -59,25 +48,25 @@ class _Recording(NamedTuple):
         return (
             self.ids.shape == ids.shape
             and self.limits == limits
-            and rows <= self.rows <= MOST_SPARE * rows + 64
+            and rows <= self.rows <= MAX_SPARE * rows + 64
             and entries <= self.entries
         )
 
 
 class Recorder:
-    """Does a step for batches of any graphs, by replay where one was recorded that fits.
+    """Runs training steps, by replaying a recording where one fits the batch.
 
-    It does not hold the step, which is its owner's: in a circle, what was recorded would keep its
-    memory until Python looks for circles.
+    Holds no reference to the step: a reference cycle would keep CUDA memory until garbage
+    collection.
 
     Args:
-        model: whose layers may keep numbers of nodes that change
+        model: whose pooling layers may have a k that changes between epochs
         graphs: on a device that has kernels
     """
 
     def __init__(self, model: nn.Module, graphs: Graphs) -> None:
         self.graphs = graphs
-        self.selections = selections_of(model)
+        self.pools = pools_of(model)
         self.recordings: list[_Recording] = []
         self.pool: Any = None
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
@@ -87,11 +76,16 @@ class Recorder:
         return kernels_for(graphs.col) is not None and can_record(model)
 
     def __call__(self, step: Step, ids: np.ndarray) -> None:
-        """A step with the graphs ``ids``, ``[members, graphs]``, -1 for none; always the same."""
+        """Train on the graphs ``ids``, ``[members, graphs]``, -1 for none.
+
+        Args:
+            step: always the same function
+            ids: graph numbers
+        """
         real = ids != NO_GRAPH
         rows = int(np.where(real, self.graphs.node_counts[ids], 1).sum(axis=1).max()) + 1
-        entries = int(self.graphs.batch_source.counts[ids].sum())  # of -1, the last, there are none
-        limits = tuple(selection.largest_k for selection in self.selections)
+        entries = int(self.graphs.batch_source.counts[ids].sum())  # -1 is the last, which has none
+        limits = tuple(pool.max_rows() for pool in self.pools)
         numbers = to_device(ids.astype(np.int32), self.graphs.device)
         fitting = [r for r in self.recordings if r.serves(ids, rows, entries, limits)]
         if fitting:
@@ -99,9 +93,9 @@ class Recorder:
             tightest.ids.copy_(numbers)
             tightest.graph.replay()
             return
-        rows, entries = (-(-int(SPARE * room) // 64) * 64 for room in (rows, entries))
+        rows, entries = (-(-int(SPARE * count) // 64) * 64 for count in (rows, entries))
         step(numbers, rows, entries)
-        if self.records and len(self.recordings) < MOST_RECORDINGS:
+        if self.records and len(self.recordings) < MAX_RECORDINGS:
             self._record(step, numbers, rows, entries, limits)
 
     def _record(
@@ -117,7 +111,7 @@ class Recorder:
             try:
                 graph = self._captured(partial(step, ids, rows, entries))
             except RuntimeError as error:
-                # There is no memory for it; or a layer of somebody's own waits for the device.
+                # Out of memory; or a layer from a plugin waits for the device.
                 short = any(
                     isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
                 )
@@ -125,8 +119,8 @@ class Recorder:
             else:
                 self.recordings.append(_Recording(graph, ids, rows, entries, limits))
                 return
-            # Outside of the handler, which holds on to what it has to let go of. All recordings
-            # share their memory, but a larger one finds no place in what smaller ones left.
+            # Outside of the handler, which holds references to the memory. All recordings share
+            # one pool, but a larger one does not fit into the gaps that smaller ones left.
             if short:
                 self._forget()
             if not (short and again):

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.adam import AdamState, adam_step
-from sagpool.fleet.evaluate import loss_sums, validate
-from sagpool.fleet.recording import Recorder, selections_of
-from sagpool.fleet.stack import Stack
+from sagpool.fleet.evaluate import validate
+from sagpool.fleet.recording import Recorder
+from sagpool.fleet.stack import AdamState, Stack, adam_step
 from sagpool.graphs import Batch, Graphs, pack
-from sagpool.graphs.batch import NO_GRAPH, pack_on_device
-from sagpool.graphs.batch_source import BatchSource
+from sagpool.graphs.batch import NO_GRAPH, BatchSource, pack_on_device
 from sagpool.nn import Streams
-from sagpool.nn.streams import mix
+from sagpool.nn.pool import pools_of
+from sagpool.nn.random import mix
 from sagpool.ops import to_device
 
 
@@ -87,13 +86,13 @@ class Shard:
             ``[3, members]`` training loss, validation loss and validation accuracy
         """
         model = self.stack.model.train()
-        for selection in selections_of(model):
-            selection.refresh()  # a member may have changed
+        for pool in pools_of(model):
+            pool.refresh()  # a slot may have another member now
         self.loss_sum.zero_()
         self.graph_sum.zero_()
         step = self._step(graphs)
         for ids in batches:
-            # Who has fewer graphs than others has them in front; in the last batch all have few.
+            # Members with fewer graphs are padded at the end; the last batch is short for all.
             most = int((ids != NO_GRAPH).sum(1).max())
             step(ids[:, : max(1, most)])
             between_steps()
@@ -118,11 +117,11 @@ class Shard:
         batch = pack_on_device(source, ids, rows, entries)
         count = batch.real.sum(1)
         output = self.stack.model(batch, Streams(self._step_keys()))
-        loss = loss_sums(output, batch) / count.clamp(min=1)
+        loss = output.loss_sums(batch) / count.clamp(min=1)
         self._learn(loss.detach(), self.stack.gradients(loss.sum()), count)
 
     def _step_in_parts(self, graphs: Graphs, ids: np.ndarray) -> None:
-        count = to_device((ids != NO_GRAPH).sum(1), graphs.device)
+        count = to_device((ids != NO_GRAPH).sum(1), self.lr.device)
         loss, grad = self._parts(graphs, ids, count.clamp(min=1))
         self._learn(loss, grad, count)
 
@@ -145,7 +144,7 @@ class Shard:
         loss = grad = None
         for first in range(0, ids.shape[1], self.sizes.train):
             batch = pack(graphs, ids[:, first : first + self.sizes.train])
-            part = loss_sums(self.stack.model(batch, Streams(keys, first)), batch) / count
+            part = self.stack.model(batch, Streams(keys, first)).loss_sums(batch) / count
             part_grad = self.stack.gradients(part.sum())
             loss = part.detach() if loss is None else loss + part.detach()
             grad = part_grad if grad is None else grad.add_(part_grad)

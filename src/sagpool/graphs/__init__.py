@@ -1,8 +1,9 @@
 """Graphs: packing, reading, splitting and batching them."""
 
-from sagpool.graphs.adjacency import Adjacency
+from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.graphs.batch import Batch, pack
 from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
+from sagpool.graphs.edge_list import EdgeList
 from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
@@ -12,9 +13,11 @@ __all__ = [
     "NO_TEST",
     "Adjacency",
     "Batch",
+    "EdgeList",
     "Graphs",
     "Split",
     "Statistics",
+    "Structure",
     "from_networkx",
     "from_pyg",
     "load",

@@ -1,8 +1,9 @@
-"""`Adjacency`: who neighbours whom in a packed batch, and which rows belong to which graph."""
+"""`Structure`: which nodes of a packed batch are joined; `Adjacency`: the sparse one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,27 +11,59 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.ops import Layout, Rows, edge_rows, gcn_propagate, propagate, with_self_entries
+from sagpool.ops import HostLayout, Layout, edge_rows, gcn_propagate, propagate, with_self_entries
+
+
+class Structure(ABC):
+    """Which nodes of the graphs of a packed batch are joined, and how strongly.
+
+    `Adjacency` is the sparse one. A pooling layer that makes clusters brings its own.
+    """
+
+    layout: Layout  # which rows belong to which graph
+
+    @property
+    @abstractmethod
+    def degree(self) -> Tensor:
+        """``[rows]`` row sums of A."""
+
+    @abstractmethod
+    def gcn(self, x: Tensor) -> Tensor:
+        """``D̃^-1/2 (A + I) D̃^-1/2 x``, ``[rows, channels]``."""
+
+    @abstractmethod
+    def neighbour_sum(self, x: Tensor) -> Tensor:
+        """``A x``, ``[rows, channels]``."""
+
+    def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
+        """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
+        return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
+
+    def csr(self) -> Adjacency:
+        """The same as a sparse `Adjacency`, for layers that compare node with node."""
+        raise SagpoolError(
+            f"A layer that needs single edges cannot work on clusters ({type(self).__name__})."
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Adjacency(Rows):
+class Adjacency(Structure):
     """Ã = A + I of the graphs of all members of a fleet, end to end, member after member.
 
-    The last graph of each member is a filler, which takes up the difference to the largest member.
-
     Args:
-        layout: which rows belong to which graph
-        row_ptr: ``[rows of all members + 1]`` int32
+        layout: which rows belong to which graph; the last graph of each member is a filler, which
+            makes up the difference to the largest member
+        row_ptr: ``[total rows + 1]`` int32
         col: ``[entries]`` int32: row v is joined to ``col[row_ptr[v]:row_ptr[v + 1]]``, itself
             included (only rows of fillers may have no entry)
-        symmetric: whether the graphs are undirected; what comes out of `Graphs` always is
+        symmetric: whether the graphs are undirected; those of a `Graphs` always are
     """
 
-    layout: Rows
+    layout: Layout
     row_ptr: Tensor
     col: Tensor
     symmetric: bool = True
+    _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def from_edge_index(edge_index: Tensor, batch: Tensor) -> Adjacency:
@@ -41,49 +74,14 @@ class Adjacency(Rows):
             batch: ``[rows]`` int64, the graph of each row, ascending from 0, none left out
         """
         rows = len(batch)
-        sizes = torch.bincount(batch).cpu().numpy()[None]
-        if not sizes.all():
-            raise SagpoolError(f"Graph {int(np.argmin(sizes))} of the batch has no node.")
+        layout = layout_of_batch(batch)
         source, target = edge_index[:, edge_index[0] != edge_index[1]]
         if not bool((target[1:] >= target[:-1]).all()):
             order = _argsort(target, rows)
             source, target = source[order], target[order]
         row_ptr = torch.searchsorted(target.contiguous(), torch.arange(rows + 1).to(target))
         row_ptr, col = with_self_entries(row_ptr, source, torch.arange(rows).to(source))
-        layout = Layout(sizes, filler=False, place=col.device)
         return Adjacency(layout, row_ptr.int(), col.int(), symmetric=False)
-
-    @property
-    def device(self) -> torch.device:
-        return self.col.device
-
-    @property
-    def sizes(self) -> np.ndarray:  # type: ignore[override]
-        return self.layout.sizes
-
-    @property
-    def filler(self) -> bool:  # type: ignore[override]
-        return self.layout.filler
-
-    @property
-    def members(self) -> int:
-        return self.layout.members
-
-    @property
-    def graphs(self) -> int:
-        return self.layout.graphs
-
-    @property
-    def rows(self) -> int:
-        return self.layout.rows
-
-    @property
-    def node_ptr(self) -> Tensor:
-        return self.layout.node_ptr
-
-    @property
-    def graph(self) -> Tensor:
-        return self.layout.graph
 
     @cached_property
     def entry_row(self) -> Tensor:
@@ -92,11 +90,10 @@ class Adjacency(Rows):
 
     @cached_property
     def degree(self) -> Tensor:
-        """``[rows of all members]`` int32, neighbours of each row, itself not counted."""
+        """``[total rows]`` int32, neighbours of each row, itself not counted."""
         return (self.row_ptr.diff() - 1).clamp_(min=0)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows, channels]``."""
         return gcn_propagate(
             x,
             self.row_ptr,
@@ -105,18 +102,16 @@ class Adjacency(Rows):
             symmetric=self.symmetric,
         )
 
-    def neighbour_sum(self, x: Tensor) -> Tensor:
-        """``A x``, ``[rows, channels]``."""
-        return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric) - x
+    def csr(self) -> Adjacency:
+        return self
 
-    @cached_property
-    def _gcn_weights(self) -> dict[torch.dtype, Tensor]:
-        return {}
+    def neighbour_sum(self, x: Tensor) -> Tensor:
+        return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric) - x
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
         """The entries of D̃^-1/2 Ã D̃^-1/2, ``[entries]``.
 
-        Made once for a level and shared by its convolution and its score (paper, section 5.2).
+        Computed once for a level and used by its convolution and its score (paper, section 5.2).
         """
         if dtype not in self._gcn_weights:
             scale = (self.degree.to(dtype) + 1).rsqrt()
@@ -126,8 +121,16 @@ class Adjacency(Rows):
         return self._gcn_weights[dtype]
 
 
+def layout_of_batch(batch: Tensor) -> HostLayout:
+    """The layout of a PyG batch, as one member without a filler."""
+    sizes = torch.bincount(batch).cpu().numpy()[None]
+    if not sizes.all():
+        raise SagpoolError(f"Graph {int(np.argmin(sizes))} of the batch has no node.")
+    return HostLayout(sizes, filler=False, device=batch.device)
+
+
 def _argsort(values: Tensor, limit: int) -> Tensor:
-    """Stable argsort of whole numbers below ``limit``."""
+    """Stable argsort of integers below ``limit``."""
     if values.device.type != "cpu":
         return torch.sort(values, stable=True).indices
     # NumPy sorts 16-bit integers by radix: two passes beat any comparison sort here.

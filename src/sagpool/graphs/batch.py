@@ -3,20 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import embedding, pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency
-from sagpool.graphs.batch_source import BatchSource
-from sagpool.graphs.graphs import Graphs
-from sagpool.ops import DeviceLayout, LabelSums, Layout, ragged_arange, repeat_each, to_device
+from sagpool.ops import (
+    DeviceLayout,
+    HostLayout,
+    LabelSums,
+    edge_rows,
+    gcn_propagate,
+    ragged_arange,
+    repeat_each,
+    to_device,
+)
 from sagpool.ops.device import kernels_for
+
+if TYPE_CHECKING:
+    from sagpool.graphs.graphs import Graphs
+
+# Features of a whole collection are kept beside it up to this many numbers.
+MOST_NUMBERS = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSource:
+    """Ã = A + I of a collection in CSR, and one more node and graph than there are.
+
+    The node has no entries and no features, the graph no entries: fillers are made of them.
+
+    Args:
+        length: ``[nodes + 1]`` int32, entries of each row, of which the first is the node itself
+        col: ``[entries]`` int32, indices inside the node's graph
+        counts: ``[graphs + 1]`` entries of each graph, on the host
+        ptr: ``[graphs + 1]`` first entry of each graph, on the host
+        first_node: ``[graphs + 1]`` first node of each graph, on the host
+        y: ``[graphs + 1]``
+        node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
+        node_attr: ``[nodes + 1, attributes]`` float32
+        num_labels: how many one-hot columns there are
+    """
+
+    length: Tensor
+    col: Tensor
+    counts: np.ndarray
+    ptr: np.ndarray
+    first_node: np.ndarray
+    y: Tensor | None
+    node_label: Tensor | None
+    node_attr: Tensor | None
+    num_labels: int
+    _propagated: dict[torch.dtype, Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def row_ptr(self) -> Tensor:
+        """``[nodes + 2]`` int32, the first entry of each row, and the end."""
+        return pad(torch.cumsum(self.length, 0, dtype=torch.int32), (1, 0))
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """``[2, graphs + 1]`` int32, the first node and the first entry of each graph."""
+        return torch.tensor(np.stack([self.first_node, self.ptr]), dtype=torch.int32).to(
+            self.col.device
+        )
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """``[2, graphs + 1]`` int32, nodes and entries of each graph; a filler has one node."""
+        nodes = np.append(np.diff(self.first_node), 1)
+        return torch.tensor(np.stack([nodes, self.counts]), dtype=torch.int32).to(self.col.device)
+
+    def features(self, node: Tensor) -> Tensor:
+        """``[nodes, attributes + labels]`` float32 of the chosen nodes."""
+        label, attr = (
+            None if of_all is None else of_all.index_select(0, node)
+            for of_all in (self.node_label, self.node_attr)
+        )
+        return dense_features(attr, label, self.num_labels)
+
+    def propagated(self, dtype: torch.dtype) -> Tensor | None:
+        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[nodes + 1, features]``; None if that is too large."""
+        columns = self.num_labels + (0 if self.node_attr is None else self.node_attr.shape[1])
+        if len(self.length) * columns > MOST_NUMBERS:
+            return None
+        if dtype not in self._propagated:
+            nodes = torch.arange(len(self.length), device=self.col.device, dtype=torch.int32)
+            row = edge_rows(self.row_ptr, self.col)
+            # The first entry of a row names the row itself, as all do: from the graph's first.
+            own = pad(self.col, (0, 1)).index_select(0, self.row_ptr[:-1])
+            col = self.col + (nodes - own).index_select(0, row)
+            scale = self.length.clamp(min=1).to(dtype).rsqrt()
+            self._propagated[dtype] = gcn_propagate(
+                self.features(nodes).to(dtype),
+                self.row_ptr,
+                col,
+                lambda: scale.index_select(0, row) * scale.index_select(0, col),
+                symmetric=True,
+            )
+        return self._propagated[dtype]
+
+
+def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Tensor:
+    """Attributes and one-hot labels side by side, ``[nodes, attributes + labels]`` float32."""
+    parts = [] if attr is None else [attr]
+    if label is not None:
+        one_hot = torch.eye(labels, device=label.device)
+        parts.append(embedding(label + 1, pad(one_hot, (0, 0, 1, 0))))  # row 0 for no label
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
 
 NO_GRAPH = -1
 # Products with fewer one-hot columns than this take no time worth saving.
@@ -28,14 +129,14 @@ class Batch:
     """The mini-batches of all members, laid end to end.
 
     Args:
-        adjacency: of all rows; see there for the filler graphs
+        structure: of all rows; see there for the filler graphs
         real: ``[members, graphs]`` bool, False for what only fills up
         y: ``[members, graphs]`` int64 classes, 0 where not real
         source: what the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
     """
 
-    adjacency: Adjacency
+    structure: Adjacency
     real: Tensor
     y: Tensor | None
     source: BatchSource
@@ -58,7 +159,7 @@ class Batch:
             return self._propagated(dtype)
         label = source.node_label.index_select(0, self.node)
         return LabelSums(
-            self.adjacency.row_ptr, self.adjacency.col, label, partial(self._propagated, dtype)
+            self.structure.row_ptr, self.structure.col, label, partial(self._propagated, dtype)
         )
 
     def _propagated(self, dtype: torch.dtype) -> Tensor:
@@ -69,7 +170,7 @@ class Batch:
         """
         known = self.source.propagated(dtype)
         if known is None:
-            return self.adjacency.gcn(self.x.to(dtype))
+            return self.structure.gcn(self.x.to(dtype))
         return known.index_select(0, self.node)
 
 
@@ -92,9 +193,11 @@ def pack(
     """
     chosen = _as_matrix(ids)
     real = chosen != NO_GRAPH
-    if chosen.size and (chosen.min() < NO_GRAPH or chosen.max() >= len(graphs)):
-        outside = chosen[(chosen < NO_GRAPH) | (chosen >= len(graphs))][0]
-        raise SagpoolError(f"Graph {outside} is not one of the graphs 0 to {len(graphs) - 1}.")
+    source = graphs.batch_source
+    device, none = source.col.device, len(source.counts) - 1
+    if chosen.min() < NO_GRAPH or chosen.max() >= none:
+        outside = chosen[(chosen < NO_GRAPH) | (chosen >= none)][0]
+        raise SagpoolError(f"Graph {outside} is not one of the graphs 0 to {none - 1}.")
 
     sizes = np.where(real, graphs.node_counts[chosen], 1)
     needed = int(sizes.sum(axis=1).max()) + 1
@@ -104,13 +207,12 @@ def pack(
         raise SagpoolError(f"{rows} rows for each member are too few: {needed} are needed.")
     filler = rows - sizes.sum(axis=1, keepdims=True)
     sizes = np.concatenate([sizes, filler], axis=1)  # [members, graphs]
-    source = graphs.batch_source
     if kernels_for(source.col) is not None:
         entries = int(source.counts[chosen].sum())  # the last graph, that of -1, has none
-        numbers = to_device(chosen.astype(np.int32), graphs.device)
+        numbers = to_device(chosen.astype(np.int32), device)
         return pack_on_device(source, numbers, rows, entries, sizes)
     real = np.concatenate([real, np.zeros_like(filler, bool)], axis=1)
-    taken = np.where(real, np.concatenate([chosen, filler], axis=1), len(graphs)).ravel()
+    taken = np.where(real, np.concatenate([chosen, filler], axis=1), none).ravel()
 
     # One small copy to the device: for each graph, where it lies and where it goes.
     first_row = np.cumsum(sizes) - sizes.ravel()
@@ -119,16 +221,18 @@ def pack(
     plan = np.stack(
         [taken, graphs.node_ptr[taken], sizes.ravel(), source.ptr[taken], counts, first_row]
     )
-    graph, node_from, nodes, entry_from, entries_of, row = to_device(plan, graphs.device)
-    # 32 bits are half the traffic of 64. All rows of a filler are the node behind the last.
-    node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(max=graphs.num_nodes)
+    graph, node_from, nodes, entry_from, entries_of, row = to_device(plan, device)
+    # 32 bits are half the traffic of 64. All rows of a filler are the node past the last.
+    node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(
+        max=len(source.length) - 1
+    )
     entry = ragged_arange(entry_from.int(), entries_of, num_entries)
     col = repeat_each(row.int(), entries_of, num_entries).add_(source.col.index_select(0, entry))
     length = source.length.index_select(0, node)
     row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
     return Batch(
-        adjacency=Adjacency(Layout(sizes, filler=True, place=graphs.device), row_ptr, col),
-        real=to_device(real, graphs.device),
+        structure=Adjacency(HostLayout(sizes, filler=True, device=device), row_ptr, col),
+        real=to_device(real, device),
         y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
         source=source,
         node=node,
@@ -155,12 +259,12 @@ def pack_on_device(
     place = torch.cat([pad(taken.view(1, -1), (0, 1)), pad(ends, (1, 0))])
     kernels = kernels_for(source.col)
     assert kernels is not None
-    node, row_ptr, col = kernels.lay_out(
+    node, row_ptr, col = kernels.pack_graphs(
         place, *source.starts, source.row_ptr, source.col, members * rows, entries
     )
     layout = DeviceLayout(place[1].long(), members, rows, sizes)
     return Batch(
-        adjacency=Adjacency(layout, row_ptr, col),
+        structure=Adjacency(layout, row_ptr, col),
         real=pad(ids >= 0, (0, 1)),
         y=None if source.y is None else source.y.index_select(0, taken.view(-1)).view(taken.shape),
         source=source,

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.batch_source import BatchSource, dense_features
+from sagpool.graphs.batch import BatchSource, dense_features
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:

@@ -1,9 +1,7 @@
 """Architectures, and the methods by name."""
 
-from sagpool.models.global_pooling import GlobalPooling
-from sagpool.models.hierarchical import HierarchicalPooling
+from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling, Output
 from sagpool.models.methods import global_, hierarchical, sort_k
-from sagpool.models.output import Classifier, Output
 from sagpool.models.plugins import load_plugin, loaded_plugins
 from sagpool.models.registry import (
     Shape,

@@ -9,50 +9,61 @@ import numpy as np
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
-from sagpool.models.global_pooling import LAYERS, GlobalPooling
-from sagpool.models.hierarchical import HierarchicalPooling
+from sagpool.models.architectures import LAYERS, GlobalPooling, HierarchicalPooling
 from sagpool.models.registry import Shape, register
-from sagpool.nn import DiffPool, GPool, RandomPool, SAGPool, Set2Set, SortConv, SortPool
-from sagpool.nn.pool.selection import Selection
+from sagpool.nn import (
+    DiffPool,
+    GPool,
+    NoPool,
+    Pool,
+    RandomPool,
+    SAGPool,
+    Selection,
+    Set2Set,
+    SortConv,
+    SortPool,
+)
 
 BLOCKS = 3
 
 
-def sort_k(node_counts: np.ndarray | Tensor, share: float = 0.6) -> int:
-    """SortPool's K: the largest with which ``share`` of the graphs have more than K nodes.
+def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
+    """SortPool's K: the largest with which this fraction of the graphs have more than K nodes.
 
     Called with the graphs of the training part. At least 1.
     """
     largest_first = np.sort(np.asarray(node_counts))[::-1]
-    if not 0 < share <= 1 or not len(largest_first):
-        raise SagpoolError(f"K needs graphs and a share in (0, 1], not {share}.")
-    exact = Fraction(share).limit_denominator(10**9)  # 0.55 of 20 graphs are 11
+    if not 0 < fraction <= 1 or not len(largest_first):
+        raise SagpoolError(f"K needs graphs and a fraction in (0, 1], not {fraction}.")
+    exact = Fraction(fraction).limit_denominator(10**9)  # 0.55 of 20 graphs are 11
     smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
     return max(1, int(smallest_above) - 1)
 
 
-def hierarchical(shape: Shape, pool: Callable[[int], nn.Module]) -> HierarchicalPooling:
+def hierarchical(shape: Shape, pool: Callable[[int], Pool]) -> HierarchicalPooling:
     """The hierarchical architecture with ``pool(block)`` as its pooling layers."""
     return HierarchicalPooling(
         shape.in_channels,
         shape.hidden,
         shape.classes,
         [pool(block) for block in range(BLOCKS)],
+        conv=str(shape.settings["conv"]),
+        readout=str(shape.settings["readout"]),
         dropout=shape.dropout,
         members=shape.members,
     )
 
 
-def global_(
-    shape: Shape, pool: nn.Module | None, pooled_channels: int | None = None
-) -> GlobalPooling:
+def global_(shape: Shape, pool: Pool) -> GlobalPooling:
     """The global architecture with this pooling layer."""
+    readout = {} if pool.leaves == "graphs" else {"readout": str(shape.settings["readout"])}
     return GlobalPooling(
         shape.in_channels,
         shape.hidden,
         shape.classes,
         pool,
-        pooled_channels=pooled_channels,
+        conv=str(shape.settings["conv"]),
+        **readout,
         dropout=shape.dropout,
         members=shape.members,
     )
@@ -135,16 +146,14 @@ def sortpool_g_conv1d(shape: Shape) -> nn.Module:
         raise SagpoolError(
             "sortpool-g-conv1d needs one k for all members: the shape of its layers depends on it."
         )
-    pool = SortConv(LAYERS * shape.hidden, int(lengths[0]), members=shape.members)
-    return global_(shape, pool, pool.out_channels)
+    return global_(shape, SortConv(LAYERS * shape.hidden, int(lengths[0]), members=shape.members))
 
 
 @register("set2set-g")
 def set2set_g(shape: Shape) -> nn.Module:
-    width = LAYERS * shape.hidden
-    return global_(shape, Set2Set(width, members=shape.members), 2 * width)
+    return global_(shape, Set2Set(LAYERS * shape.hidden, members=shape.members))
 
 
 @register("nopool-g")
 def nopool_g(shape: Shape) -> nn.Module:
-    return global_(shape, None)
+    return global_(shape, NoPool())

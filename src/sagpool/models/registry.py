@@ -146,7 +146,26 @@ def build(name: str, shape: Shape) -> nn.Module:
     ignored = given.keys() - settings.used
     if ignored:
         raise SagpoolError(f"{name} makes no use of the setting '{min(ignored)}'.")
+    _check_layers(name, model)
     return model
+
+
+def _check_layers(name: str, model: nn.Module) -> None:
+    """Refuse layers that would let one member of a fleet depend on another."""
+    parameters = {key for key, _ in model.named_parameters()}
+    for key in model.state_dict():
+        if key not in parameters:
+            raise SagpoolError(
+                f"{name} has the buffer {key}, which a fleet cannot keep for each member. "
+                "sagpool.nn.Norm normalises without one; a constant is a buffer with "
+                "persistent=False."
+            )
+    for key, layer in model.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
+            raise SagpoolError(
+                f"{name} draws random numbers in {key} that depend on the models that train "
+                "beside it; use sagpool.nn.Dropout."
+            )
 
 
 def count_parameters(name: str, shape: Shape) -> int:

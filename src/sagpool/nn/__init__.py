@@ -1,40 +1,50 @@
 """Layers: convolutions, scores, pooling, readout; all of them for one model or a whole fleet."""
 
-from sagpool.nn.conv.cheb import ChebConv
-from sagpool.nn.conv.gat import GATConv
-from sagpool.nn.conv.gcn import GCNConv
-from sagpool.nn.conv.sage import SAGEConv
+from sagpool.nn.conv import ChebConv, Conv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.conv.two_hop import TwoHop
-from sagpool.nn.dropout import Dropout
 from sagpool.nn.linear import Linear
-from sagpool.nn.pool.attention import AttentionScore, Scores
-from sagpool.nn.pool.diffpool.layer import DiffPool, DiffPooled
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency
-from sagpool.nn.pool.gpool import GPool
-from sagpool.nn.pool.keep import Pooled, keep_top, unpool
-from sagpool.nn.pool.pyg_interface import PoolOutput
-from sagpool.nn.pool.random_pool import RandomPool
-from sagpool.nn.pool.sag_pool import SAGPool
-from sagpool.nn.pool.score_pool import ScorePool
-from sagpool.nn.pool.selection import Selection
-from sagpool.nn.pool.set2set.layer import Set2Set
-from sagpool.nn.pool.sort_pool import SortConv, SortPool
-from sagpool.nn.readout import readout
-from sagpool.nn.streams import Streams
+from sagpool.nn.norm import Norm
+from sagpool.nn.pool import (
+    AttentionScore,
+    Context,
+    DiffPool,
+    GPool,
+    NoPool,
+    Pool,
+    Pooled,
+    PoolOutput,
+    RandomPool,
+    SAGPool,
+    ScorePool,
+    Scores,
+    Selection,
+    Set2Set,
+    SortConv,
+    SortPool,
+    keep_top,
+    readout,
+    unpool,
+)
+from sagpool.nn.random import Dropout, Streams
 
 __all__ = [
     "AttentionScore",
     "ChebConv",
+    "Context",
+    "Conv",
     "DiffPool",
-    "DiffPooled",
     "Dropout",
     "GATConv",
     "GCNConv",
+    "GINConv",
     "GPool",
     "Linear",
+    "MLPConv",
+    "NoPool",
+    "Norm",
+    "Pool",
     "PoolOutput",
     "Pooled",
-    "PooledAdjacency",
     "RandomPool",
     "SAGEConv",
     "SAGPool",

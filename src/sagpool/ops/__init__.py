@@ -1,13 +1,21 @@
 """What a graph computes: plain functions of packed tensors."""
 
-from sagpool.ops.dense import LabelSums, dense_relu
+from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
-from sagpool.ops.keep import InducedCSR, Kept, gather_gated, induced_csr, keep_rows
-from sagpool.ops.pool import PooledRows, choose_rows, pool_rows
-from sagpool.ops.product import matmul_with_passthrough
+from sagpool.ops.layout import DeviceLayout, HostLayout, Layout, UniformLayout, pooled_layout
+from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
+from sagpool.ops.pool import (
+    InducedCSR,
+    Kept,
+    PooledRows,
+    choose_rows,
+    gather_gated,
+    induced_csr,
+    keep_rows,
+    pool_rows,
+)
 from sagpool.ops.propagate import gcn_propagate, propagate
 from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
-from sagpool.ops.rows import DeviceLayout, Layout, Rows, fewer_rows
 from sagpool.ops.segment import (
     segment_expand,
     segment_max,
@@ -15,23 +23,22 @@ from sagpool.ops.segment import (
     segment_mean_max,
     segment_softmax,
     segment_sum,
+    top_of_each,
 )
-from sagpool.ops.topk import top_of_each
-from sagpool.ops.transfer import to_device
 
 __all__ = [
     "DeviceLayout",
+    "HostLayout",
     "InducedCSR",
     "Kept",
     "LabelSums",
     "Layout",
     "PooledRows",
-    "Rows",
+    "UniformLayout",
     "choose_rows",
     "dense_relu",
     "edge_attention",
     "edge_rows",
-    "fewer_rows",
     "gather_gated",
     "gcn_propagate",
     "induced_csr",
@@ -39,6 +46,7 @@ __all__ = [
     "marked",
     "matmul_with_passthrough",
     "pool_rows",
+    "pooled_layout",
     "propagate",
     "ragged_arange",
     "repeat_each",

@@ -1,4 +1,4 @@
-"""The questions by which operators choose between ways to the same result."""
+"""Where operators run: on the host, on a device, by kernels."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,3 +56,12 @@ def find_device(name: torch.device | str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SagpoolError("There is no CUDA device here that torch can use; try device='cpu'.")
     return device
+
+
+def to_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """A copy on the device; the host does not wait for it."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        # A copy from pageable memory would wait for all pending work of the device.
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

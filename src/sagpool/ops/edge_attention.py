@@ -1,4 +1,4 @@
-"""Attention of each row over the rows that it is joined to."""
+"""Attention of each row over its neighbours."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sagpool.ops.device import kernels_for
 from sagpool.ops.ragged import edge_rows
 from sagpool.ops.segment import segment_softmax, segment_sum
 
-SLOPE = 0.2  # of the leaky ReLU below zero, as in the paper of graph attention
+SLOPE = 0.2  # of the leaky ReLU below zero, as in the paper
 
 
 def edge_attention(
@@ -23,7 +23,7 @@ def edge_attention(
     *,
     symmetric: bool,
 ) -> Tensor:
-    """``out[i] = Σ_j α_ij values[j]`` over the entries j of row i, for each head by itself.
+    """``out[i] = Σ_j α_ij values[j]`` over the entries j of row i, separately for each head.
 
     ``α_ij = softmax_j(LeakyReLU(to_target[i] + from_source[j]))`` (Veličković et al., 2018).
 
@@ -40,8 +40,8 @@ def edge_attention(
     """
     if symmetric and kernels_for(values) is not None:
         return _EdgeAttention.apply(to_target, from_source, values, row_ptr, col)
-    # Of a directed graph the rows know whom they attend to, but not who attends to them: only
-    # numbers held for each entry find their way back.
+    # Rows of a directed graph do not list their sources' targets, so the backward pass needs the
+    # values of each entry.
     heads = to_target.shape[1]
     row = edge_rows(row_ptr, col)
     energy = to_target.index_select(0, row) + from_source.index_select(0, col)
@@ -52,7 +52,7 @@ def edge_attention(
 
 
 class _EdgeAttention(Function):
-    """Holds nothing for each entry: shares are computed anew from one number of each row."""
+    """Saves nothing per entry: α is recomputed from one number per row and head."""
 
     @staticmethod
     def forward(

@@ -1,5 +1,6 @@
 """Sums over neighbours: the product of a sparse CSR matrix with the node features."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,11 +9,24 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.csr import csr_matrix
 from sagpool.ops.device import kernels_for, on_cpu
 from sagpool.ops.ragged import edge_rows, without_spare
 
+
+def csr_matrix(row_ptr: Tensor, col: Tensor, values: Tensor, columns: int) -> Tensor:
+    """A sparse matrix of ``len(row_ptr) - 1`` rows; the indices are not checked."""
+    size = (len(row_ptr) - 1, columns)
+    return torch.sparse_csr_tensor(row_ptr, col, values, size, check_invariants=False)
+
+
+# torch warns once per process, at the first such matrix.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    csr_matrix(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), 1)
+
+
 _SPARE_BAG = 32
+_BLOCK = 4096
 
 
 def propagate(
@@ -20,8 +34,8 @@ def propagate(
 ) -> Tensor:
     """``y[i]`` = the sum over the entries e of row i of ``weight[e] * x[col[e]]``.
 
-    A symmetric matrix serves its own backward, and then no message of an edge is ever held in
-    memory. Directed graphs, and gradients of weights, need the messages in the backward.
+    The backward pass of a symmetric matrix uses the matrix itself, and stores no messages of edges.
+    Directed graphs and gradients of weights need the messages in the backward pass.
 
     Args:
         x: ``[rows, channels]``
@@ -47,8 +61,8 @@ def gcn_propagate(
         x: ``[rows, channels]``
         row_ptr: ``[rows + 1]`` int32
         col: ``[entries]`` int32
-        weight: gives the entries of the product of the three matrices, ``[entries]``; asked only
-            where a walk cannot make them on its way
+        weight: returns the entries of the product of the three matrices, ``[entries]``; not called
+            if a kernel computes them
         symmetric: whether Ã equals its transpose
     """
     if symmetric and kernels_for(x) is not None:
@@ -57,7 +71,7 @@ def gcn_propagate(
 
 
 class _GCN(Function):
-    """A symmetric matrix: the way back is the way there."""
+    """For a symmetric matrix, whose backward pass equals the forward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
@@ -101,24 +115,33 @@ class _Propagate(Function):
 def sum_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     """``out[i]`` = the weighted sum of the rows ``index[row_ptr[i]:row_ptr[i + 1]]`` of x.
 
-    Not differentiable; the building block of what is.
+    Not differentiable; other operators build on it.
     """
     if (kernels := kernels_for(x)) is not None:
         return kernels.sum_of_rows(x, row_ptr, index, weight)
     if x.shape[1] == 1 and on_cpu(x):
-        # One column: the sparse matrix-vector product is the faster walk.
+        # For one column the sparse matrix-vector product is faster.
         return csr_matrix(row_ptr, index, weight, len(x)) @ x
-    # embedding_bag walks CSR rows without holding messages: on the CPU three times as fast as
-    # the sparse matrix product, and on CUDA free of atomics.
+    # embedding_bag sums CSR rows without storing messages: three times as fast as the sparse matrix
+    # product on the CPU, and without atomics on CUDA.
     rows = len(row_ptr) - 1
     if not on_cpu(x):
-        # The last bag takes all that is left, and one thread walks a bag: so the entries that
-        # belong to no row get bags of their own, and short ones.
+        # The last bag takes all remaining entries, and one thread sums a bag: so the entries that
+        # belong to no row get their own short bags.
         step = torch.arange(1, -(-len(index) // _SPARE_BAG) + 1, device=x.device)
         spare = torch.clamp(row_ptr[-1] + _SPARE_BAG * step, max=len(index))
         row_ptr = torch.cat([row_ptr, spare.to(row_ptr.dtype)])
     out = torch.embedding_bag(
         x, index, row_ptr, mode=0, per_sample_weights=weight, include_last_offset=True
     )[0]
-    # No view where none is needed: autograd adds to a gradient in place only if it is not one.
+    # No needless view: autograd does not accumulate in place into views.
     return out if len(out) == rows else out[:rows]
+
+
+def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
+    """The dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``; not differentiable."""
+    if (kernels := kernels_for(x)) is not None:
+        return kernels.dots_of_rows(x, rows, y)
+    # Block by block, so that intermediate results stay in the cache.
+    blocks = zip(rows.split(_BLOCK), y.split(_BLOCK), strict=True)
+    return torch.cat([x.index_select(0, chosen).mul_(part).sum(1) for chosen, part in blocks])

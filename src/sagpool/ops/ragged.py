@@ -1,4 +1,4 @@
-"""Index arithmetic for many runs of different lengths that lie end to end."""
+"""Index arithmetic for contiguous runs of different lengths."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from sagpool.ops.device import on_cpu
 def repeat_each(values: Tensor, counts: Tensor, total: int) -> Tensor:
     """Repeat ``values[i]`` ``counts[i]`` times.
 
-    Naming the total keeps the device from being asked for it.
+    With the total given, there is no need to wait for the device.
 
     Args:
         values: ``[runs]``
@@ -27,10 +27,10 @@ def repeat_each(values: Tensor, counts: Tensor, total: int) -> Tensor:
 
 
 def ragged_arange(starts: Tensor, counts: Tensor, total: int) -> Tensor:
-    """The numbers ``starts[i], ..., starts[i] + counts[i] - 1`` of every run, end to end.
+    """The numbers ``starts[i], ..., starts[i] + counts[i] - 1`` of all runs, concatenated.
 
-    Taking these positions from an array is the ragged gather: it copies whole runs
-    (the nodes or edges of chosen graphs) to new places in one indexing call.
+    Indexing an array with them is a ragged gather: it copies whole runs (the nodes or edges of
+    chosen graphs) in one call.
 
     Args:
         starts: ``[runs]`` int32 or int64
@@ -40,22 +40,22 @@ def ragged_arange(starts: Tensor, counts: Tensor, total: int) -> Tensor:
     Returns:
         ``[total]`` of the type of ``starts``
     """
-    placed = torch.cumsum(counts, 0) - counts
-    shift = repeat_each((starts - placed).to(starts.dtype), counts, total)
+    new_starts = torch.cumsum(counts, 0) - counts
+    shift = repeat_each((starts - new_starts).to(starts.dtype), counts, total)
     return shift.add_(torch.arange(total, dtype=starts.dtype, device=starts.device))
 
 
 def marked(mask: Tensor) -> Tensor:
-    """The positions at which a mask is True, ``[marked]`` int64; a device is waited for."""
+    """The positions at which a mask is True, ``[marked]`` int64; waits for the device."""
     if on_cpu(mask):
         return torch.from_numpy(np.flatnonzero(mask.numpy()))  # six times as fast as torch's
     return mask.nonzero().view(-1)
 
 
 def edge_rows(row_ptr: Tensor, col: Tensor) -> Tensor:
-    """The row that each entry of a CSR matrix stands in, ``[entries]`` int64.
+    """The row of each entry of a CSR matrix, ``[entries]`` int64.
 
-    Entries past the end of the last row (room to spare on a device) get the last row.
+    Spare entries, past the end of the last row, get the last row.
     """
     rows = len(row_ptr) - 1
     if on_cpu(row_ptr):
@@ -67,18 +67,18 @@ def edge_rows(row_ptr: Tensor, col: Tensor) -> Tensor:
 def without_spare(values: Tensor, row_ptr: Tensor) -> Tensor:
     """``[entries]`` values, zero for the entries past the end of the last row."""
     if on_cpu(values):
-        return values  # where there is no room to spare
+        return values  # the CPU has no spare entries
     inside = torch.arange(len(values), device=values.device) < row_ptr[-1]
     return torch.where(inside, values, 0)
 
 
 def with_self_entries(row_ptr: Tensor, col: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """A CSR matrix with one more entry at the head of each row: the row itself.
+    """Add an entry at the start of each row of a CSR matrix: the row itself.
 
     Args:
         row_ptr: ``[rows + 1]``
         col: ``[entries]``
-        own: ``[rows]``, how each row is called in ``col``
+        own: ``[rows]``, the index of each row in ``col``
 
     Returns:
         the new ``row_ptr`` and ``col``

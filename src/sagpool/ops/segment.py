@@ -1,15 +1,15 @@
-"""Reductions over runs of consecutive rows, such as the nodes of each graph."""
+"""Reductions over runs of consecutive rows, such as the nodes of each graph, and their top rows."""
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.csr import csr_matrix
 from sagpool.ops.device import kernels_for, on_cpu
-from sagpool.ops.propagate import sum_of_rows
+from sagpool.ops.propagate import csr_matrix, sum_of_rows
 
 
 def segment_sum(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
@@ -28,15 +28,15 @@ def segment_sum(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
 
 def segment_mean(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Mean over the rows of each segment, ``[segments, channels]``; 0 for an empty segment."""
-    share = 1 / ptr.diff().to(x.dtype)
-    return _SegmentSum.apply(x, share[segment], ptr, segment)
+    weight = 1 / ptr.diff().to(x.dtype)
+    return _SegmentSum.apply(x, weight[segment], ptr, segment)
 
 
 def segment_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Maximum over the rows of each segment, which must not be empty, ``[segments, channels]``.
 
-    A maximum that several rows share sends its gradient to one of them on the CPU, and a part
-    to each on CUDA.
+    If several rows have the maximum, one of them gets its gradient on the CPU, and each an equal
+    part on CUDA.
     """
     segments = len(ptr) - 1
     if on_cpu(x):
@@ -61,16 +61,16 @@ def segment_expand(values: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
 
 def segment_softmax(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Softmax over the rows of each segment, separately in each channel, ``[rows, channels]``."""
-    # Any shift leaves the result as it is, so none of it needs a gradient.
+    # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(x.detach(), ptr, segment)
     exponential = (x - largest[segment]).exp()
-    # The largest adds 1; less is only the sum over nothing, by which spare rows are divided.
+    # The largest adds 1; only empty segments, which spare rows refer to, have less.
     total = segment_sum(exponential, ptr, segment).clamp(min=1)
     return exponential / segment_expand(total, ptr, segment)
 
 
 class _SegmentSum(Function):
-    """Weighted sum; its backward is a gather instead of autograd's general scatter."""
+    """Weighted sum; its backward pass is a gather instead of autograd's scatter."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
@@ -119,3 +119,55 @@ class _SegmentExpand(Function):
         grad = grads[0].contiguous()
         rows = torch.arange(len(grad), device=grad.device, dtype=ptr.dtype)
         return sum_of_rows(grad, ptr, rows, grad.new_ones(len(grad))), None, None
+
+
+_ALL_BUT_SIGN = 0x7FFFFFFF
+
+
+def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Tensor:
+    """Mark the ``counts[g]`` rows with the highest scores of each graph g.
+
+    Of equal scores the lower row is kept, on every device. Indices are not sorted: the scores are
+    sorted as integers, and each row is compared with the last that is kept.
+
+    Args:
+        score: ``[rows]``
+        graph: ``[rows]`` int64, the graph of each row, ascending
+        ptr: ``[graphs + 1]`` int64, the first row of each graph, and the end
+        counts: ``[graphs]`` int64, at least 1 and at most the rows of the graph
+
+    Returns:
+        ``[rows]`` bool
+    """
+    start = ptr[:-1]
+    # Sorts by graph first, then by descending score.
+    key = (graph << 32) + _descending(score.detach())
+    in_order = _sort(key)
+    last = in_order.index_select(0, start + counts - 1)
+    level = last.index_select(0, graph)
+    at_least = key <= level
+    if on_cpu(key) and np.count_nonzero(at_least.numpy()) == int(counts.sum()):
+        return at_least  # no tie to break
+    above = torch.searchsorted(in_order, last) - start  # rows strictly above the last kept
+    tied = key == level
+    ties_so_far = torch.cumsum(tied, 0)
+    ties_before = ties_so_far[start] - tied[start].long()
+    spare = counts - above + ties_before
+    return at_least & ~(tied & (ties_so_far > spare.index_select(0, graph)))
+
+
+def _descending(score: Tensor) -> Tensor:
+    """``[rows]`` int32, smaller for a higher score, equal for equal ones.
+
+    Wider types are ranked as float32: nodes with the same neighbourhood have equal scores up to
+    rounding, and rounding in the 52nd bit must not decide between them.
+    """
+    bits = (score.float() + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0
+    ascending = bits ^ ((bits >> 31) & _ALL_BUT_SIGN)
+    return ~ascending
+
+
+def _sort(key: Tensor) -> Tensor:
+    if on_cpu(key):
+        return torch.from_numpy(np.sort(key.numpy()))  # several times as fast as torch's
+    return torch.sort(key).values

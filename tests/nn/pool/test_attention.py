@@ -54,8 +54,8 @@ def test_two_hop_sums_and_degrees_are_those_of_the_squared_matrix(fleet, agree):
 
 
 def test_wrong_arguments():
-    with pytest.raises(SagpoolError, match="Unknown convolution 'gin'; choose from gcn, cheb"):
-        AttentionScore(3, "gin")
+    with pytest.raises(SagpoolError, match="Unknown convolution 'gcm'; choose from gcn, cheb"):
+        AttentionScore(3, "gcm")
     with pytest.raises(SagpoolError, match="at least 1, not 0 and 1"):
         AttentionScore(3, serial=0)
     with pytest.raises(SagpoolError, match="at least 1, not 1 and 0"):

@@ -54,8 +54,8 @@ def reference(dense):
 
 def check(fleet, dense, agree, pool, x, expected):
     pooled = pool(x, fleet.adjacency)
-    smaller = pooled.adjacency
-    ptr = fleet.adjacency.node_ptr
+    smaller = pooled.structure
+    ptr = fleet.adjacency.layout.node_ptr
     perm = [ptr[p] + i for p, (idx, *_) in zip(fleet.places, expected, strict=True) for i in idx]
     assert torch.cat(fleet.split(pooled.perm, smaller)).tolist() == perm
     inputs = [x, *pool.parameters()]
@@ -70,8 +70,8 @@ def check(fleet, dense, agree, pool, x, expected):
     for A, (_, _, A_out, _) in zip(dense.matrices(fleet, smaller), expected, strict=True):
         assert torch.equal(A, A_out)
     # Every member has as many rows as any other, at least one of them its filler's.
-    assert (smaller.sizes.sum(1) == smaller.rows).all()
-    assert smaller.sizes.min() >= 1
+    assert (smaller.layout.sizes.sum(1) == smaller.layout.rows).all()
+    assert smaller.layout.sizes.min() >= 1
     return pooled
 
 
@@ -94,9 +94,9 @@ def test_k_nodes_or_all_of_fewer(fleet, dense, agree, pool_of, reference, k):
 
 
 def test_a_k_for_each_graph(fleet, dense, agree, pool_of, reference):
-    sizes = fleet.adjacency.sizes
+    sizes = fleet.adjacency.layout.sizes
     k = np.arange(1, sizes.size + 1).reshape(sizes.shape) % 4 + 1
-    pool = pool_of(k=k[:, : -1 if fleet.adjacency.filler else None])  # none for a filler
+    pool = pool_of(k=k[:, : -1 if fleet.adjacency.layout.filler else None])  # none for a filler
     x = fleet.features(3)
     counts = iter([int(k.ravel()[place]) for place in fleet.places])
     expected = [reference(pool, lambda n: min(next(counts), n), *graph) for graph in fleet.each(x)]
@@ -118,9 +118,9 @@ def test_three_levels(fleet, agree, pool_of, reference):
     level, adjacency, perm = x, fleet.adjacency, torch.arange(len(x))
     for pool in pools:
         pooled = pool(level, adjacency)
-        level, adjacency, perm = pooled.x, pooled.adjacency, perm[pooled.perm]
+        level, adjacency, perm = pooled.x, pooled.structure, perm[pooled.perm]
     parts, nodes = [], []
-    ptr = fleet.adjacency.node_ptr
+    ptr = fleet.adjacency.layout.node_ptr
     for place, (m, A, X) in zip(fleet.places, fleet.each(x), strict=True):
         own = torch.arange(len(X))
         for pool in pools:
@@ -149,7 +149,7 @@ def test_repr():
         ({"k": 0}, "at least 1, not 0"),
         ({"k": np.array([2, 0])}, "at least 1"),
         ({"k": np.array([], int)}, "at least 1"),
-        ({"k": 1.5}, "whole numbers"),
+        ({"k": 1.5}, "integers"),
         ({"min_score": 1.0}, "min_score must be at least 0 and below 1, not 1.0"),
         ({"min_score": -0.1}, "min_score must be at least 0"),
         ({"in_channels": 0}, "in_channels must be at least 1, not 0"),
@@ -164,14 +164,14 @@ def test_wrong_inputs(fleet):
     pool = SAGPool(3, members=3).double()
     with pytest.raises(SagpoolError, match="x has 4 channels, but the layer was made for 3"):
         pool(fleet.features(4), fleet.adjacency)
-    with pytest.raises(SagpoolError, match=r"x has \d+ rows, but the graphs have \d+ nodes"):
+    with pytest.raises(SagpoolError, match=r"x has \d+ rows, but the graphs have \d+"):
         pool(fleet.features(3)[3:], fleet.adjacency)
     with pytest.raises(SagpoolError, match="k has shape"):
         SAGPool(3, k=np.ones(7, int), members=3).double()(fleet.features(3), fleet.adjacency)
 
 
 def test_a_subclass_without_scores_is_told_so(fleet):
-    with pytest.raises(TypeError, match="ScorePool must define scores"):
+    with pytest.raises(TypeError, match=r"abstract method .?scores"):
         ScorePool(3)(fleet.features(3), fleet.adjacency)
 
 

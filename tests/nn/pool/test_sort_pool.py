@@ -4,22 +4,26 @@ import torch
 from torch.nn.functional import conv1d, max_pool1d, pad
 
 from sagpool.errors import SagpoolError
-from sagpool.nn import SortConv, SortPool
+from sagpool.nn import Context, SortConv, SortPool
 
 pytestmark = pytest.mark.usefixtures("path")
+
+
+def ranked_by(rank):
+    return Context() if rank is None else Context(rank=lambda: rank)
 
 
 @pytest.mark.parametrize("k", [1, 3, 50, "per graph"])
 @pytest.mark.parametrize("by_rank", [True, False])
 def test_the_highest_in_the_last_channel_or_in_rank_are_kept(fleet, dense, agree, k, by_rank):
-    sizes = fleet.adjacency.sizes
+    sizes = fleet.adjacency.layout.sizes
     ks = np.broadcast_to(k, sizes.shape)
     if k == "per graph":
         ks = np.arange(sizes.size).reshape(sizes.shape) % 3 + 1
-        k = ks[:, : -1 if fleet.adjacency.filler else None]  # none for a filler
+        k = ks[:, : -1 if fleet.adjacency.layout.filler else None]  # none for a filler
     x = fleet.features(3, ties=True)
     rank = fleet.features(1, seed=1, ties=True).view(-1) if by_rank else None
-    pooled = SortPool(k)(x, fleet.adjacency, rank)
+    pooled = SortPool(k)(x, fleet.adjacency, ranked_by(rank))
     assert pooled.score is None
     expected = []
     ranks = fleet.split(x[:, -1] if rank is None else rank)
@@ -27,11 +31,11 @@ def test_the_highest_in_the_last_channel_or_in_rank_are_kept(fleet, dense, agree
         idx = dense.top(order, min(int(ks.ravel()[place]), len(X)))
         expected.append((X[idx], A[idx][:, idx]))
     agree(
-        torch.cat(fleet.split(pooled.x, pooled.adjacency)),
+        torch.cat(fleet.split(pooled.x, pooled.structure)),
         torch.cat([X for X, _ in expected]),
         [x],
     )
-    for A, (_, A_out) in zip(dense.matrices(fleet, pooled.adjacency), expected, strict=True):
+    for A, (_, A_out) in zip(dense.matrices(fleet, pooled.structure), expected, strict=True):
         assert torch.equal(A, A_out)
 
 
@@ -55,8 +59,8 @@ def test_the_convolutions_along_sorted_nodes(fleet, agree, k, ties, by_rank):
     ranks = fleet.split(x[:, -1] if rank is None else rank)
     parts = zip(fleet.each(x), ranks, strict=True)
     expected = [convolved(conv, m, X, r) for (m, _, X), r in parts]
-    out = conv(x, fleet.adjacency, rank)
-    assert out.shape == (fleet.adjacency.sizes.size, conv.out_channels)
+    out = conv(x, fleet.adjacency, ranked_by(rank)).x
+    assert out.shape == (fleet.adjacency.layout.sizes.size, conv.graph_channels())
     agree(out[fleet.places], torch.stack(expected), [x, *conv.parameters()])
 
 

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs import Structure
+from sagpool.nn.conv.conv import Conv
 from sagpool.nn.linear import Linear
-from sagpool.nn.neighbourhood import Neighbourhood
 
 
-class ChebConv(nn.Module):
+class ChebConv(Conv):
     """``Σ_k T_k(L̂) X Θ_k + b`` for k = 0, ..., K - 1 (Defferrard et al., 2016).
 
     L̂ = 2 L / λ_max - I with the symmetric normalised Laplacian L and λ_max = 2, its upper bound,
@@ -52,14 +53,14 @@ class ChebConv(nn.Module):
         for linear in self.linears:
             linear.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
         # Clenshaw's recurrence runs on the output rows, which for scores are single numbers:
         # b_k = XΘ_k + 2 L̂ b_{k+1} - b_{k+2}, and XΘ_0 + L̂ b_1 - b_2 is the result.
-        degree = adjacency.degree.to(x.dtype)[:, None]
-        scale = torch.where(degree > 0, degree.rsqrt(), 0)  # a source need not be a target
+        degree = structure.degree.to(x.dtype)[:, None]
+        scale = torch.where(degree > 0, degree.rsqrt(), 0)  # an edge may be directed: degree 0
 
         def laplacian(y: Tensor) -> Tensor:
-            return -scale * adjacency.neighbour_sum(scale * y)
+            return -scale * structure.neighbour_sum(scale * y)
 
         terms: list[Tensor] = [linear(x) for linear in self.linears]
         if len(terms) == 1:

@@ -5,12 +5,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sagpool.graphs import Adjacency
+from sagpool.graphs import Structure
+from sagpool.nn.conv.conv import Conv
 from sagpool.nn.linear import Linear
 from sagpool.ops import edge_attention
 
 
-class GATConv(nn.Module):
+class GATConv(Conv):
     """``Σ_j α_ij Θ x_j + b`` over the neighbours j of i and i itself, averaged over the heads.
 
     α_ij = softmax_j(LeakyReLU(a_targetᵀ Θ x_i + a_sourceᵀ Θ x_j)) (Veličković et al., 2018).
@@ -54,7 +55,8 @@ class GATConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        adjacency = structure.csr()
         shape = (self.members, -1, self.heads, self.out_channels)
         h = self.linear(x).view(shape)  # [members, rows, heads, out]
         to_target = (h * self.target).sum(-1).view(-1, self.heads)

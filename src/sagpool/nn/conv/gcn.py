@@ -1,14 +1,13 @@
 """Graph convolution of Kipf and Welling."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from sagpool.graphs import Structure
+from sagpool.nn.conv.conv import Activated, Conv, Level
 from sagpool.nn.linear import Linear
-from sagpool.nn.neighbourhood import Neighbourhood
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency
-from sagpool.ops import LabelSums
 
 
-class GCNConv(nn.Module):
+class GCNConv(Conv):
     """``D̃^-1/2 Ã D̃^-1/2 X Θ + b`` (Kipf and Welling, 2017; the paper's Equation 10).
 
     Args:
@@ -31,33 +30,20 @@ class GCNConv(nn.Module):
     def reset_parameters(self) -> None:
         self.linear.reset_parameters()
 
-    def activated(
-        self, propagated: Tensor | LabelSums, beside: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """ReLU of the convolution, from the rows that ``adjacency.gcn`` made of x.
-
-        Args:
-            propagated: ``[rows, in_channels]``
-            beside: ``[members, out_channels, 1]``, whose product with the result is wanted too
-
-        Returns:
-            ``[rows, out_channels]``, and ``[rows, 1]`` or None
-        """
-        return self.linear.relu(propagated, beside)
-
-    def activated_after(self, product: Tensor, adjacency: PooledAdjacency) -> Tensor:
-        """ReLU of the convolution, from the product of x with the weight.
-
-        Args:
-            product: ``[rows, out_channels]``
-            adjacency: of the rows
-        """
-        if self.linear.bias is None:
-            raise TypeError("A layer without a bias has no fused ReLU.")
-        return adjacency.gcn_relu(product, self.linear.bias)
-
-    def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
-        # The two products commute: neighbours are summed where the rows are narrower.
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        # The two products commute: sum over neighbours where the rows are narrower.
         if self.narrows:
-            return self.linear.add_bias(adjacency.gcn(self.linear.product(x)))
-        return self.linear(adjacency.gcn(x))
+            return self.linear.add_bias(structure.gcn(self.linear.product(x)))
+        return self.linear(structure.gcn(x))
+
+    def activate(self, level: Level, score_weight: Tensor | None = None) -> Activated:
+        if level.multiplied and self.linear.bias is not None:
+            return Activated(level.structure.gcn_relu(level.x, self.linear.bias), None)
+        return Activated(*self.linear.relu(level.propagated, score_weight))
+
+    def last_channel(self, level: Level) -> Tensor:
+        assert isinstance(level.propagated, Tensor)
+        return self.linear.channel(level.propagated, -1)
+
+    def input_weight(self) -> Tensor | None:
+        return self.linear.weight

@@ -1,12 +1,13 @@
 """GraphSAGE convolution with the mean aggregator."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from sagpool.graphs import Structure
+from sagpool.nn.conv.conv import Conv
 from sagpool.nn.linear import Linear
-from sagpool.nn.neighbourhood import Neighbourhood
 
 
-class SAGEConv(nn.Module):
+class SAGEConv(Conv):
     """``X Θ_root + D^-1 A X Θ + b`` (Hamilton et al., 2017, mean aggregator).
 
     The mean over no neighbours is zero.
@@ -32,7 +33,7 @@ class SAGEConv(nn.Module):
         self.neighbours.reset_parameters()
         self.root.reset_parameters()
 
-    def forward(self, x: Tensor, adjacency: Neighbourhood) -> Tensor:
-        degree = adjacency.degree.to(x.dtype).clamp(min=1)[:, None]
-        mean = adjacency.neighbour_sum(self.neighbours.product(x)) / degree
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        degree = structure.degree.to(x.dtype).clamp(min=1)[:, None]
+        mean = structure.neighbour_sum(self.neighbours.product(x)) / degree
         return self.root(x) + self.neighbours.add_bias(mean)

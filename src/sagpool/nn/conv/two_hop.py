@@ -5,40 +5,43 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from sagpool.graphs import Adjacency
+from sagpool.graphs import Adjacency, Structure
 from sagpool.ops import edge_rows, ragged_arange, repeat_each
 
 
-class TwoHop:
-    """Acts as an adjacency whose matrix is A + A² (the paper's Equation 7).
+class TwoHop(Structure):
+    """The structure A + A² (the paper's Equation 7).
 
     (A + A²) X = AX + A(AX), and its row sums come from doing that to ones: memory stays linear
     in nodes and edges. A² counts walks, so a node is its own two-hop neighbour as many times as
     it has neighbours; the paper does not say otherwise.
     """
 
-    def __init__(self, adjacency: Adjacency) -> None:
-        self.adjacency = adjacency
+    def __init__(self, one_hop: Structure) -> None:
+        self.one_hop, self.layout = one_hop, one_hop.layout
 
     @cached_property
     def degree(self) -> Tensor:
-        ones = torch.ones(len(self.adjacency.row_ptr) - 1, 1, device=self.adjacency.device)
-        return self.neighbour_sum(ones.double()).view(-1)  # whole numbers, exactly
+        ones = torch.ones(self.layout.total_rows, 1, device=self.layout.device)
+        return self.neighbour_sum(ones.double()).view(-1)  # integers, exactly
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        once = self.adjacency.neighbour_sum(x)
-        return once + self.adjacency.neighbour_sum(once)
+        once = self.one_hop.neighbour_sum(x)
+        return once + self.one_hop.neighbour_sum(once)
 
     def gcn(self, x: Tensor) -> Tensor:
         scale = (self.degree + 1).rsqrt().to(x.dtype)[:, None]
         scaled = scale * x
         return scale * (self.neighbour_sum(scaled) + scaled)
 
+    def csr(self) -> Adjacency:
+        return two_hop_pairs(self.one_hop.csr())
+
 
 def two_hop_pairs(adjacency: Adjacency) -> Adjacency:
     """The graphs in which nodes are joined that are one or two hops apart.
 
-    Attention compares each pair by itself, so for it the pairs have to be named one by one.
+    Attention compares each pair by itself, so it needs the pairs one by one.
     """
     row_ptr, col = adjacency.row_ptr.long(), adjacency.col.long()
     rows = len(row_ptr) - 1

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from sagpool.graphs import Adjacency
-from sagpool.nn.pool.attention import Scores
-from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.graphs import Structure
+from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.score_pool import ScorePool, Scores
 from sagpool.nn.pool.selection import Ratio
-from sagpool.ops import matmul_with_passthrough
 
 
 class GPool(ScorePool):
@@ -22,14 +21,14 @@ class GPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: share of each graph's nodes that is kept
+        ratio: fraction of each graph's nodes that is kept
         k: keep this many nodes of each graph instead
         min_score: keep the nodes whose softmax score is above this instead
         members: how many models train side by side
 
     Shapes:
-        packed: ``pool(x, adjacency)`` gives a `Pooled`
-        PyG's form: ``pool(x, edge_index, edge_attr=None, batch=None)`` gives a `PoolOutput`
+        packed: ``pool(x, structure, context)`` returns a `Pooled`
+        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None)`` returns a `PoolOutput`
     """
 
     def __init__(
@@ -50,11 +49,10 @@ class GPool(ScorePool):
         nn.init.uniform_(self.projection, -bound, bound)
 
     def score_weight(self) -> Tensor:
-        # Where all rows are zero, weight decay alone moves the vector, until it has no length left.
+        # `normalize` never divides by 0: where all rows are zero, weight decay shrinks the vector.
         return normalize(self.projection, dim=1)
 
-    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
-        if projected is None:
-            projected, x = matmul_with_passthrough(x, self.score_weight())
-        y = projected.view(-1)
-        return Scores(rank=y, gate=y.tanh(), x=x)
+    def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
+        assert context.projected is not None
+        y = context.projected.view(-1)
+        return Scores(rank=y, gate=y.tanh())

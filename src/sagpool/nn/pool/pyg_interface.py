@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency
-from sagpool.graphs.edge_list import EdgeList
-from sagpool.nn.pool.keep import Chosen
-from sagpool.ops import gather_gated, keep_rows, marked
+from sagpool.graphs import Adjacency, EdgeList, Structure
+from sagpool.nn.pool.selection import Selected
+from sagpool.ops import Layout, gather_gated, keep_rows, marked
 from sagpool.ops.device import on_cpu
 
 
@@ -20,12 +19,14 @@ class PoolOutput(NamedTuple):
     edge_index: Tensor  # [2, kept edges] int64, nodes renumbered
     edge_attr: Tensor | None  # [kept edges, ...]
     batch: Tensor  # [kept] int64
-    perm: Tensor  # [kept] int64, the input node of each kept one, ascending
+    perm: Tensor  # [kept] int64, the input node of each kept node, ascending
     score: Tensor | None  # [kept]
 
 
-def pack_pyg(x: Tensor, edge_index: Tensor, batch: Tensor | None) -> Adjacency:
-    """Check what a PyG user passes in, and pack it as a fleet of one without a filler."""
+def pack_pyg(
+    x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
+) -> Structure:
+    """Check a PyG user's arguments, and pack them as a fleet of one without a filler."""
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise SagpoolError(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
@@ -47,17 +48,19 @@ def pack_pyg(x: Tensor, edge_index: Tensor, batch: Tensor | None) -> Adjacency:
         if low < 0 or high >= len(x):
             wrong = low if low < 0 else high
             raise SagpoolError(f"edge_index names node {wrong}, but there are {len(x)} nodes.")
+    if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
+        raise SagpoolError(f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges.")
     if on_cpu(x):
         return EdgeList(edge_index, batch)
     return Adjacency.from_edge_index(edge_index, batch)
 
 
 def unpack_pyg(
-    x: Tensor, adjacency: Adjacency, chosen: Chosen, edge_index: Tensor, edge_attr: Tensor | None
+    x: Tensor, layout: Layout, selected: Selected, edge_index: Tensor, edge_attr: Tensor | None
 ) -> PoolOutput:
-    """The chosen nodes in PyG's form; edges stay in the order in which they came."""
-    mask, rows, gate = chosen
-    kept = keep_rows(mask, rows.members * rows.rows)
+    """The selected nodes in PyG's form; edges stay in their order."""
+    mask, new, gate = selected
+    kept = keep_rows(mask, new.total_rows)
     score = None if gate is None else gate.index_select(0, kept.perm)
     source, target = edge_index
     edges = marked(mask.index_select(0, source).logical_and_(mask.index_select(0, target)))
@@ -66,19 +69,21 @@ def unpack_pyg(
         x=gather_gated(x, kept, score),
         edge_index=kept.seen.index_select(0, ends).view(2, -1),
         edge_attr=None if edge_attr is None else edge_attr.index_select(0, edges),
-        batch=adjacency.graph.index_select(0, kept.perm),
+        batch=layout.graph.index_select(0, kept.perm),
         perm=kept.perm,
         score=score,
     )
 
 
-def check_features(x: Tensor, in_channels: int) -> None:
-    if x.ndim != 2 or not x.is_floating_point():
-        raise SagpoolError(
-            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
-            f"{tuple(x.shape)}."
-        )
-    if x.shape[1] != in_channels:
-        raise SagpoolError(
-            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
-        )
+def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
+    """Put pooled rows back in place: row i at row ``perm[i]``, zero where nodes were dropped.
+
+    Args:
+        x: ``[new rows, channels]``
+        perm: ``[new rows]`` as the pooling layer gave it
+        rows: how many rows there were before pooling
+
+    Returns:
+        ``[rows, channels]``
+    """
+    return x.new_zeros(rows, *x.shape[1:]).index_copy(0, perm, x)

@@ -1,11 +1,15 @@
 """Self-attention graph pooling."""
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from sagpool.graphs import Adjacency
-from sagpool.nn.pool.attention import AttentionScore, Scores
-from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Structure
+from sagpool.nn.conv import GCNConv, find_conv
+from sagpool.nn.conv.two_hop import TwoHop
+from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.score_pool import ScorePool, Scores
 from sagpool.nn.pool.selection import Ratio
 
 
@@ -18,18 +22,19 @@ class SAGPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: share of each graph's nodes that is kept
+        ratio: fraction of each graph's nodes that is kept
         k: keep this many nodes of each graph instead
         min_score: keep the nodes whose softmax score is above this instead
-        conv: ``gcn``, ``cheb`` (K = 2), ``sage`` (mean) or ``gat`` (6 heads)
+        conv: a key of `CONVS`; the paper has ``gcn``, ``cheb`` (K = 2), ``sage`` (mean) and ``gat``
+            (6 heads)
         augmentation: score with A + A² in place of A
         serial: convolutions in a row
         parallel: number of scores that are averaged
         members: how many models train side by side
 
     Shapes:
-        packed: ``pool(x, adjacency)`` gives a `Pooled`
-        PyG's form: ``pool(x, edge_index, edge_attr=None, batch=None)`` gives a `PoolOutput`
+        packed: ``pool(x, structure, context)`` returns a `Pooled`
+        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None)`` returns a `PoolOutput`
     """
 
     def __init__(
@@ -61,5 +66,83 @@ class SAGPool(ScorePool):
     def score_weight(self) -> Tensor | None:
         return self.attention.score_weight()
 
-    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
-        return self.attention(x, adjacency, projected)
+    def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
+        return self.attention(x, structure, context.projected)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        # The pairs of nodes two hops apart are counted on the host.
+        return super().can_record(dtype) and not self.attention.needs_pairs
+
+
+class AttentionScore(nn.Module):
+    """``Z = 1/M Σ_m tanh(GNN_m(X, A))`` (the paper's Equations 3 and 6 to 9).
+
+    Args:
+        in_channels: size of each input row
+        conv: the convolution of each GNN, a key of `CONVS`
+        augmentation: use A + A² in place of A (Equation 7)
+        serial: convolutions in each GNN, with tanh between them (Equation 8); the inner ones are
+            ``in_channels`` wide, on which the paper is silent
+        parallel: the number M of GNNs (Equation 9)
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, result: ``[rows]`` each
+        projected: ``[rows, 1]``, x times `score_weight`, if there is one
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        conv: str = "gcn",
+        *,
+        augmentation: bool = False,
+        serial: int = 1,
+        parallel: int = 1,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        if serial < 1 or parallel < 1:
+            raise SagpoolError(
+                f"serial and parallel must be at least 1, not {serial} and {parallel}."
+            )
+        self.augmentation, self.needs_pairs = augmentation, augmentation and conv == "gat"
+        self.gnns = nn.ModuleList(
+            nn.ModuleList(
+                find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
+                for last in [False] * (serial - 1) + [True]
+            )
+            for _ in range(parallel)
+        )
+
+    def reset_parameters(self) -> None:
+        for gnn in self.gnns:
+            for conv in gnn:  # type: ignore[attr-defined]
+                conv.reset_parameters()
+
+    def score_weight(self) -> Tensor | None:
+        """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
+        conv = self._single_gcn()
+        return None if conv is None else conv.linear.weight
+
+    def _single_gcn(self) -> GCNConv | None:
+        (first, *others), *more = ([*gnn.children()] for gnn in self.gnns)
+        return first if isinstance(first, GCNConv) and not (others or more) else None
+
+    def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
+        graphs = TwoHop(structure) if self.augmentation else structure
+        conv = self._single_gcn()
+        if conv is not None and projected is not None:
+            raw = conv.linear.add_bias(graphs.gcn(projected)).view(-1)
+            return Scores(rank=raw, gate=raw.tanh())
+        scores = []
+        for gnn in self.gnns:
+            *inner, last = gnn.children()
+            h = x
+            for layer in inner:
+                h = layer(h, graphs).tanh()
+            scores.append(last(h, graphs).view(-1))
+        if len(scores) == 1:
+            return Scores(rank=scores[0], gate=scores[0].tanh())
+        mean = torch.stack(scores).tanh().mean(0)
+        return Scores(rank=mean, gate=mean)

@@ -1,34 +1,54 @@
-"""What the layers that keep top nodes have in common: only their scores differ."""
+"""`ScorePool`: what the layers that keep the nodes with the top scores have in common."""
 
-from typing import overload
+from abc import abstractmethod
+from dataclasses import replace
+from typing import NamedTuple, cast, overload
 
 import numpy as np
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency
-from sagpool.nn.pool.attention import Scores
-from sagpool.nn.pool.keep import Chosen, Pooled, choose_above, choose_top, keep_chosen
-from sagpool.nn.pool.pyg_interface import PoolOutput, check_features, pack_pyg, unpack_pyg
-from sagpool.nn.pool.selection import Ratio, Selection
-from sagpool.ops import segment_softmax
+from sagpool.graphs import Structure
+from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pyg_interface import PoolOutput, pack_pyg, unpack_pyg
+from sagpool.nn.pool.selection import (
+    Ratio,
+    Selected,
+    Selection,
+    keep_selected,
+    select_above,
+    select_top,
+)
+from sagpool.ops import matmul_with_passthrough, segment_softmax
 
 
-class ScorePool(nn.Module):
-    """Keeps the nodes with the top scores, multiplied with their gates.
+class Scores(NamedTuple):
+    """Nodes are ranked by one number and multiplied by another.
 
-    A subclass says what the scores are, by a method ``scores(x, adjacency)``. One whose scores
-    need no more of x than its product with a weight may give that weight by ``score_weight()``; a
-    network then computes the product on its way, and passes it on.
+    tanh saturates: the number before it tells nodes apart that tanh makes equal.
+    """
+
+    rank: Tensor  # [rows]
+    gate: Tensor  # [rows]
+
+
+class ScorePool(Pool):
+    """Keeps the nodes with the top scores, multiplied by their gates.
+
+    A subclass defines `scores`. One whose scores need no more of x than its product with a weight
+    returns that weight from `score_weight`; the product is then computed once and passed on.
 
     Args:
         in_channels: size of each input row
-        ratio: share of each graph's nodes that is kept, ⌈ratio · N⌉; a float or a fraction
+        ratio: fraction of each graph's nodes that is kept, ⌈ratio · N⌉
         k: keep this many nodes of each graph instead, or all where there are fewer; a number or
             one for each graph
         min_score: keep the nodes whose softmax over the graph is above this instead, and gate by
             the softmax, as PyG does
     """
+
+    leaves = "nodes"
 
     def __init__(
         self,
@@ -47,16 +67,13 @@ class ScorePool(nn.Module):
         self.selection = Selection(ratio, k)
         self.min_score = min_score
 
-    def score_weight(self) -> Tensor | None:
-        """``[members, in_channels, 1]``, or None."""
-        return None
-
-    def scores(self, x: Tensor, adjacency: Adjacency, projected: Tensor | None = None) -> Scores:
-        raise TypeError(f"{type(self).__name__} must define scores(x, adjacency).")
+    @abstractmethod
+    def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
+        """The scores of the rows x; `Context.projected` is there if `score_weight` is."""
 
     @overload
     def forward(
-        self, x: Tensor, edge_index: Adjacency, *, projected: Tensor | None = None
+        self, x: Tensor, edge_index: Structure, edge_attr: Context = Context()
     ) -> Pooled: ...
 
     @overload
@@ -71,40 +88,52 @@ class ScorePool(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor | Adjacency,
-        edge_attr: Tensor | None = None,
+        edge_index: Tensor | Structure,
+        edge_attr: Tensor | Context | None = None,
         batch: Tensor | None = None,
-        *,
-        projected: Tensor | None = None,
     ) -> Pooled | PoolOutput:
-        """Pool a packed batch (an `Adjacency` in place of edges), or a batch in PyG's form.
+        """``pool(x, structure, context)`` of a packed batch, or ``pool(x, edge_index, ...)``.
 
-        ``projected`` is x times `score_weight`, ``[rows, 1]``, where it has been computed already.
+        The second is PyG's call and returns PyG's six results.
         """
-        check_features(x, self.in_channels)
-        if isinstance(edge_index, Adjacency):
-            scores, chosen = self._choose(x, edge_index, projected)
-            return keep_chosen(scores.features(x), edge_index, chosen)
-        adjacency = pack_pyg(x, edge_index, batch)
-        if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
-            raise SagpoolError(
-                f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges."
-            )
-        scores, chosen = self._choose(x, adjacency, projected)
-        return unpack_pyg(scores.features(x), adjacency, chosen, edge_index, edge_attr)
+        _check_features(x, self.in_channels)
+        if isinstance(edge_index, Structure):
+            context = edge_attr if isinstance(edge_attr, Context) else Context()
+            x, selected = self._select(x, edge_index, context)
+            return keep_selected(x, edge_index, selected)
+        attr = cast(Tensor | None, edge_attr)
+        structure = pack_pyg(x, edge_index, attr, batch)
+        x, selected = self._select(x, structure, Context())
+        return unpack_pyg(x, structure.layout, selected, edge_index, attr)
 
-    def _choose(
-        self, x: Tensor, adjacency: Adjacency, projected: Tensor | None
-    ) -> tuple[Scores, Chosen]:
-        nodes = adjacency.members * adjacency.rows
-        if len(x) != nodes:
-            raise SagpoolError(f"x has {len(x)} rows, but the graphs have {nodes} nodes.")
-        known = {} if projected is None else {"projected": projected}
-        scores = self.scores(x, adjacency, **known)
+    def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
+        """X as it is to be pooled, and which rows to keep."""
+        layout = structure.layout
+        if len(x) != layout.total_rows:
+            raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
+        through = x
+        if context.projected is None and (weight := self.score_weight()) is not None:
+            # The gradients of both results are summed in one buffer, so `through` must have no
+            # other consumer than the gather of the kept rows: `scores` gets x itself.
+            projected, through = matmul_with_passthrough(x, weight)
+            context = replace(context, projected=projected)
+        scores = self.scores(x, structure, context)
         if self.min_score is None:
-            return scores, choose_top(adjacency, scores.rank, scores.gate, self.selection)
-        share = segment_softmax(scores.rank[:, None], adjacency.node_ptr, adjacency.graph)
-        return scores, choose_above(adjacency, share.view(-1), self.min_score)
+            return through, select_top(layout, scores.rank, scores.gate, self.selection)
+        softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
+        return through, select_above(layout, softmax.view(-1), self.min_score)
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
+        return None if self.min_score is not None else self.selection.counts(sizes)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return self.min_score is None
+
+    def refresh(self) -> None:
+        self.selection.refresh()
+
+    def max_rows(self) -> int | None:
+        return self.selection.max_k
 
     def __repr__(self) -> str:
         if self.min_score is not None:
@@ -114,3 +143,15 @@ class ScorePool(nn.Module):
         else:
             kept = f"ratio={self.selection.ratio}"
         return f"{type(self).__name__}({self.in_channels}, {kept})"
+
+
+def _check_features(x: Tensor, in_channels: int) -> None:
+    if x.ndim != 2 or not x.is_floating_point():
+        raise SagpoolError(
+            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
+            f"{tuple(x.shape)}."
+        )
+    if x.shape[1] != in_channels:
+        raise SagpoolError(
+            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
+        )

@@ -1,31 +1,37 @@
-"""How many nodes of each graph are kept."""
+"""How many nodes of each graph are kept, which ones, and what is left then."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.pool.pool import Pooled
+from sagpool.ops import HostLayout, Layout, choose_rows, pool_rows, pooled_layout
+from sagpool.ops.device import kernels_for
 
 Ratio = float | Fraction
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Selection:
     """⌈ratio · N⌉ nodes of each graph, or k, or all of fewer than k.
 
     Args:
-        ratio: in (0, 1]; a float is taken for the simple fraction that it stands for, so that
-            0.6 of 25 nodes are 15; 1 keeps all (what PyG calls an integer ratio is ``k`` here)
+        ratio: in (0, 1]; a float stands for a simple fraction, so that 0.6 of 25 nodes are 15;
+            1 keeps all (an integer ratio of PyG is ``k`` here)
         k: at least 1; a number, or an array that fits ``[members, graphs]``, fillers not counted;
-            goes before ratio
+            takes precedence over ratio. Its owner may change the array and then call `refresh`
     """
 
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
+    _k_on_device: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.ratio, (int, float, Fraction)) or not 0 < self.ratio <= 1:
@@ -33,7 +39,7 @@ class Selection:
         if self.k is not None:
             k = np.asarray(self.k)
             if not np.issubdtype(k.dtype, np.integer) or not k.size or k.min() < 1:
-                raise SagpoolError(f"k must be whole numbers of at least 1, not {self.k}.")
+                raise SagpoolError(f"k must be integers of at least 1, not {self.k}.")
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
         """Nodes kept of each graph, ``[members, graphs]`` as ``sizes``."""
@@ -44,37 +50,127 @@ class Selection:
                 raise SagpoolError(
                     f"k has shape {np.shape(self.k)}, which does not fit {sizes.shape[-1]} graphs."
                 ) from None
-        kept = -(-sizes * self.share.numerator // self.share.denominator)
+        kept = -(-sizes * self.fraction.numerator // self.fraction.denominator)
         return np.clip(kept, 1, sizes)
 
     @cached_property
-    def share(self) -> Fraction:
+    def fraction(self) -> Fraction:
         """The fraction that the ratio stands for."""
         return Fraction(self.ratio).limit_denominator(10**9)
 
     @property
-    def one_k_each(self) -> bool:
+    def one_k_per_member(self) -> bool:
         """Whether all graphs of a member have the same k, or none."""
         return self.k is None or np.ndim(self.k) == 0 or np.shape(self.k)[-1] == 1
 
     @property
-    def largest_k(self) -> int | None:
+    def max_k(self) -> int | None:
         return None if self.k is None else int(np.max(self.k))
 
     def k_on(self, device: torch.device, members: int) -> Tensor | None:
         """The k of each member, ``[members]`` on the device; None without a k.
 
-        The tensor stays the same one: what has been recorded with it sees what `refresh` wrote.
+        Always the same tensor, so that a recorded step sees what `refresh` wrote.
         """
-        if self.k is None:
-            return None
-        known = vars(self).get("_k")
-        if known is None or known.device != device or len(known) != members:
-            vars(self)["_k"] = torch.empty(members, dtype=torch.int64, device=device)
+        known = self._k_on_device
+        if self.k is not None and (
+            known is None or known.device != device or len(known) != members
+        ):
+            self._k_on_device = torch.empty(members, dtype=torch.int64, device=device)
             self.refresh()
-        return vars(self)["_k"]
+        return self._k_on_device
 
     def refresh(self) -> None:
-        """Take note of a k that has changed in place."""
-        if "_k" in vars(self):
-            vars(self)["_k"].copy_(torch.as_tensor(self.k, dtype=torch.int64).view(-1))
+        """Copy a k that has changed in place to the device."""
+        if self._k_on_device is not None:
+            self._k_on_device.copy_(torch.as_tensor(self.k, dtype=torch.int64).view(-1))
+
+
+class Selected(NamedTuple):
+    """Which rows are to be kept."""
+
+    mask: Tensor  # [rows] bool; one row of each filler
+    layout: Layout  # of the rows that will be left
+    gate: Tensor | None  # [rows], the factor of each row, if there is one
+
+
+def select_top(layout: Layout, rank: Tensor, gate: Tensor | None, selection: Selection) -> Selected:
+    """The nodes of each graph that are highest in ``rank``, ``[rows]``."""
+    new: Layout
+    if layout.filler and selection.one_k_per_member and kernels_for(rank) is not None:
+        k = selection.k_on(layout.device, layout.members)
+        new = pooled_layout(layout, selection.fraction, k, selection.max_k)
+    else:
+        real = layout.sizes[:, :-1] if layout.filler else layout.sizes
+        new = _padded(selection.counts(real), layout)
+    return Selected(choose_rows(rank, layout, new), new, gate)
+
+
+def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
+    """The nodes whose gate is above ``min_score``, and the highest of each graph in any case.
+
+    How many those are depends on the scores, so the host has to wait for the device.
+    """
+    one = HostLayout(np.ones_like(layout.sizes), filler=layout.filler, device=layout.device)
+    best = choose_rows(gate, layout, one)
+    mask = best | (gate > min_score)
+    if layout.filler:
+        filler = layout.graph % layout.graphs == layout.graphs - 1
+        mask = torch.where(filler, best, mask)
+    counts = torch.bincount(layout.graph[mask], minlength=layout.sizes.size)
+    on_host = counts.cpu().numpy().reshape(layout.sizes.shape)
+    real = on_host[:, :-1] if layout.filler else on_host
+    return Selected(mask, _padded(real, layout), gate)
+
+
+def keep_selected(x: Tensor, structure: Structure, selected: Selected) -> Pooled:
+    """``X[idx] ⊙ gate[idx]`` and ``A[idx, idx]`` for the selected nodes idx, in their order.
+
+    Args:
+        x: ``[rows, channels]``
+        structure: of the rows
+        selected: which rows are kept
+    """
+    adjacency = structure.csr()
+    left = pool_rows(
+        x,
+        selected.gate,
+        selected.mask,
+        adjacency.row_ptr,
+        adjacency.col,
+        structure.layout,
+        selected.layout,
+    )
+    return Pooled(
+        left.x,
+        Adjacency(selected.layout, left.row_ptr, left.col, symmetric=adjacency.symmetric),
+        source=left.perm,
+        gate=selected.gate,
+        mean_max=left.readout,
+    )
+
+
+def keep_top(
+    x: Tensor, structure: Structure, rank: Tensor, gate: Tensor | None, selection: Selection
+) -> Pooled:
+    """``idx = top-rank(rank, k)``, ``X[idx] ⊙ gate[idx]``, ``A[idx, idx]`` (Equations 4 and 5).
+
+    Kept nodes stay in their order, so that edges stay sorted; ties go to the lower node.
+
+    Args:
+        x: ``[rows, channels]``
+        structure: of the rows
+        rank: ``[rows]``, by which nodes are selected
+        gate: ``[rows]``, the factor of each row, if there is one
+        selection: how many are kept
+    """
+    return keep_selected(x, structure, select_top(structure.layout, rank, gate, selection))
+
+
+def _padded(counts: np.ndarray, layout: Layout) -> HostLayout:
+    """The layout with so many rows of each graph, fillers not counted."""
+    if layout.filler:
+        # Every member gets as many rows as the largest needs, and at least one of a filler.
+        real = counts.sum(axis=1)
+        counts = np.concatenate([counts, (real.max() + 1 - real)[:, None]], axis=1)
+    return HostLayout(counts, filler=layout.filler, device=layout.device)

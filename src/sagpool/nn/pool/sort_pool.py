@@ -2,16 +2,16 @@
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency
+from sagpool.graphs import Structure
 from sagpool.nn.linear import Linear
-from sagpool.nn.pool.keep import Pooled, keep_top
-from sagpool.nn.pool.selection import Selection
+from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.selection import Selection, keep_top
 
 
-class SortPool(nn.Module):
+class SortPool(Pool):
     """Keeps the K nodes of each graph that are highest in their last channel (Zhang et al., 2018).
 
     Graphs with fewer keep all. Nodes stay in their order, which a readout does not see; `SortConv`
@@ -21,21 +21,40 @@ class SortPool(nn.Module):
         k: nodes to keep; a number, or an array that fits ``[members, graphs]``
 
     Shapes:
-        x: ``[rows, channels]``
-        rank: ``[rows]``, by which to sort in place of the last channel. A network that ends in
-            ReLU should pass that channel as it was before: the many zeros are then no ties.
+        x: ``[rows, channels]``. `Context.rank`, the last channel before ReLU, is used for sorting
+            where there is one: ReLU makes ties of all that is negative
     """
+
+    leaves = "nodes"
 
     def __init__(self, k: int | np.ndarray) -> None:
         super().__init__()
         self.selection = Selection(k=k)
 
-    def forward(self, x: Tensor, adjacency: Adjacency, rank: Tensor | None = None) -> Pooled:
-        return keep_top(x, adjacency, x[:, -1] if rank is None else rank, None, self.selection)
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        return keep_top(x, structure, last_channel(x, context), None, self.selection)
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return self.selection.counts(sizes)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return True
+
+    def refresh(self) -> None:
+        self.selection.refresh()
+
+    def max_rows(self) -> int | None:
+        return self.selection.max_k
 
 
-class SortConv(nn.Module):
-    """SortPool as DGCNN goes on from it: 1-D convolutions along the sorted nodes.
+def last_channel(x: Tensor, context: Context) -> Tensor:
+    """``[rows]``, before ReLU if that is known; it only ranks, so it has no gradient."""
+    with torch.no_grad():
+        return x[:, -1] if context.rank is None else context.rank()
+
+
+class SortConv(Pool):
+    """SortPool with the ending of DGCNN: 1-D convolutions along the sorted nodes.
 
     The K top nodes in falling order, zeros where there are fewer; a convolution over one node at
     a time to 16 channels, max-pooling of pairs, a convolution over five to 32 channels, all with
@@ -47,10 +66,10 @@ class SortConv(nn.Module):
         members: how many models train side by side
 
     Shapes:
-        x: ``[rows, in_channels]``, rank: ``[rows]``
-        result: ``[members * graphs, out_channels]``
+        x: ``[rows, in_channels]``, result: ``[members * graphs, graph_channels()]``
     """
 
+    leaves = "graphs"
     WIDTH = 5
 
     def __init__(self, in_channels: int, k: int, *, members: int = 1) -> None:
@@ -58,26 +77,25 @@ class SortConv(nn.Module):
         if k < 2 * self.WIDTH:
             raise SagpoolError(f"DGCNN's convolutions need k of at least 10, not {k}.")
         self.k = k
-        self.pool = SortPool(k)
+        self.selection = Selection(k=k)
         self.first = Linear(in_channels, 16, members=members)
         self.second = Linear(16 * self.WIDTH, 32, members=members)
-        self.out_channels = 32 * (k // 2 - self.WIDTH + 1)
 
     def reset_parameters(self) -> None:
         self.first.reset_parameters()
         self.second.reset_parameters()
 
-    def forward(self, x: Tensor, adjacency: Adjacency, rank: Tensor | None = None) -> Tensor:
-        rank = x[:, -1] if rank is None else rank
-        nodes = self._sorted(x, adjacency, rank)  # [graphs of all, k, in]
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        nodes = self._sorted(x, structure, last_channel(x, context))  # [graphs of all, k, in]
         h = self.first(nodes.flatten(0, 1)).relu().view(len(nodes), self.k, 16)
         pairs = h[:, : self.k // 2 * 2].unflatten(1, (-1, 2)).amax(2)  # [graphs, k // 2, 16]
-        windows = pairs.unfold(1, self.WIDTH, 1)  # [graphs, places, 16, width]
-        return self.second(windows.flatten(2).flatten(0, 1)).relu().view(len(nodes), -1)
+        windows = pairs.unfold(1, self.WIDTH, 1)  # [graphs, positions, 16, width]
+        out = self.second(windows.flatten(2).flatten(0, 1)).relu().view(len(nodes), -1)
+        return Pooled(out, structure)
 
-    def _sorted(self, x: Tensor, adjacency: Adjacency, rank: Tensor) -> Tensor:
-        pooled = self.pool(x, adjacency, rank)
-        smaller = pooled.adjacency
+    def _sorted(self, x: Tensor, structure: Structure, rank: Tensor) -> Tensor:
+        pooled = keep_top(x, structure, rank, None, self.selection)
+        smaller = pooled.structure.layout
         by_rank = torch.sort(rank[pooled.perm], descending=True, stable=True).indices
         by_graph = torch.sort(smaller.graph[by_rank], stable=True).indices
         order = by_rank[by_graph]
@@ -86,3 +104,12 @@ class SortConv(nn.Module):
         place = (smaller.graph, column.clamp_(max=self.k - 1))
         dense = x.new_zeros(smaller.members * smaller.graphs, self.k, x.shape[1])
         return dense.index_put(place, pooled.x[order])
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return np.ones_like(sizes)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return True
+
+    def graph_channels(self) -> int:
+        return 32 * (self.k // 2 - self.WIDTH + 1)

@@ -1,4 +1,4 @@
-"""A linear layer of one-hot rows, and what a linear layer has behind it, backwards."""
+"""A linear layer for one-hot rows, and the backward pass of bias and ReLU."""
 
 import torch
 import triton
@@ -6,9 +6,9 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = 1024
-_MOST_COLUMNS = 128
+_MAX_COLUMNS = 128
 MOST_NARROW = 8
-_PROGRAMS = 8192  # enough for every processor of a large GPU to be busy all the time
+_PROGRAMS = 8192  # enough to keep every processor of a large GPU busy
 
 
 def label_relu(
@@ -17,12 +17,12 @@ def label_relu(
     label: Tensor,
     weight: Tensor,
     bias: Tensor,
-    beside: Tensor | None,
+    score_weight: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
     """``h = relu(Â x W + b)`` for one-hot rows x, and ``h v``, in one pass.
 
-    Row by row, x W is a row of W. What is walked along are neighbours, as in `gcn_of_rows`; what is
-    added up are the few rows of W, which the nearest caches hold.
+    A row of x W is a row of W. The loop is over neighbours, as in `gcn_of_rows`, but it adds up the
+    few rows of W, which stay in the fastest caches.
 
     Args:
         row_ptr: ``[members * rows + 1]`` int32, of Ã
@@ -30,7 +30,7 @@ def label_relu(
         label: ``[members * rows]`` int32, -1 for none
         weight: W, ``[members, labels, columns]``
         bias: ``[members, 1, columns]``
-        beside: v, ``[members, columns, 1]``, if wanted
+        score_weight: v, ``[members, columns, 1]``, if any
 
     Returns:
         ``[members, rows, columns]``, and ``[members * rows, 1]`` if v is given
@@ -38,51 +38,24 @@ def label_relu(
     members, _, columns = weight.shape
     rows = len(label) // members
     h = weight.new_empty(members, rows, columns)
-    y = None if beside is None else weight.new_empty(members * rows, 1)
-    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
-    height = 4 if width == _MOST_COLUMNS else min(128, _TILE // width)
+    y = None if score_weight is None else weight.new_empty(members * rows, 1)
+    width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
+    height = 4 if width == _MAX_COLUMNS else min(128, _TILE // width)
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     _label_relu[(triton.cdiv(rows, height), members)](
-        row_ptr,
-        col,
-        label,
-        weight,
-        bias,
-        beside,
-        h,
-        y,
-        rows,
-        columns,
-        weight.stride(0),
-        bias.stride(0),
-        0 if beside is None else beside.stride(0),
-        SCORE=beside is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight.stride(0),
+        bias.stride(0), 0 if score_weight is None else score_weight.stride(0),
+        SCORE=score_weight is not None, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return h, y
 
 
 @triton.jit
 def _label_relu(
-    row_ptr,
-    col,
-    label,
-    weight,
-    bias,
-    beside,
-    h,
-    y,
-    rows,
-    columns,
-    weight_stride,
-    bias_stride,
-    beside_stride,
-    SCORE: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight_stride,
+    bias_stride, score_weight_stride,
+    SCORE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = row < rows
@@ -105,21 +78,23 @@ def _label_relu(
             length = tl.load(row_ptr + source + 1, mask=present, other=1) - tl.load(
                 row_ptr + source, mask=present, other=0
             )
-            share = 1 / tl.sqrt(length.to(h.dtype.element_ty))
+            factor = 1 / tl.sqrt(length.to(h.dtype.element_ty))
             values = tl.load(
                 weight + which[:, None] * columns + column[None, :],
                 mask=present[:, None] & in_columns[None, :],
                 other=0.0,
             )
-            total += share[:, None] * values
+            total += factor[:, None] * values
         total *= own[:, None]
         total += tl.load(bias + member * bias_stride + column, mask=in_columns, other=0.0)[None, :]
-        # Not a maximum, which would make 0 of what is not a number.
+        # Not a maximum, which would turn NaN into 0.
         total = tl.where(total < 0, 0.0, total)
         mask = in_rows[:, None] & in_columns[None, :]
         tl.store(h + at[:, None] * columns + column[None, :], total, mask=mask)
         if SCORE:
-            v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
+            v = tl.load(
+                score_weight + member * score_weight_stride + column, mask=in_columns, other=0.0
+            )
             score += tl.sum(total * v[None, :], 1)
     if SCORE:
         tl.store(y + at, score, mask=in_rows)
@@ -129,20 +104,20 @@ def bias_relu_backward(
     grad_h: Tensor | None,
     grad_y: Tensor | None,
     h: Tensor,
-    beside: Tensor | None,
+    score_weight: Tensor | None,
     narrow: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
     """The gradients of the product, of the bias and of v, in one pass.
 
-    Each program sums over rows of its own; the few sums are added up afterwards, in the same order
-    every time. Of an input of few columns it is the gradient of the weight that is made on the way,
-    and that of the product, which nobody else needs, is never in memory.
+    Each program sums over its own rows. The partial sums are then added in a fixed order. If the
+    input has few columns, the same pass computes the gradient of the weight instead of that of the
+    product, which is then not stored.
 
     Args:
         grad_h: ``[members, rows, columns]``, or None for zeros
         grad_y: ``[members, rows, 1]``, or None
         h: ``[members, rows, columns]``
-        beside: v, ``[members, columns, 1]``, or None
+        score_weight: v, ``[members, columns, 1]``, or None
         narrow: ``[members, rows, in]``, at most `MOST_NARROW` columns, or None
 
     Returns:
@@ -151,76 +126,48 @@ def bias_relu_backward(
     """
     members, rows, columns = h.shape
     fan_in = 0 if narrow is None else narrow.shape[2]
-    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(128, _TILE // width)
-    spans = max(1, min(triton.cdiv(rows, height), triton.cdiv(_PROGRAMS, members)))
-    span = triton.cdiv(triton.cdiv(rows, spans), height) * height
-    spans = triton.cdiv(rows, span)
+    chunks = max(1, min(triton.cdiv(rows, height), triton.cdiv(_PROGRAMS, members)))
+    chunk = triton.cdiv(triton.cdiv(rows, chunks), height) * height
+    chunks = triton.cdiv(rows, chunk)
     grad = torch.empty_like(h) if narrow is None else None
-    to_weight = None if narrow is None else h.new_empty(members, spans, fan_in, columns)
-    to_bias = h.new_empty(members, spans, columns)
-    to_beside = None if grad_y is None else torch.empty_like(to_bias)
-    _bias_relu_backward[(spans, members, triton.cdiv(columns, width))](
-        grad_h,
-        grad_y,
-        h,
-        beside,
-        narrow,
-        grad,
-        to_bias,
-        to_beside,
-        to_weight,
-        rows,
-        span,
-        columns,
-        0 if beside is None else beside.stride(0),
-        GRAD=grad_h is not None,
-        SCORE=grad_y is not None,
-        FAN_IN=fan_in,
-        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in),
-        HEIGHT=height,
-        WIDTH=width,
+    to_weight = None if narrow is None else h.new_empty(members, chunks, fan_in, columns)
+    to_bias = h.new_empty(members, chunks, columns)
+    to_score_weight = None if grad_y is None else torch.empty_like(to_bias)
+    _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
+        grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows,
+        chunk, columns, 0 if score_weight is None else score_weight.stride(0),
+        GRAD=grad_h is not None, SCORE=grad_y is not None, FAN_IN=fan_in,
+        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in), HEIGHT=height, WIDTH=width,
         num_warps=2,
-    )
-    of_beside = None if to_beside is None else to_beside.sum(1)[..., None]
+    )  # fmt: skip
+    of_score_weight = None if to_score_weight is None else to_score_weight.sum(1)[..., None]
     of_weight = None if to_weight is None else to_weight.sum(1)
-    return grad, to_bias.sum(1, keepdim=True), of_beside, of_weight
+    return grad, to_bias.sum(1, keepdim=True), of_score_weight, of_weight
 
 
 @triton.jit
 def _bias_relu_backward(
-    grad_h,
-    grad_y,
-    h,
-    beside,
-    narrow,
-    grad,
-    to_bias,
-    to_beside,
-    to_weight,
-    rows,
-    span,
-    columns,
-    beside_stride,
-    GRAD: tl.constexpr,
-    SCORE: tl.constexpr,
-    FAN_IN: tl.constexpr,
-    NARROW: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows, chunk,
+    columns, score_weight_stride,
+    GRAD: tl.constexpr, SCORE: tl.constexpr, FAN_IN: tl.constexpr, NARROW: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     of_bias = tl.zeros((WIDTH,), h.dtype.element_ty)
-    of_beside = tl.zeros((WIDTH,), h.dtype.element_ty)
+    of_score_weight = tl.zeros((WIDTH,), h.dtype.element_ty)
     if NARROW > 0:
         inputs = tl.arange(0, NARROW)
         of_weight = tl.zeros((NARROW, WIDTH), h.dtype.element_ty)
     if SCORE:
-        v = tl.load(beside + member * beside_stride + column, mask=in_columns, other=0.0)
-    start = number * span
-    end = tl.minimum(start + span, rows)
+        v = tl.load(
+            score_weight + member * score_weight_stride + column, mask=in_columns, other=0.0
+        )
+    start = number * chunk
+    end = tl.minimum(start + chunk, rows)
     for first in range(start, end, HEIGHT):
         row = first + tl.arange(0, HEIGHT)
         in_rows = row < end
@@ -235,20 +182,20 @@ def _bias_relu_backward(
         if SCORE:
             of_score = tl.load(grad_y + at, mask=in_rows, other=0.0)
             of_value += of_score[:, None] * v[None, :]
-            of_beside += tl.sum(value * of_score[:, None], 0)
+            of_score_weight += tl.sum(value * of_score[:, None], 0)
         of_value = tl.where(value <= 0, 0.0, of_value)
         of_bias += tl.sum(of_value, 0)
         if NARROW > 0:
             for k in tl.static_range(FAN_IN):
                 of_input = tl.load(narrow + at * FAN_IN + k, mask=in_rows, other=0.0)
-                share = tl.sum(of_input[:, None] * of_value, 0)
-                of_weight += tl.where((inputs == k)[:, None], share[None, :], 0.0)
+                summed = tl.sum(of_input[:, None] * of_value, 0)
+                of_weight += tl.where((inputs == k)[:, None], summed[None, :], 0.0)
         else:
             tl.store(grad + place, of_value, mask=mask)
     part = member * tl.num_programs(0) + number
     tl.store(to_bias + part * columns + column, of_bias, mask=in_columns)
     if SCORE:
-        tl.store(to_beside + part * columns + column, of_beside, mask=in_columns)
+        tl.store(to_score_weight + part * columns + column, of_score_weight, mask=in_columns)
     if NARROW > 0:
         tl.store(
             to_weight + (part * FAN_IN + inputs[:, None]) * columns + column[None, :],

@@ -1,8 +1,8 @@
-"""Triton kernels for attention along the entries of a sparse matrix.
+"""Attention over the entries of each row of a sparse matrix.
 
-Each of the ``heads * out`` columns computes the softmax of its head by itself. That repeats
-exponentials where a head has many columns, but these take less time than fetching the values, and
-nothing has to be summed across columns.
+Each of the ``heads * out`` columns computes the softmax of its head. That repeats exponentials if a
+head has many columns, but they take less time than loading the values, and nothing is summed across
+columns.
 """
 
 import torch
@@ -10,12 +10,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Numbers in one program of one warp; the backward holds twice as many things.
+# Elements per program of one warp; the backward pass holds twice as many tensors.
 TILE = 128
 TILE_BACKWARD = 64
-MOST_COLUMNS = 64
+MAX_COLUMNS = 64
 
-# In place of minus infinity, whose difference to itself is not a number.
+# Instead of -inf, since -inf - -inf is NaN.
 LOW = tl.constexpr(-1e38)
 # Of the leaky ReLU, below zero (Veličković et al., 2018).
 LEAK = tl.constexpr(0.2)
@@ -29,24 +29,14 @@ def edge_attention(
     out, level = torch.empty_like(values), torch.empty_like(to_target)
     grid, tile = _tiles(rows, columns, TILE)
     _edge_attention[grid](
-        to_target,
-        from_source,
-        values,
-        row_ptr,
-        col,
-        out,
-        level,
-        rows,
-        heads,
-        columns,
-        OUT=columns // heads,
-        **tile,
-    )
+        to_target, from_source, values, row_ptr, col, out, level, rows, heads, columns,
+        OUT=columns // heads, **tile,
+    )  # fmt: skip
     return out, level
 
 
 def _tiles(rows: int, columns: int, tile: int) -> tuple[tuple[int, int], dict[str, int]]:
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     height = tile // width
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
     return grid, {"HEIGHT": height, "WIDTH": width, "num_warps": 1}
@@ -60,20 +50,9 @@ def _energy(target, source):
 
 @triton.jit
 def _edge_attention(
-    to_target,
-    from_source,
-    values,
-    row_ptr,
-    col,
-    out,
-    level,
-    rows,
-    heads,
-    columns,
-    OUT: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    to_target, from_source, values, row_ptr, col, out, level, rows, heads, columns,
+    OUT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = (tl.program_id(1) * WIDTH + tl.arange(0, WIDTH))[None, :]
     head = column // OUT
@@ -97,9 +76,9 @@ def _edge_attention(
         energy = tl.where(mask, energy, LOW)
         higher = tl.maximum(highest, energy)
         scale = tl.exp(highest - higher)
-        share = tl.where(mask, tl.exp(energy - higher), 0.0)
-        weight = weight * scale + share
-        total = total * scale + share * sent
+        alpha = tl.where(mask, tl.exp(energy - higher), 0.0)
+        weight = weight * scale + alpha
+        total = total * scale + alpha * sent
         highest = higher
     weight = tl.where(weight == 0, 1.0, weight)  # of a row without entries
     tl.store(out + own * columns + column, total / weight, mask=inside)
@@ -119,59 +98,34 @@ def edge_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the first three, for a matrix that is its own transpose.
 
-    Who attends to a row are then those that it attends to: one walk along its entries sums up what
-    it gets back as a target and as a source, so that no two programs write to the same place.
+    The sources of a row are then its targets too: one loop over its entries sums its gradients as a
+    target and as a source, so that no two programs write to the same address.
     """
     (rows, heads), columns = to_target.shape, values.shape[1]
     width = columns // heads
-    # What the shares of a row get back in the mean, dealt out evenly to the columns of a head.
+    # The mean gradient of the α of a row, divided evenly among the columns of a head.
     mean = (out * grad).view(rows, heads, width).mean(2)
-    of_target, of_source = torch.empty_like(values), torch.empty_like(values)
-    of_values = torch.empty_like(values)
+    grad_target, grad_source = torch.empty_like(values), torch.empty_like(values)
+    grad_values = torch.empty_like(values)
     grid, tile = _tiles(rows, columns, TILE_BACKWARD)
     _edge_attention_backward[grid](
-        to_target,
-        from_source,
-        values,
-        row_ptr,
-        col,
-        level,
-        mean,
-        grad,
-        of_target,
-        of_source,
-        of_values,
-        rows,
-        heads,
-        columns,
-        OUT=width,
-        **tile,
-    )
+        to_target, from_source, values, row_ptr, col, level, mean, grad, grad_target, grad_source,
+        grad_values, rows, heads, columns,
+        OUT=width, **tile,
+    )  # fmt: skip
     if width > 1:
-        of_target, of_source = (g.view(rows, heads, width).sum(2) for g in (of_target, of_source))
-    return of_target, of_source, of_values
+        grad_target, grad_source = (
+            g.view(rows, heads, width).sum(2) for g in (grad_target, grad_source)
+        )
+    return grad_target, grad_source, grad_values
 
 
 @triton.jit
 def _edge_attention_backward(
-    to_target,
-    from_source,
-    values,
-    row_ptr,
-    col,
-    level,
-    mean,
-    grad,
-    of_target,
-    of_source,
-    of_values,
-    rows,
-    heads,
-    columns,
-    OUT: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    to_target, from_source, values, row_ptr, col, level, mean, grad, grad_target, grad_source,
+    grad_values, rows, heads, columns,
+    OUT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = (tl.program_id(1) * WIDTH + tl.arange(0, WIDTH))[None, :]
     head = column // OUT
@@ -200,17 +154,17 @@ def _edge_attention_backward(
         source = tl.load(from_source + other_head, mask=mask, other=0.0)
         sent = tl.load(values + other_column, mask=mask, other=0.0)
         raw, energy = _energy(t, source)
-        share = tl.exp(tl.where(mask, energy - t_level, LOW))
-        to_t += tl.where(raw > 0, share, LEAK * share) * (t_grad * sent - t_mean)
+        alpha = tl.exp(tl.where(mask, energy - t_level, LOW))
+        to_t += tl.where(raw > 0, alpha, LEAK * alpha) * (t_grad * sent - t_mean)
 
         target = tl.load(to_target + other_head, mask=mask, other=0.0)
         other_level = tl.load(level + other_head, mask=mask, other=0.0)
         other_mean = tl.load(mean + other_head, mask=mask, other=0.0)
         other_grad = tl.load(grad + other_column, mask=mask, other=0.0)
         raw, energy = _energy(target, s)
-        share = tl.exp(tl.where(mask, energy - other_level, LOW))
-        to_s += tl.where(raw > 0, share, LEAK * share) * (other_grad * s_sent - other_mean)
-        to_sent += share * other_grad
-    tl.store(of_target + own_column, to_t, mask=inside)
-    tl.store(of_source + own_column, to_s, mask=inside)
-    tl.store(of_values + own_column, to_sent, mask=inside)
+        alpha = tl.exp(tl.where(mask, energy - other_level, LOW))
+        to_s += tl.where(raw > 0, alpha, LEAK * alpha) * (other_grad * s_sent - other_mean)
+        to_sent += alpha * other_grad
+    tl.store(grad_target + own_column, to_t, mask=inside)
+    tl.store(grad_source + own_column, to_s, mask=inside)
+    tl.store(grad_values + own_column, to_sent, mask=inside)

@@ -1,4 +1,4 @@
-"""Passes over numbers that have nothing to do with graphs."""
+"""Elementwise kernels: random numbers and Adam."""
 
 import torch
 import triton
@@ -13,8 +13,8 @@ def uniform(keys: Tensor, count: int, start: int) -> Tensor:
 
     Args:
         keys: ``[members]`` int64
-        count: numbers of each member
-        start: where they begin in the stream
+        count: how many numbers for each member
+        start: position of the first in the stream
     """
     out = torch.empty(len(keys), count, device=keys.device)
     _uniform[(triton.cdiv(count, _BLOCK), len(keys))](
@@ -45,15 +45,15 @@ def adam_step(
     scalars: Tensor,
     eps: float,
 ) -> None:
-    """Adam in one pass, in place; see `sagpool.fleet.adam`.
+    """Adam in one pass, in place; see `sagpool.fleet.stack`.
 
     Args:
         weights: ``[members, numbers]``
         mean: of the gradients, ``[members, numbers]``
         square: of the gradients, ``[members, numbers]``
         grad: ``[members, numbers]``
-        scalars: ``[5, members]`` of the same type: the weight decay, what the two averages take of
-            the new, the rate, and the root of the second average's correction
+        scalars: ``[5, members]`` of the same type: weight decay, 1 - β₁, 1 - β₂, rate, and the root
+            of the second bias correction
         eps: added to the denominator
     """
     members, numbers = weights.shape

@@ -1,4 +1,4 @@
-"""The kept rows, multiplied with their gates, and the readout over them."""
+"""The kept rows, multiplied by their gates, and the readout over them."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = 512
-_MOST_COLUMNS = 128
+_MAX_COLUMNS = 128
 _GRAPH_ROWS = 32
 _FILLER_ROWS = 64
 
@@ -26,8 +26,8 @@ def gather_gated(
         gate: ``[old rows]``, or None for ones
         perm: ``[new rows]`` int32, the old row of each new one
         kept_ptr: ``[graphs + 1]`` int64, the first new row of each graph; none is empty
-        filler_every: every so-manieth graph is a filler, whose rows become zero; 0: none is
-        longest_filler: at least as many new rows as any filler has
+        filler_every: every n-th graph is a filler, whose rows become zero; 0 for none
+        longest_filler: upper bound of the new rows of a filler
 
     Returns:
         ``[new rows, columns]``, ``[graphs, 2 * columns]`` and ``[graphs, columns]`` int32: the
@@ -38,25 +38,14 @@ def gather_gated(
     out = x.new_empty(len(perm), columns)
     summary = x.new_empty(graphs, 2 * columns)
     arg = torch.empty(graphs, columns, dtype=torch.int32, device=x.device)
-    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     blocks = triton.cdiv(columns, width)
     _gather_gated[(graphs, blocks)](
-        x,
-        gate,
-        perm,
-        kept_ptr,
-        out,
-        summary,
-        arg,
-        columns,
-        filler_every,
-        GATED=gate is not None,
-        HEIGHT=_GRAPH_ROWS,
-        WIDTH=width,
-        num_warps=1,
-    )
+        x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
+        GATED=gate is not None, HEIGHT=_GRAPH_ROWS, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     if filler_every:
-        # By many programs: one alone would take longer than all graphs together.
+        # Many programs per filler: a single one would take longer than all graphs together.
         chunks = triton.cdiv(longest_filler, _FILLER_ROWS)
         _clear_fillers[(chunks, graphs // filler_every, blocks)](
             kept_ptr, out, columns, filler_every, HEIGHT=_FILLER_ROWS, WIDTH=width, num_warps=4
@@ -66,19 +55,9 @@ def gather_gated(
 
 @triton.jit
 def _gather_gated(
-    x,
-    gate,
-    perm,
-    kept_ptr,
-    out,
-    summary,
-    arg,
-    columns,
-    filler_every,
-    GATED: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
+    GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     graph = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -90,7 +69,7 @@ def _gather_gated(
     where = tl.zeros((WIDTH,), tl.int32) + start
     if filler_every > 0 and graph % filler_every == filler_every - 1:
         largest = total
-        where -= start + 1  # nowhere
+        where -= start + 1  # -1, for no row
         end = start
     for first in range(start, end, HEIGHT):
         row = first + tl.arange(0, HEIGHT)
@@ -108,7 +87,7 @@ def _gather_gated(
         better = best > largest
         largest = tl.where(better, best, largest)
         where = tl.where(better, first + at.to(tl.int32), where)
-    # Triton's maximum passes over what is not a number; it must not be lost.
+    # Triton's maximum ignores NaN, which must not be lost.
     largest = tl.where(total != total, total, largest)
     base = summary + graph * 2 * columns + column
     tl.store(base, total / count, mask=in_columns)
@@ -146,7 +125,7 @@ def gather_gated_backward(
         grad_summary: ``[graphs, 2 * columns]``, or None for zeros
         x: ``[old rows, columns]``
         gate: ``[old rows]`` or None
-        arg: as `gather_gated` gave it
+        arg: from `gather_gated`
         graph: ``[old rows]`` int64, the graph of each
         kept_ptr: ``[graphs + 1]`` int64
         new_row: ``[old rows]`` int32, -1 for those that are dropped
@@ -155,51 +134,24 @@ def gather_gated_backward(
     rows, columns = x.shape
     grad_x = torch.empty_like(x)
     grad_gate = None if gate is None else torch.empty_like(gate)
-    width = min(_MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(128, _TILE // width)
     _gather_gated_backward[(triton.cdiv(rows, height),)](
-        grad_out,
-        grad_summary,
-        x,
-        gate,
-        arg,
-        graph,
-        kept_ptr,
-        new_row,
-        grad_x,
-        grad_gate,
-        rows,
+        grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
         columns,
-        OUT=grad_out is not None,
-        SUMMARY=grad_summary is not None,
-        GATED=gate is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1 if width == _MOST_COLUMNS else 2,
-    )
+        OUT=grad_out is not None, SUMMARY=grad_summary is not None, GATED=gate is not None,
+        HEIGHT=height, WIDTH=width, num_warps=1 if width == _MAX_COLUMNS else 2,
+    )  # fmt: skip
     return grad_x, grad_gate
 
 
 @triton.jit
 def _gather_gated_backward(
-    grad_out,
-    grad_summary,
-    x,
-    gate,
-    arg,
-    graph,
-    kept_ptr,
-    new_row,
-    grad_x,
-    grad_gate,
-    rows,
+    grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
     columns,
-    OUT: tl.constexpr,
-    SUMMARY: tl.constexpr,
-    GATED: tl.constexpr,
-    HEIGHT: tl.constexpr,
+    OUT: tl.constexpr, SUMMARY: tl.constexpr, GATED: tl.constexpr, HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-):
+):  # fmt: skip
     old = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = old < rows
     new = tl.load(new_row + old, mask=in_rows, other=-1)

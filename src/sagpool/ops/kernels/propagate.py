@@ -1,71 +1,54 @@
-"""Sums over neighbours: walks along the rows of a CSR matrix."""
+"""Sums over neighbours, along the rows of a CSR matrix."""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-# Numbers that one program holds: enough loads under way, few enough registers.
+# Elements per program: enough loads in flight, few enough registers.
 TILE = 1024
-MOST_COLUMNS = 128
+MAX_COLUMNS = 128
 
 
 def sum_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     """``out[i]`` = the weighted sum of the rows ``index[row_ptr[i]:row_ptr[i + 1]]`` of x.
 
-    Each number of the result is summed by one thread in a fixed order: no atomics, no messages in
-    memory, the same bits every time.
+    One thread sums each element of the result in a fixed order: no atomics, no messages in memory,
+    and the same bits every time.
     """
-    return _walk(x, row_ptr, index, weight.contiguous())
+    return _sum(x, row_ptr, index, weight.contiguous())
 
 
 def gcn_of_rows(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
     """``D̃^-1/2 Ã D̃^-1/2 x`` for the matrix Ã that has a 1 at each entry.
 
-    A degree is the length of a row: no weight of an entry is ever in memory.
+    A degree is the length of a row, so the weights of entries are never in memory.
     """
-    return _walk(x, row_ptr, col, None)
+    return _sum(x, row_ptr, col, None)
 
 
-def _walk(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Tensor:
+def _sum(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Tensor:
     x = x.contiguous()
     rows, columns = len(row_ptr) - 1, x.shape[1]
     out = x.new_empty(rows, columns)
     if not rows or not columns:
         return out
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
-    # A program walks as far as the longest of its rows: wide ones are better taken few at a time.
-    height = 4 if width == MOST_COLUMNS else min(128, TILE // width)
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
+    # A program loops as long as its longest row, so it takes few rows if they are wide.
+    height = 4 if width == MAX_COLUMNS else min(128, TILE // width)
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
     # One warp: with more, Triton 3.6 fails to compile some widths with 64-bit indices.
     _sum_of_rows[grid](
-        x,
-        row_ptr,
-        index,
-        weight,
-        out,
-        rows,
-        columns,
-        WEIGHTED=weight is not None,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        x, row_ptr, index, weight, out, rows, columns,
+        WEIGHTED=weight is not None, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _sum_of_rows(
-    x,
-    row_ptr,
-    index,
-    weight,
-    out,
-    rows,
-    columns,
-    WEIGHTED: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, row_ptr, index, weight, out, rows, columns,
+    WEIGHTED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_rows, in_columns = row < rows, column < columns
@@ -77,18 +60,18 @@ def _sum_of_rows(
         present = entry < end
         source = tl.load(index + entry, mask=present, other=0)
         if WEIGHTED:
-            share = tl.load(weight + entry, mask=present, other=0.0)
+            factor = tl.load(weight + entry, mask=present, other=0.0)
         else:
             length = tl.load(row_ptr + source + 1, mask=present, other=1) - tl.load(
                 row_ptr + source, mask=present, other=0
             )
-            share = 1 / tl.sqrt(length.to(x.dtype.element_ty))
+            factor = 1 / tl.sqrt(length.to(x.dtype.element_ty))
         values = tl.load(
             x + source.to(tl.int64)[:, None] * columns + column[None, :],
             mask=present[:, None] & in_columns[None, :],
             other=0.0,
         )
-        total += share[:, None] * values
+        total += factor[:, None] * values
     if not WEIGHTED:
         own = 1 / tl.sqrt(tl.maximum(end - start, 1).to(x.dtype.element_ty))
         total *= own[:, None]
@@ -101,7 +84,7 @@ def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     x, y = x.contiguous(), y.contiguous()
     chosen, columns = y.shape
     out = y.new_empty(chosen)
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(128, TILE // width)
     _dots_of_rows[(triton.cdiv(chosen, height),)](
         x, rows, y, out, chosen, columns, HEIGHT=height, WIDTH=width, num_warps=2

@@ -1,7 +1,6 @@
-"""What kernels share that read the rows of each graph where they lie.
+"""Building blocks of kernels that read the rows of each graph without padding.
 
-Of a filler, the last graph of every ``period``, only the first row counts: nothing is ever looked
-at that comes of it.
+Every ``period``-th graph is a filler. Its results are unused, so only its first row counts.
 """
 
 import torch
@@ -9,30 +8,30 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-HEIGHT = 32  # rows of a graph that one program makes
-DEPTH = 16  # of a step of a product: graphs of few rows have few steps to fill
+HEIGHT = 32  # rows of a graph that one program writes
+DEPTH = 16  # of one step of a product; small, since small graphs have few rows
 
 
 def precision() -> str:
-    """What numbers are multiplied as, asked of torch.set_float32_matmul_precision; see `dot`."""
+    """The input precision of `dot`, from torch.set_float32_matmul_precision."""
     known = {"highest": "tf32x3", "high": "tf32"}
     return known.get(torch.get_float32_matmul_precision(), "bf16")
 
 
 def tile_of(width: int, most: int) -> int:
-    """A tile as large as possible that wastes little at the edge."""
+    """The largest tile that wastes little at the edge."""
     tiles = [tile for tile in (128, 64, 32, 16) if tile <= most]
     return min(tiles, key=lambda tile: triton.cdiv(width, tile) * (tile + 16))
 
 
 def warps_of(height: int, width: int, numbers: int = 32) -> int:
-    """So many that each thread has that many numbers of a tile."""
+    """So many warps that each thread has that many elements of a tile."""
     return max(1, height * width // (32 * numbers))
 
 
 @triton.jit
 def span(ptr, graph, period):
-    """The first row of a graph, where its rows end that count, and where they all end."""
+    """The first row of a graph, the end of its rows that count, and the end of all its rows."""
     start = tl.load(ptr + graph).to(tl.int32)
     end = tl.load(ptr + graph + 1).to(tl.int32)
     return start, tl.where(graph % period == period - 1, start + 1, end), end
@@ -40,7 +39,7 @@ def span(ptr, graph, period):
 
 @triton.jit
 def split(x):
-    """The number of tf32 that is nearest to x, and what is left of x."""
+    """The tf32 number nearest to x, and the rest of x."""
     bits = x.to(tl.uint32, bitcast=True) + 0x1000  # half of the last bit that tf32 has
     large = (bits & 0xFFFFE000).to(tl.float32, bitcast=True)
     return large, x - large
@@ -53,19 +52,19 @@ def dot(a, b, total, PRECISION: tl.constexpr):
     elif PRECISION == "tf32x3":
         a_large, a_small = split(a)
         b_large, b_small = split(b)
-        share = tl.dot(a_small, b_large, input_precision="tf32")
-        share = tl.dot(a_large, b_small, share, input_precision="tf32")
-        # Tensor cores cut off what they add up: of a long sum they may have short parts only.
-        return total + tl.dot(a_large, b_large, share, input_precision="tf32")
+        small = tl.dot(a_small, b_large, input_precision="tf32")
+        small = tl.dot(a_large, b_small, small, input_precision="tf32")
+        # Tensor cores truncate their sums, so they only get short parts of a long sum.
+        return total + tl.dot(a_large, b_large, small, input_precision="tf32")
     else:
         return tl.dot(a, b, total, input_precision=PRECISION)
 
 
 def row_tiles(ptr: Tensor, rows: int) -> Tensor:
-    """The graph of each tile of rows, ``[tiles]`` int32, for kernels that make rows.
+    """The graph of each tile of rows, ``[tiles]`` int32, for kernels that write rows.
 
-    The tiles of graph g begin with number ``ptr[g] // HEIGHT + g``: so the host knows how many
-    there are at most, and a graph has at least those that it needs.
+    The first tile of graph g is ``ptr[g] // HEIGHT + g``: so each graph has enough tiles, and the
+    host knows an upper bound of their number.
     """
     graphs = len(ptr) - 1
     tiles = torch.empty(rows // HEIGHT + graphs, dtype=torch.int32, device=ptr.device)
@@ -85,7 +84,7 @@ def _row_tiles(ptr, tiles, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def tile_rows(tiles, ptr, number, period, HEIGHT: tl.constexpr):
-    """The graph of a tile, its first row, and the ends as of `span`; both passed if it is empty."""
+    """The graph of a tile, its first row, and `span` of the graph; empty tiles are past its end."""
     graph = tl.load(tiles + number)
     start, counts, end = span(ptr, graph, period)
     first = start + (number - start // HEIGHT - graph) * HEIGHT

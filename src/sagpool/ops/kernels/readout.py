@@ -1,4 +1,4 @@
-"""Mean and maximum over the rows of each graph. One program for each graph."""
+"""Mean and maximum over the rows of each graph. One program per graph."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 TILE = 1024
-MOST_COLUMNS = 128
+MAX_COLUMNS = 128
 
 
 def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -23,7 +23,7 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     segments, columns = len(ptr) - 1, x.shape[1]
     out = x.new_empty(segments, 2 * columns)
     arg = torch.empty(segments, columns, dtype=torch.int32, device=x.device)
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
     _mean_and_max[grid](
         x, ptr, out, arg, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2
@@ -52,7 +52,7 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
         better = best > largest
         largest = tl.where(better, best, largest)
         where = tl.where(better, (first + at).to(tl.int32), where)
-    # Triton's maximum passes over what is not a number; it must not be lost.
+    # Triton's maximum ignores NaN, which must not be lost.
     largest = tl.where(total != total, total, largest)
     base = out + segment * 2 * columns + column
     count = (end - start).to(x.dtype.element_ty)
@@ -65,7 +65,7 @@ def mean_and_max_backward(grad: Tensor, arg: Tensor, ptr: Tensor, rows: int) -> 
     """The gradient of x from that of the mean ‖ maximum, ``[rows, columns]``, in one pass."""
     segments, columns = arg.shape
     out = grad.new_empty(rows, columns)
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
     _mean_and_max_backward[grid](
         grad, arg, ptr, out, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2

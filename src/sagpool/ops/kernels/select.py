@@ -1,4 +1,4 @@
-"""Which rows of each graph are kept, and where they go. One program for each graph."""
+"""Which rows of each graph are kept, and their new positions. One program per graph."""
 
 import torch
 import triton
@@ -6,51 +6,36 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 128
-# Fillers, the only graphs that are always long, are filled by larger strides.
+# Larger, for fillers, which are always long.
 _STRIDE = 512
 
 
 def fewer_rows(
     ptr: Tensor, k: Tensor | None, members: int, rows: int, numerator: int, denominator: int
 ) -> Tensor:
-    """The first row of each graph if fewer rows of each are left; see `sagpool.ops.fewer_rows`.
+    """The first row of each graph after pooling; see `sagpool.ops.fewer_rows`.
 
     Args:
         ptr: ``[members * graphs + 1]`` int64; the last graph of each member is its filler
         k: ``[members]`` int64, or None
         members: how many
-        rows: that each member will have
-        numerator: of the share that is left
-        denominator: of the share that is left
+        rows: new rows of each member
+        numerator: of the ratio
+        denominator: of the ratio
     """
     out = torch.empty_like(ptr)
     _fewer_rows[(members,)](
-        ptr,
-        k,
-        out,
-        (len(ptr) - 1) // members,
-        rows,
-        numerator,
-        denominator,
-        BY_K=k is not None,
-        BLOCK=_BLOCK,
-        num_warps=1,
-    )
+        ptr, k, out, (len(ptr) - 1) // members, rows, numerator, denominator,
+        BY_K=k is not None, BLOCK=_BLOCK, num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _fewer_rows(
-    ptr,
-    k,
-    out,
-    graphs,
-    rows,
-    numerator,
-    denominator,
-    BY_K: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    ptr, k, out, graphs, rows, numerator, denominator,
+    BY_K: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     place = member * rows
     for first in range(0, graphs - 1, BLOCK):
@@ -72,7 +57,7 @@ def _fewer_rows(
 def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int) -> Tensor:
     """Mark the rows with the highest scores; see `sagpool.ops.top_of_each`.
 
-    No sort: the score of the last row that is kept is found bit by bit.
+    Without sorting: the score of the last kept row is found bit by bit.
     """
     mask = torch.zeros(len(score), dtype=torch.bool, device=score.device)
     graphs = len(ptr) - 1
@@ -105,17 +90,17 @@ def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
             bit = bit >> 1
             below = tl.full((), 0, tl.int32)
             for first in range(start, end, BLOCK):
-                key = _falling(score, first + offset, end)
+                key = _descending(score, first + offset, end)
                 inside = first + offset < end
                 below += tl.sum(((key < candidate) & inside).to(tl.int32), 0)
             if below < wanted:
                 level = candidate
                 above = below
-        # The level is the score of the last that is kept; of its equals the first are kept.
+        # The level is the score of the last kept row; of rows with this score the first are kept.
         ties_left = wanted - above
         for first in range(start, end, BLOCK):
             row = first + offset
-            key = _falling(score, row, end)
+            key = _descending(score, row, end)
             inside = row < end
             tied = ((key == level) & inside).to(tl.int32)
             order = tl.cumsum(tied, 0)
@@ -125,22 +110,22 @@ def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _falling(score, row, end):
-    """Whole numbers that are smaller for higher scores, and equal for equal ones.
+def _descending(score, row, end):
+    """Integers that are smaller for higher scores, and equal for equal ones.
 
-    Wider types are ranked as float32; see `sagpool.ops.topk`.
+    Wider types are ranked as float32; see `sagpool.ops.segment`.
     """
     value = tl.load(score + row, mask=row < end, other=0.0).to(tl.float32) + 0.0
     bits = value.to(tl.int32, bitcast=True)
-    # The bits of a negative number fall as it rises.
-    rising = tl.where(bits < 0, ~bits, bits | -2147483648)
-    return ~rising.to(tl.uint32, bitcast=True)
+    # The larger a negative number, the smaller its bits.
+    ascending = tl.where(bits < 0, ~bits, bits | -2147483648)
+    return ~ascending.to(tl.uint32, bitcast=True)
 
 
 def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """The old row of each new row, and the first new row of each old one, -1 if it is dropped.
+    """The old row of each new row, and the first new row of each old one, -1 if dropped.
 
-    A graph that has more new rows than marked ones is filled up with its last marked row.
+    If a graph has more new rows than marked ones, its last marked row is repeated.
 
     Args:
         mask: ``[old rows]`` bool
@@ -205,7 +190,7 @@ def induced_csr(
     """The adjacency among the kept rows; see `sagpool.ops.induced_csr`."""
     rows = len(perm)
     length = torch.empty(rows + 1, dtype=torch.int32, device=col.device)
-    # What belongs to no row names the last one.
+    # Spare entries point to the last row.
     kept_col = torch.full_like(col, rows - 1)
     grid = (triton.cdiv(rows + 1, _BLOCK),)
     _count_entries[grid](row_ptr, col, perm, new_row, length, rows, BLOCK=_BLOCK, num_warps=4)
@@ -244,7 +229,7 @@ def _write_entries(row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK:
 
 @triton.jit
 def _entries_of(row_ptr, perm, new_row, row, rows):
-    """Where the entries of these new rows begin and end; a row that comes again has none."""
+    """The start and end of the entries of these new rows; a repeated row has none."""
     inside = (row >= 0) & (row < rows)
     old = tl.load(perm + row, mask=inside, other=0)
     own = inside & (tl.load(new_row + old, mask=inside, other=-1) == row)

@@ -3,37 +3,38 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
-from sagpool.nn import DiffPool, PooledAdjacency
-from sagpool.nn.pool.diffpool import layer as diff_pool
-from sagpool.nn.pool.diffpool import segments
+from sagpool.nn import DiffPool
+from sagpool.nn.pool.diffpool import ClusterAdjacency, segments
+from sagpool.nn.pool.diffpool import layer as diffpool_layer
 from sagpool.nn.pool.diffpool.dense_adjacency import DenseAdjacency
+from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
 from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
-from sagpool.nn.pool.diffpool.pooled_adjacency import blocks_of
+from sagpool.nn.pool.diffpool.segments import segments_of
 
 pytestmark = pytest.mark.usefixtures("path")
 
 
-@pytest.fixture(params=["few batches", "one for each graph"], autouse=True)
-def batches(request, monkeypatch):
-    if request.param == "one for each graph":
-        monkeypatch.setattr(segments, "OWN_BATCH", 0)
+@pytest.fixture(params=["padded", "one product per graph"], autouse=True)
+def padding(request, monkeypatch):
+    if request.param == "one product per graph":
+        monkeypatch.setattr(segments, "MIN_UNPADDED_NUMEL", 0)
 
 
-@pytest.fixture(params=[0, 2, 64], ids="most formed {}".format)
-def most_formed(request, monkeypatch):
-    """All in factors; matrices after the second pooling; matrices after the first."""
-    monkeypatch.setattr(diff_pool, "MOST_FORMED", request.param)
+@pytest.fixture(params=[0, 2, 64], ids="max dense {}".format)
+def max_dense(request, monkeypatch):
+    """A' is never dense; dense after the second pooling; dense after the first."""
+    monkeypatch.setattr(diffpool_layer, "MAX_DENSE_CLUSTERS", request.param)
 
 
-def formed(adjacency: PooledAdjacency) -> torch.Tensor:
-    """The matrix of each graph, of which there may be only the factors."""
+def dense_matrix(adjacency: ClusterAdjacency) -> torch.Tensor:
+    """A' of each graph."""
     clusters = adjacency.clusters
-    columns = torch.eye(clusters, dtype=torch.float64).repeat(adjacency.sizes.size, 1)
+    columns = torch.eye(clusters, dtype=torch.float64).repeat(adjacency.layout.sizes.size, 1)
     return adjacency.neighbour_sum(columns).view(-1, clusters, clusters)
 
 
 def reference(dense, pool, m, A, X):
-    """S, SᵀX, SᵀAS, and the loss of one graph by itself."""
+    """S, SᵀX, SᵀAS, and the loss of a single graph."""
     S = dense.convolve(pool.assign, m, A, X).softmax(1)
     link = (A - S @ S.T).square().sum().sqrt() / len(A) ** 2
     entropy = -(S * S.log()).sum(1).mean()
@@ -48,7 +49,7 @@ def layer(channels, clusters):
     return pool
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 @pytest.mark.parametrize("clusters", [1, 2, 5])
 def test_equation(fleet, dense, agree, clusters):
     pool = layer(3, clusters)
@@ -57,51 +58,51 @@ def test_equation(fleet, dense, agree, clusters):
     S, X, A, loss = zip(*(reference(dense, pool, *graph) for graph in fleet.each(x)), strict=True)
     inputs = [x, *pool.parameters()]
     agree(torch.cat(fleet.split(pooled.assignment)), torch.cat(S), inputs)
-    agree(torch.cat(fleet.split(pooled.x, pooled.adjacency)), torch.cat(X), inputs)
-    agree(formed(pooled.adjacency)[fleet.places], torch.stack(A), inputs)
+    agree(torch.cat(fleet.split(pooled.x, pooled.structure)), torch.cat(X), inputs)
+    agree(dense_matrix(pooled.structure)[fleet.places], torch.stack(A), inputs)
     agree(pooled.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
-@pytest.mark.usefixtures("most_formed")
-def test_equation_on_the_graphs_that_it_makes(fleet, dense, agree):
+@pytest.mark.usefixtures("max_dense")
+def test_equation_for_pooled_graphs(fleet, dense, agree):
     pools = [layer(3, 4), layer(3, 2)]
     x = fleet.features(3)
     first = pools[0](x, fleet.adjacency)
-    assert first.adjacency.members == 3
-    assert first.adjacency.sizes.tolist() == [[4] * fleet.adjacency.graphs] * 3
-    second = pools[1](first.x, first.adjacency)
+    assert first.structure.layout.members == 3
+    assert first.structure.layout.sizes.tolist() == [[4] * fleet.adjacency.layout.graphs] * 3
+    second = pools[1](first.x, first.structure)
     expected = []
     for m, A, X in fleet.each(x):
         _, X1, A1, _ = reference(dense, pools[0], m, A, X)
         expected.append(reference(dense, pools[1], m, A1, X1))
     _, X, A, loss = zip(*expected, strict=True)
     inputs = [x, *(p for pool in pools for p in pool.parameters())]
-    agree(torch.cat(fleet.split(second.x, second.adjacency)), torch.cat(X), inputs)
-    agree(formed(second.adjacency)[fleet.places], torch.stack(A), inputs)
+    agree(torch.cat(fleet.split(second.x, second.structure)), torch.cat(X), inputs)
+    agree(dense_matrix(second.structure)[fleet.places], torch.stack(A), inputs)
     agree(second.auxiliary[fleet.places], torch.stack(loss), inputs)
 
 
-def in_factors(base, share):
-    return LowRankAdjacency(base, blocks_of(base, share), share, share.shape[1])
+def low_rank(base, t):
+    return LowRankAdjacency(base, t.shape[1], segments_of(base.layout, t), t, GradientChain(t))
 
 
-def as_matrices(base, share):
-    return DenseAdjacency.of(base, share, share.shape[1], blocks_of(base, share))
+def dense_of(base, t):
+    return DenseAdjacency.of(base, t, t.shape[1], segments_of(base.layout, t))
 
 
-@pytest.mark.parametrize("made", [in_factors, as_matrices])
+@pytest.mark.parametrize("made", [low_rank, dense_of])
 @pytest.mark.parametrize("clusters", [1, 4, 9])
 def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters, made):
-    """Whether there are more clusters or more nodes."""
-    rows, graphs = len(fleet.adjacency.graph), fleet.adjacency.sizes.size
+    """With more clusters than nodes, and with fewer."""
+    rows, graphs = len(fleet.adjacency.layout.graph), fleet.adjacency.layout.sizes.size
     random = torch.Generator().manual_seed(clusters)
     z = torch.randn(rows, clusters, generator=random, dtype=torch.float64, requires_grad=True)
     y = torch.randn(graphs * clusters, 2, generator=random, dtype=torch.float64, requires_grad=True)
     T = z.softmax(1)
     pooled = made(fleet.adjacency, T)
     expected = []
-    for (_, A, share), part in zip(fleet.each(T), fleet.split(y, pooled), strict=True):
-        coarse = share.T @ A @ share
+    for (_, A, t), part in zip(fleet.each(T), fleet.split(y, pooled), strict=True):
+        coarse = t.T @ A @ t
         loops = coarse + torch.eye(clusters)
         root = torch.diag(loops.sum(1) ** -0.5)
         norms = coarse.trace()[None], coarse.square().sum()[None]
@@ -114,7 +115,7 @@ def test_pooled_graphs_act_as_an_adjacency(fleet, agree, clusters, made):
     agree(pooled.squared_norm[fleet.places], norm, [z])
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 def test_directed_graphs(directed, dense, agree):
     edge_index, x = directed
     edge_index = edge_index[:, edge_index[0] != edge_index[1]].unique(dim=1)
@@ -124,16 +125,16 @@ def test_directed_graphs(directed, dense, agree):
     torch.manual_seed(0)
     pools = [DiffPool(3, clusters).double() for clusters in (4, 2)]
     first = pools[0](x, adjacency)
-    second = pools[1](first.x, first.adjacency)
+    second = pools[1](first.x, first.structure)
     _, X, A1, loss1 = reference(dense, pools[0], 0, A, x)
     _, X, A2, loss2 = reference(dense, pools[1], 0, A1, X)
     inputs = [x, *(p for pool in pools for p in pool.parameters())]
     agree(second.x, X, inputs)
-    agree(formed(second.adjacency)[0], A2, inputs)
+    agree(dense_matrix(second.structure)[0], A2, inputs)
     agree(first.auxiliary + second.auxiliary, (loss1 + loss2)[None], inputs)
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 @pytest.mark.parametrize("clusters", [1, 3])
 @pytest.mark.parametrize("name", ["one node", "no edge", "pair"])
 def test_small_graphs_have_finite_gradients(packed, name, clusters):
@@ -142,16 +143,16 @@ def test_small_graphs_have_finite_gradients(packed, name, clusters):
     torch.manual_seed(0)
     pools = [DiffPool(3, count).double() for count in (clusters, 1)]
     first = pools[0](x, single.adjacency)
-    second = pools[1](first.x, first.adjacency)
+    second = pools[1](first.x, first.structure)
     loss = second.x.sum() + first.auxiliary[0] + second.auxiliary[0]
     inputs = [x, *(p for pool in pools for p in pool.parameters())]
     for grad in (loss[None], *torch.autograd.grad(loss, inputs)):
         assert grad.isfinite().all()
 
 
-@pytest.mark.usefixtures("most_formed")
-def test_the_loss_of_a_node_that_is_alone_has_a_gradient(packed):
-    """‖A - SSᵀ‖ is 1, since A has no loop, and nothing is uncertain about a single cluster."""
+@pytest.mark.usefixtures("max_dense")
+def test_the_loss_of_a_single_node_has_a_finite_gradient(packed):
+    """‖A - SSᵀ‖ is 1, since A has no loop, and a single cluster has zero entropy."""
     single = packed(["one node"])
     pool = DiffPool(3, 1).double()
     x = single.features(3)

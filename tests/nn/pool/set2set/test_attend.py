@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sagpool.nn.pool.set2set.attend import (
-    Back,
+    RowGradients,
     Segments,
     attend,
     attend_backward,
@@ -13,14 +13,14 @@ from sagpool.nn.pool.set2set.attend import (
 from sagpool.ops.device import triton_kernels
 
 DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
-WAYS = ["plain"] if triton_kernels() is None else ["plain", "kernels"]
+BACKENDS = ["torch"] if triton_kernels() is None else ["torch", "kernels"]
 STEPS = 3
 
-pytestmark = pytest.mark.usefixtures("way")
+pytestmark = pytest.mark.usefixtures("backend")
 
 
-@pytest.fixture(params=WAYS)
-def way(request, use_kernels):
+@pytest.fixture(params=BACKENDS)
+def backend(request, use_kernels):
     use_kernels(request.param == "kernels")
     return request.param
 
@@ -34,7 +34,7 @@ def graphs_of(sizes, *, filler=False):
 
 
 def random_inputs(segments, channels, dtype=torch.float64):
-    """Features, and queries and directions of all steps; halves of something wider."""
+    """Features, and queries and directions of all steps, as slices of wider tensors."""
     random = torch.Generator().manual_seed(0)
     x = torch.randn(len(segments.segment), channels, generator=random)
     shape = (2, STEPS, (len(segments.ptr) - 1) // 2, 2 * channels)
@@ -53,8 +53,8 @@ def reference(x, query, segments):
     return torch.stack(out, 1)
 
 
-def by_blocks(x, query, direction, segments):
-    """The results, and the gradients of x and of the queries in that direction."""
+def all_steps(x, query, direction, segments):
+    """The results, and the gradients of x and of the queries."""
     out, grad_query = torch.empty_like(query), torch.zeros_like(query)
     back = []
     for step in range(STEPS):
@@ -62,8 +62,8 @@ def by_blocks(x, query, direction, segments):
         energy, level = attend(x, q, segments, r)
         d, to_query = direction[:, step], grad_query[:, step]
         back.append(attend_backward(x, energy, level, r, d, to_query, segments))
-    share, slope = map(torch.stack, Back(*zip(*back, strict=True)))
-    return out, attend_backward_rows(share, slope, query, direction, segments), grad_query
+    alpha, slope = map(torch.stack, RowGradients(*zip(*back, strict=True)))
+    return out, attend_backward_rows(alpha, slope, query, direction, segments), grad_query
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -71,7 +71,7 @@ def by_blocks(x, query, direction, segments):
 def test_equation(channels, dtype):
     segments = graphs_of([[1, 40, 7], [90, 1, 19]])
     x, query, direction = random_inputs(segments, channels, dtype)
-    ours = by_blocks(x, query, direction, segments)
+    ours = all_steps(x, query, direction, segments)
     x, query = (t.double().requires_grad_() for t in (x, query))
     out = reference(x, query, segments)
     expected = (out.detach(), *torch.autograd.grad((out * direction).sum(), [x, query]))
@@ -81,17 +81,17 @@ def test_equation(channels, dtype):
         torch.testing.assert_close(actual.double(), wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_a_graph_may_be_long():
+def test_a_long_graph():
     segments = graphs_of([[2, 2500], [3, 1]])
     x, query, direction = random_inputs(segments, 4)
     expected = reference(x, query, segments)
-    torch.testing.assert_close(by_blocks(x, query, direction, segments)[0], expected)
+    torch.testing.assert_close(all_steps(x, query, direction, segments)[0], expected)
 
 
 def test_large_energies_do_not_overflow():
     segments = graphs_of([[5, 40], [1, 9]])
     x, query, direction = random_inputs(segments, 3)
-    ours = by_blocks(1e3 * x, 1e3 * query, direction, segments)
+    ours = all_steps(1e3 * x, 1e3 * query, direction, segments)
     assert all(t.isfinite().all() for t in ours)
     torch.testing.assert_close(ours[0], reference(1e3 * x, 1e3 * query, segments))
 
@@ -99,9 +99,9 @@ def test_large_energies_do_not_overflow():
 def test_nan_stays_in_its_graph():
     segments = graphs_of([[4, 6], [9, 2]])
     x, query, direction = random_inputs(segments, 5)
-    expected = by_blocks(x, query, direction, segments)
+    expected = all_steps(x, query, direction, segments)
     x[5, 2] = torch.nan
-    actual = by_blocks(x, query, direction, segments)
+    actual = all_steps(x, query, direction, segments)
     for now, before in zip(actual, expected, strict=True):
         by_graph = now is not actual[1]
         touched = (0, slice(None), 1) if by_graph else slice(4, 10)
@@ -111,12 +111,12 @@ def test_nan_stays_in_its_graph():
         assert torch.equal(now, before)
 
 
-def test_only_real_graphs_matter_where_there_are_fillers():
-    """Whatever is in a filler, and however long it is; its rows get no gradient."""
+def test_fillers_do_not_affect_real_graphs():
+    """Whatever their content and length; their rows get no gradient."""
     segments = graphs_of([[4, 6, 50], [9, 2, 49]], filler=True)
     x, query, direction = random_inputs(segments, 5)
     direction[:, :, -1] = 0
-    out, grad_x, grad_query = by_blocks(x, query, direction, segments)
+    out, grad_x, grad_query = all_steps(x, query, direction, segments)
     x, query = x.requires_grad_(), query.requires_grad_()
     expected = reference(x, query, segments)
     torch.testing.assert_close(out[:, :, :-1], expected[:, :, :-1])
@@ -124,8 +124,8 @@ def test_only_real_graphs_matter_where_there_are_fillers():
     torch.testing.assert_close((grad_x, grad_query), wanted)
 
 
-def test_the_same_bits_every_time():
+def test_results_are_reproducible_bit_for_bit():
     segments = graphs_of([[30, 6], [9, 2]])
     inputs = random_inputs(segments, 33, torch.float32)
-    first, second = (by_blocks(*inputs, segments) for _ in range(2))
+    first, second = (all_steps(*inputs, segments) for _ in range(2))
     assert all(map(torch.equal, first, second))

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.usefixtures("path")
 
 
 def reference(pool, m, X):
-    """One graph, with torch's own LSTM cell."""
+    """One graph, with torch's LSTM cell."""
     channels = X.shape[1]
     weights = {
         "weight_ih": pool.from_input.weight[m].T,
@@ -31,7 +31,7 @@ def test_equation(fleet, agree, steps):
     x = fleet.features(3)
     expected = torch.stack([reference(pool, m, X) for m, _, X in fleet.each(x)])
     out = pool(x, fleet.adjacency)
-    assert out.shape == (fleet.adjacency.sizes.size, 6)
+    assert out.shape == (fleet.adjacency.layout.sizes.size, 6)
     agree(out[fleet.places], expected, [x, *pool.parameters()])
 
 

@@ -7,16 +7,16 @@ from sagpool.nn.pool.set2set.lstm import lstm_cell, lstm_cell_backward
 from sagpool.ops.device import triton_kernels
 
 DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
-WAYS = ["plain"] if triton_kernels() is None else ["plain", "kernels"]
+BACKENDS = ["torch"] if triton_kernels() is None else ["torch", "kernels"]
 
 
-@pytest.fixture(params=WAYS, autouse=True)
-def way(request, use_kernels):
+@pytest.fixture(params=BACKENDS, autouse=True)
+def backend(request, use_kernels):
     use_kernels(request.param == "kernels")
 
 
 def reference(gates, cell):
-    """The state and the new cell, by torch's own LSTM cell with the gates as its input."""
+    """The state and the new cell from torch's LSTM cell with the gates as its input."""
     channels = cell.shape[-1]
     lstm = torch.nn.LSTMCell(4 * channels, channels, bias=False, device=DEVICE, dtype=cell.dtype)
     with torch.no_grad():
@@ -35,7 +35,7 @@ def test_equation(channels, dtype):
     def values(*shape):
         return (3 * torch.randn(*shape, generator=random)).to(DEVICE, dtype)
 
-    # Slots of larger buffers, as in Set2Set.
+    # Slices of larger buffers, as in Set2Set.
     gates = values(2, 3, 7, 4 * channels)[:, 1]
     cell, of_cell = values(2, 7, channels), values(2, 7, channels)
     of_state = values(2, 7, 2 * channels)[..., channels:]
@@ -53,7 +53,7 @@ def test_equation(channels, dtype):
         torch.testing.assert_close(actual.double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_gates_that_are_wide_open_or_shut():
+def test_saturated_gates():
     gates = torch.tensor([[[-80.0, 80.0, -80.0, 80.0]]], device=DEVICE)  # in, forget, new, out
     cell, new, state = (torch.full((1, 1, 1), v, device=DEVICE) for v in (0.5, 0.0, 0.0))
     lstm_cell(gates, cell, new, state)

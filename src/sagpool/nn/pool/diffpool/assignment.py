@@ -8,25 +8,25 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.nn.pool.diffpool.device import kernels_for
-from sagpool.nn.pool.diffpool.segments import Spans
+from sagpool.nn.pool.diffpool.segments import SegmentPtr
 from sagpool.ops.device import on_cpu
 
-CACHED = 2**16  # numbers
+CACHE_NUMEL = 2**16  # elements of a block of rows that stays in the cache of a CPU
 
 
 class SoftAssignment(NamedTuple):
-    share: Tensor  # [rows, clusters], or as many columns as the logits have
+    assignment: Tensor  # [rows, clusters], or as many columns as the logits have
     entropy: Tensor  # [rows]
 
 
 def soft_assignment(logits: Tensor, bias: Tensor | None = None) -> SoftAssignment:
     """Softmax over the channels, and the entropy of each row.
 
-    Only the shares are kept for the backward pass, not their logarithms as well.
+    The backward pass needs the probabilities only, not their logarithms.
 
     Args:
-        logits: ``[members * rows, channels]``; where there are kernels, they may have more
-            columns than the bias has, of which zeros are made
+        logits: ``[members * rows, channels]``; for kernels they may have more columns than the
+            bias, in which the result is zero
         bias: ``[members, 1, channels]``, added to the logits
     """
     if kernels_for(logits) is not None:
@@ -36,73 +36,73 @@ def soft_assignment(logits: Tensor, bias: Tensor | None = None) -> SoftAssignmen
     return SoftAssignment(*_SoftAssignment.apply(logits))
 
 
-def mean_of_graphs(x: Tensor, spans: Spans) -> Tensor:
+def graph_means(x: Tensor, segments: SegmentPtr) -> Tensor:
     """The mean of ``[rows]`` over the rows of each graph, ``[graphs]``, by a kernel."""
-    return _MeanOfGraphs.apply(x, spans)
+    return _GraphMeans.apply(x, segments)
 
 
 class _SoftAssignment(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor) -> tuple[Tensor, Tensor]:
-        share = logits.softmax(1)
-        entropy = torch.cat([_entropies(part).sum(1) for part in share.split(_at_once(share))])
-        ctx.save_for_backward(share, entropy)
-        return share, entropy
+        s = logits.softmax(1)
+        entropy = torch.cat([_entropies(part).sum(1) for part in s.split(_block_rows(s))])
+        ctx.save_for_backward(s, entropy)
+        return s, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """``s (g - Σ s g)`` from the shares, ``- s (log s + H)`` from the entropy H."""
-        share, entropy = ctx.saved_tensors
-        out = torch.empty_like(share)
-        parts = (tensor.split(_at_once(share)) for tensor in (out, share, entropy, *grads))
-        for grad, s, H, of_share, of_entropy in zip(*parts, strict=True):
-            torch.mul(s, of_share, out=grad)
-            common = grad.sum(1) + of_entropy * H
+        """``s (g - Σ s g)`` from the probabilities s, ``- s (log s + H)`` from the entropy H."""
+        s, entropy = ctx.saved_tensors
+        out = torch.empty_like(s)
+        blocks = (tensor.split(_block_rows(s)) for tensor in (out, s, entropy, *grads))
+        for grad, s, H, grad_s, grad_entropy in zip(*blocks, strict=True):
+            torch.mul(s, grad_s, out=grad)
+            common = grad.sum(1) + grad_entropy * H
             grad.addcmul_(s, common[:, None], value=-1)
-            grad.addcmul_(_entropies(s), of_entropy[:, None])
+            grad.addcmul_(_entropies(s), grad_entropy[:, None])
         return (out,)
 
 
 class _KernelAssignment(Function):
-    """One pass each way, the bias included."""
+    """One pass in each direction, including the bias."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         ctx.kernels, ctx.shape = kernels_for(logits), None if bias is None else bias.shape
-        share, entropy = ctx.kernels.soft_assignment(logits, bias)
-        ctx.save_for_backward(share)
-        return share, entropy
+        assignment, entropy = ctx.kernels.soft_assignment(logits, bias)
+        ctx.save_for_backward(assignment)
+        return assignment, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (share,) = ctx.saved_tensors
+        (assignment,) = ctx.saved_tensors
         if ctx.shape is None:
-            return ctx.kernels.soft_assignment_backward(share, *grads, 1)[0], None
+            return ctx.kernels.soft_assignment_backward(assignment, *grads, 1)[0], None
         members, _, columns = ctx.shape
-        of_logits, of_bias = ctx.kernels.soft_assignment_backward(share, *grads, members)
-        return of_logits, of_bias[..., :columns]
+        grad, grad_bias = ctx.kernels.soft_assignment_backward(assignment, *grads, members)
+        return grad, grad_bias[..., :columns]
 
 
-class _MeanOfGraphs(Function):
+class _GraphMeans(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, spans: Spans) -> Tensor:
-        ctx.spans = spans
-        return spans.kernels.graph_means(x.contiguous(), spans.ptr, spans.period)
+    def forward(ctx: Any, x: Tensor, segments: SegmentPtr) -> Tensor:
+        ctx.segments = segments
+        return segments.kernels.graph_means(x.contiguous(), segments)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        spans, grad = ctx.spans, grads[0].contiguous()
-        return spans.kernels.graph_means_backward(grad, spans.ptr, spans.rows, spans.period), None
+        grad = grads[0].contiguous()
+        return ctx.segments.kernels.graph_means_backward(grad, ctx.segments), None
 
 
-def _at_once(share: Tensor) -> int:
-    """How many rows; on a CPU so few that what is computed of them stays in its cache."""
-    return max(1, CACHED // share.shape[1] if on_cpu(share) else len(share))
+def _block_rows(s: Tensor) -> int:
+    """How many rows to process at a time."""
+    return max(1, CACHE_NUMEL // s.shape[1] if on_cpu(s) else len(s))
 
 
-def _entropies(share: Tensor) -> Tensor:
+def _entropies(s: Tensor) -> Tensor:
     """``- s log s``, 0 for s = 0."""
-    return share.clamp(min=torch.finfo(share.dtype).tiny).log_().mul_(share).neg_()
+    return s.clamp(min=torch.finfo(s.dtype).tiny).log_().mul_(s).neg_()

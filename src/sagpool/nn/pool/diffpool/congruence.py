@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.nn.pool.diffpool.segments import Blocks, Spans
+from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
+from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments
 
 Multiply = Callable[[Tensor], Tensor]
 
@@ -18,43 +19,40 @@ class Congruence(NamedTuple):
     squared_norm: Tensor  # [graphs]
 
 
-def congruence(t: Tensor, blocks: Blocks | Spans, multiply: Multiply | None = None) -> Congruence:
+def congruence(t: Tensor, segments: Segments, multiply: Multiply | None = None) -> Congruence:
     """Trace and squared Frobenius norm of ``Tᵀ A T`` for each graph, A symmetric.
 
-    Both are the same for P = Tᵀ A T and for P = A T Tᵀ: tr P, and tr P². So P is the one of the
-    two that is smaller, and never larger than T.
+    Both P = Tᵀ A T and P = A T Tᵀ give the same tr P and tr P². The smaller of the two is
+    computed, which is never larger than T.
 
     Args:
         t: ``[rows, channels]``
-        blocks: of the rows
-        multiply: gives A times ``[rows, channels]``; without it A is the identity
+        segments: of the rows
+        multiply: returns A times ``[rows, channels]``; None if A is the identity
     """
-    if isinstance(blocks, Spans):
-        return congruence_and_on(t, blocks, multiply)[0]
-    return Congruence(*_Congruence.apply(t, blocks, multiply))
+    if isinstance(segments, SegmentPtr):
+        return congruence_chained(GradientChain(t), segments, multiply)
+    return Congruence(*_Congruence.apply(t, segments, multiply))
 
 
-def congruence_and_on(
-    t: Tensor, spans: Spans, multiply: Multiply | None = None
-) -> tuple[Congruence, Tensor]:
-    """`congruence` by kernels, and T itself for its next use.
-
-    The gradient of T is added to the one that comes from there, in place: it must be of the making
-    of a single function, as of this one.
-    """
-    trace, norm, t = _SpansCongruence.apply(t, spans, multiply)
-    return Congruence(trace, norm), t
+def congruence_chained(
+    chain: GradientChain, segments: SegmentPtr, multiply: Multiply | None = None
+) -> Congruence:
+    """`congruence` by kernels, as the next link of the chain."""
+    trace, norm, t = _ChainedCongruence.apply(chain.latest, segments, multiply)
+    chain.advance(t)
+    return Congruence(trace, norm)
 
 
 class _Congruence(Function):
     @staticmethod
     def forward(
-        ctx: Any, t: Tensor, blocks: Blocks, multiply: Multiply | None
+        ctx: Any, t: Tensor, segments: PaddedSegments, multiply: Multiply | None
     ) -> tuple[Tensor, Tensor]:
         traces, norms, products = [], [], []
-        left, right = _spread(t, blocks, multiply), blocks.lay(t)
-        for run in blocks.runs:
-            a, b = run.of(left), run.of(right)
+        left, right = _spread(t, segments, multiply), segments.pad(t)
+        for bucket in segments.buckets:
+            a, b = bucket.of(left), bucket.of(right)
             if _rows_are_fewer(a):
                 p = torch.bmm(a, b.transpose(1, 2))  # A T Tᵀ, [graphs, width, width]
             else:
@@ -64,62 +62,64 @@ class _Congruence(Function):
             products.append(p)
         ctx.save_for_backward(t, *products)
         ctx.set_materialize_grads(False)
-        ctx.blocks, ctx.multiply = blocks, multiply
-        return blocks.unlay_graphs(torch.cat(traces)), blocks.unlay_graphs(torch.cat(norms))
+        ctx.segments, ctx.multiply = segments, multiply
+        trace, norm = (segments.unsort_graphs(torch.cat(parts)) for parts in (traces, norms))
+        return trace, norm
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """4 P A T, or 4 A T P for the other P, from the norm, and 2 A T from the trace."""
         t, *products = ctx.saved_tensors
-        blocks: Blocks = ctx.blocks
-        of_trace, of_norm = (
-            None if grad is None else blocks.lay_graphs(grad)[:, None, None] for grad in grads
+        segments: PaddedSegments = ctx.segments
+        grad_trace, grad_norm = (
+            None if grad is None else segments.sort_graphs(grad)[:, None, None] for grad in grads
         )
-        # To multiply again is cheap, and A T is as large as T.
-        spread, room = _spread(t, blocks, ctx.multiply), blocks.room(t, t.shape[1])
-        for run, p in zip(blocks.runs, products, strict=True):
-            a, grad = run.of(spread), run.of(room)
-            if of_trace is None:
+        # A T is as large as T, and cheap to compute again.
+        spread, grad_t = _spread(t, segments, ctx.multiply), segments.new_padded(t, t.shape[1])
+        for bucket, p in zip(segments.buckets, products, strict=True):
+            a, grad = bucket.of(spread), bucket.of(grad_t)
+            if grad_trace is None:
                 grad.zero_()
             else:
-                torch.mul(a, 2 * of_trace[run.graphs], out=grad)
-            if of_norm is not None:
-                p = p * (4 * of_norm[run.graphs])
+                torch.mul(a, 2 * grad_trace[bucket.graphs], out=grad)
+            if grad_norm is not None:
+                p = p * (4 * grad_norm[bucket.graphs])
                 grad.baddbmm_(*((p, a) if _rows_are_fewer(a) else (a, p)))
-        return blocks.unlay(room), None, None
+        return segments.unpad(grad_t), None, None
 
 
-def _spread(t: Tensor, blocks: Blocks, multiply: Multiply | None) -> Tensor:
-    """A T, laid out; its zeros keep the padding out of all sums."""
-    return blocks.lay_with_zeros(t if multiply is None else multiply(t))
+def _spread(t: Tensor, segments: PaddedSegments, multiply: Multiply | None) -> Tensor:
+    """A T, padded with zeros, which keep the padding out of all sums."""
+    return segments.pad_with_zeros(t if multiply is None else multiply(t))
 
 
-def _rows_are_fewer(blocks: Tensor) -> bool:
-    return blocks.shape[1] < blocks.shape[2]
+def _rows_are_fewer(padded: Tensor) -> bool:
+    return padded.shape[1] < padded.shape[2]
 
 
-class _SpansCongruence(Function):
+class _ChainedCongruence(Function):
     """As `_Congruence`, by kernels."""
 
     @staticmethod
     def forward(
-        ctx: Any, t: Tensor, spans: Spans, multiply: Multiply | None
+        ctx: Any, t: Tensor, segments: SegmentPtr, multiply: Multiply | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         t = t.contiguous()
         spread = t if multiply is None else multiply(t)
-        p = spans.kernels.gram(spread, t, spans.ptr, spans.tiles, spans.period)
+        p = segments.kernels.gram(spread, t, segments)
         ctx.save_for_backward(spread, p)
         ctx.set_materialize_grads(False)
-        ctx.spans = spans
-        return *spans.kernels.trace_and_norm(p, spans.ptr, spans.period), t.view_as(t)
+        ctx.segments = segments
+        return *segments.kernels.trace_and_norm(p, segments), t.view_as(t)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        of_trace, of_norm, of_t = (None if grad is None else grad.contiguous() for grad in grads)
-        if of_trace is not None or of_norm is not None:
-            (spread, p), spans = ctx.saved_tensors, ctx.spans
-            where = (spans.ptr, spans.tiles, spans.period)
-            of_t = spans.kernels.gram_backward(p, spread, of_trace, of_norm, *where, into=of_t)
-        return of_t, None, None
+        grad_trace, grad_norm, grad_t = (None if g is None else g.contiguous() for g in grads)
+        if grad_trace is not None or grad_norm is not None:
+            (spread, p), segments = ctx.saved_tensors, ctx.segments
+            grad_t = segments.kernels.gram_backward(
+                p, spread, grad_trace, grad_norm, segments, into=grad_t
+            )
+        return grad_t, None, None

@@ -11,75 +11,57 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pool.diffpool.matmul import inner, outer, segment_matmul
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency, kept
-from sagpool.nn.pool.diffpool.segments import Blocks, Spans
-from sagpool.ops import Rows
+from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency, grad_cached_property
+from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
+from sagpool.nn.pool.diffpool.segments import SegmentPtr, Segments
 
 
 @dataclass(frozen=True, eq=False)
-class DenseAdjacency(PooledAdjacency):
-    """Acts as the `Adjacency` A'.
+class DenseAdjacency(ClusterAdjacency):
+    """A' as a tensor.
 
     Args:
-        before: the graphs as they were, as many as they are now
         matrix: A', ``[members * graphs, clusters, clusters]``
     """
 
-    before: Rows
     matrix: Tensor
 
     @staticmethod
-    def of(base: Adjacency, share: Tensor, clusters: int, blocks: Blocks | Spans) -> DenseAdjacency:
+    def of(
+        base: Adjacency, assignment: Tensor, clusters: int, segments: Segments
+    ) -> DenseAdjacency:
         """``Tᵀ A T``.
 
         Args:
             base: A, the graphs before the first pooling
-            share: T, ``[rows of base, clusters]``; where there are kernels it may have more
-                columns, which are zero
+            assignment: T, ``[rows of base, clusters]``; for kernels it may have more columns,
+                which are zero
             clusters: how many there are
-            blocks: of the rows of ``base``
+            segments: of the rows of ``base``
         """
         if base.symmetric:
-            matrix = _Form.apply(share, clusters, base, blocks)
+            matrix = _Congruent.apply(assignment, clusters, base, segments)
         else:
-            share = share[:, :clusters]
-            matrix = segment_matmul(share, base.neighbour_sum(share), blocks)
-        return DenseAdjacency(base, matrix)
-
-    @property
-    def clusters(self) -> int:
-        return self.matrix.shape[1]
+            assignment = assignment[:, :clusters]
+            matrix = segment_matmul(assignment, base.neighbour_sum(assignment), segments)
+        return DenseAdjacency(base, clusters, matrix)
 
     @property
     def source(self) -> Tensor:
         return self.matrix
 
-    @property
-    def members(self) -> int:
-        return self.before.members
-
-    @property
-    def graphs(self) -> int:
-        return self.before.graphs
-
-    @property
-    def device(self) -> torch.device:
-        return self.matrix.device
-
-    @kept
+    @grad_cached_property
     def degree(self) -> Tensor:
-        # A filler's row may have no entry in A + I, not even its own; less I, that is below zero.
+        # A filler's row may have no entry in A + I, not even on the diagonal; minus I, its sum is
+        # negative.
         return self.matrix.sum(2).clamp(min=0).view(-1)
 
     @property
     def trace(self) -> Tensor:
-        """The trace of A' of each graph, ``[graphs]``."""
         return self.matrix.diagonal(dim1=1, dim2=2).sum(1)
 
     @property
     def squared_norm(self) -> Tensor:
-        """‖A'‖² of each graph, ``[graphs]``."""
         return self.matrix.square().sum((1, 2))
 
     def gcn(self, x: Tensor) -> Tensor:
@@ -88,45 +70,44 @@ class DenseAdjacency(PooledAdjacency):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         return torch.bmm(self.matrix, self._by_graph(x)).view_as(x)
 
-    def pool(self, share: Tensor) -> DenseAdjacency:
+    def pool(self, assignment: Tensor) -> DenseAdjacency:
         """``Sᵀ A' S``, for S of ``[rows, clusters]``."""
-        s = self._by_graph(share)
+        s = self._by_graph(assignment)
         matrix = torch.bmm(s.transpose(1, 2), torch.bmm(self.matrix, s))
-        return DenseAdjacency(self.before, matrix)
+        return DenseAdjacency(self.base, assignment.shape[1], matrix)
 
-    @kept
+    @grad_cached_property
     def _normalised(self) -> Tensor:
         """``D̃^-1/2 (A' + I) D̃^-1/2``"""
         scale = (self.degree + 1).rsqrt().view(-1, self.clusters)
-        loops = torch.eye(self.clusters, dtype=scale.dtype, device=self.device)
+        loops = torch.eye(self.clusters, dtype=scale.dtype, device=self.matrix.device)
         return scale[:, :, None] * (self.matrix + loops) * scale[:, None, :]
 
 
-class _Form(Function):
+class _Congruent(Function):
     """``Tᵀ A T`` for a symmetric A: both factors get their gradients from the same product."""
 
     @staticmethod
     def forward(
-        ctx: Any, share: Tensor, clusters: int, base: Adjacency, blocks: Blocks | Spans
+        ctx: Any, assignment: Tensor, clusters: int, base: Adjacency, segments: Segments
     ) -> Tensor:
-        if isinstance(blocks, Spans):
-            share = share.contiguous()
-            spread = blocks.kernels.neighbour_sum(share, base.row_ptr, base.col)
+        if isinstance(segments, SegmentPtr):
+            assignment = assignment.contiguous()
+            spread = segments.kernels.neighbour_sum(assignment, base.row_ptr, base.col)
         else:
-            spread = base.neighbour_sum(share)
+            spread = base.neighbour_sum(assignment)
         ctx.save_for_backward(spread)
-        ctx.blocks = blocks
-        return inner(share, spread, blocks)[:, :clusters, :clusters]
+        ctx.segments = segments
+        return segments.inner(assignment, spread)[:, :clusters, :clusters]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (spread,) = ctx.saved_tensors
+        (spread,), segments = ctx.saved_tensors, ctx.segments
         both = grads[0] + grads[0].transpose(1, 2)
-        if isinstance(spans := ctx.blocks, Spans):
-            of_share = spans.kernels.segment_outer(
-                spread, both, spans.ptr, spans.tiles, spans.period, columns=spread.shape[1]
-            )
+        if isinstance(segments, SegmentPtr):
+            columns = spread.shape[1]
+            grad = segments.kernels.segment_outer(spread, both, segments, columns=columns)
         else:
-            of_share = outer(ctx.blocks, (spread, both))
-        return of_share, None, None, None
+            grad = segments.outer((spread, both))
+        return grad, None, None, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,272 +12,227 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pool.diffpool.congruence import Congruence, congruence, congruence_and_on
-from sagpool.nn.pool.diffpool.matmul import inner, outer, segment_apply, segment_matmul
-from sagpool.nn.pool.diffpool.pooled_adjacency import PooledAdjacency, kept
-from sagpool.nn.pool.diffpool.segments import Blocks, Spans
+from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency, grad_cached_property
+from sagpool.nn.pool.diffpool.coarsen import Coarsened, coarsen_again
+from sagpool.nn.pool.diffpool.congruence import Congruence, congruence, congruence_chained
+from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
+from sagpool.nn.pool.diffpool.segment_matmul import segment_apply, segment_matmul
+from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankAdjacency(PooledAdjacency):
-    """Acts as the `Adjacency` ``A' = Tᵀ A T``, which is not formed.
+class LowRankAdjacency(ClusterAdjacency):
+    """``A' = Tᵀ A T``, which is not formed.
 
-    The clusters of a graph of N nodes are often far more than N, since their number depends on the
-    largest graph of all. A' has as many rows, but a rank of N at most: its factors are smaller, and
-    so is the work of multiplying by one after the other.
+    The number of clusters depends on the largest graph of all, so a graph of N nodes often has far
+    more clusters than nodes. A' has a row for each cluster but a rank of at most N: its factors
+    are smaller, and multiplying by one after the other is less work.
 
     Args:
-        base: A, the graphs before the first pooling
-        blocks: of the rows of ``base``
-        share: T, ``[rows of base, clusters]``, how much of each node is in each cluster; a row
-            sums to 1. Where there are kernels it may have more columns, which are zero
-        count: of the clusters
-        handed: T as `coarsen` has handed it on, if it has; for kernels alone
+        segments: of the rows of ``base``
+        assignment: T, ``[rows of base, clusters]``, the probability of each cluster for each node;
+            rows sum to 1. For kernels it may have more columns, which are zero
+        _chain: of T; used by kernels only
     """
 
-    base: Adjacency
-    blocks: Blocks | Spans
-    share: Tensor
-    count: int
-    handed: Tensor | None = None
-
-    @property
-    def clusters(self) -> int:
-        return self.count
+    segments: Segments
+    assignment: Tensor
+    _chain: GradientChain = field(repr=False)
 
     @property
     def source(self) -> Tensor:
-        return self.share
+        return self.assignment
 
     @property
-    def members(self) -> int:
-        return self.base.members
+    def segment_ptr(self) -> SegmentPtr:
+        """The segments, where there are kernels."""
+        assert isinstance(self.segments, SegmentPtr)
+        return self.segments
 
-    @property
-    def graphs(self) -> int:
-        return self.base.graphs
-
-    @property
-    def device(self) -> torch.device:
-        return self.base.device
-
-    @property
-    def spans(self) -> Spans:
-        """The blocks, where there are kernels."""
-        assert isinstance(self.blocks, Spans)
-        return self.blocks
-
-    @cached_property
-    def own_blocks(self) -> Blocks:
-        """Of the rows of this level."""
-        return Blocks.equal(self.members * self.graphs, self.clusters)
-
-    @cached_property
-    def own_spans(self) -> Spans:
-        """Of the rows of this level, for kernels."""
-        graphs = self.members * self.graphs
-        return Spans(graphs, graphs * self.clusters, self.node_ptr, self.spans.period)
-
-    @kept
+    @grad_cached_property
     def degree(self) -> Tensor:
-        """``[rows]`` row sums, ``Tᵀ A T 1``, where ``T 1 = 1``."""
-        degree = self.base.degree.to(self.share.dtype)[:, None]
-        return segment_matmul(self._own_share, degree, self.blocks).view(-1)
+        # Tᵀ A T 1, where T 1 = 1.
+        degree = self.base.degree.to(self.assignment.dtype)[:, None]
+        return segment_matmul(self._own_columns, degree, self.segments).view(-1)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """``D̃^-1/2 (A' + I) D̃^-1/2 x``"""
-        if self.base.symmetric and isinstance(self.blocks, Spans):
+        if self._has_symmetric_kernels:
             return self._gcn_by_kernels(x, None)
         if self.base.symmetric:
-            return _GCN.apply(x, self.share, self._scale, self.base, self.blocks)
+            return _GCN.apply(x, self.assignment, self._scale, self.base, self.segments)
         scaled = self._scale * x
         return self._scale * (self.neighbour_sum(scaled) + scaled)
 
     def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
-        if self.base.symmetric and isinstance(self.blocks, Spans):
+        if self._has_symmetric_kernels:
             return self._gcn_by_kernels(x, bias)
         return super().gcn_relu(x, bias)
 
     def _gcn_by_kernels(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        y, share = _SpansGCN.apply(
-            x, self.handed_on, self._found_scale, bias, self.base, self.spans
+        y, assignment = _ChainedGCN.apply(
+            x, self._chain.latest, self._kernel_scale, bias, self.base, self.segment_ptr
         )
-        self._handed_on.take(share)
+        self._chain.advance(assignment)
         return y
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        """``A' x``"""
-        share = self._own_share
-        spread = segment_apply(share, self._by_graph(x), self.blocks)
-        return segment_matmul(share, self.base.neighbour_sum(spread), self.blocks).view_as(x)
+        t = self._own_columns
+        spread = self.base.neighbour_sum(segment_apply(t, self._by_graph(x), self.segments))
+        return segment_matmul(t, spread, self.segments).view_as(x)
 
     @property
     def trace(self) -> Tensor:
-        """The trace of A' of each graph, ``[graphs]``."""
         return self._congruence.trace
 
     @property
     def squared_norm(self) -> Tensor:
-        """‖A'‖² of each graph, ``[graphs]``."""
         return self._congruence.squared_norm
 
-    def shares(self, share: Tensor) -> Tensor:
-        """``T S``, for S of ``[rows, clusters]``."""
-        return segment_apply(self._own_share, self._by_graph(share), self.blocks)
+    def compose(self, assignment: Tensor) -> Tensor:
+        """``T S``, ``[rows of base, clusters]``, for S of ``[rows, clusters]``."""
+        return segment_apply(self._own_columns, self._by_graph(assignment), self.segments)
+
+    def coarsen(self, assignment: Tensor, clusters: int, x: Tensor) -> Coarsened:
+        """`coarsen_again` by kernels, for S, ``[rows, clusters]``, and x, ``[rows, channels]``."""
+        layout, period = self.layout, self.segment_ptr.period
+        graphs = layout.members * layout.graphs
+        own = SegmentPtr(graphs, layout.total_rows, layout.node_ptr, period)
+        return coarsen_again(assignment, clusters, x, self._chain, self.segment_ptr, own)
 
     @property
-    def _own_share(self) -> Tensor:
-        """T without columns that are of no cluster."""
-        return self.share[:, : self.clusters]
+    def _own_columns(self) -> Tensor:
+        """T without additional columns."""
+        return self.assignment[:, : self.clusters]
 
     @property
-    def handed_on(self) -> Tensor:
-        """T for a kernel that uses it."""
-        return self._handed_on.share
+    def _has_symmetric_kernels(self) -> bool:
+        return self.base.symmetric and isinstance(self.segments, SegmentPtr)
 
-    @cached_property
-    def _handed_on(self) -> _HandedOn:
-        return _HandedOn(self.share if self.handed is None else self.handed)
-
-    @kept
+    @grad_cached_property
     def _scale(self) -> Tensor:
         """``[rows, 1]``, the diagonal of D̃^-1/2."""
         return (self.degree + 1).rsqrt()[:, None]
 
     @cached_property
-    def _found_scale(self) -> Tensor:
-        """`_scale` as ``[rows]`` from a kernel; its gradient is the business of who uses it."""
-        spans = self.spans
+    def _kernel_scale(self) -> Tensor:
+        """`_scale` as ``[rows]`` from a kernel; `_ChainedGCN` computes its gradient."""
         with torch.no_grad():
-            return spans.kernels.coarse_scale(
-                self.share, self.base.row_ptr, spans.ptr, spans.period, self.clusters
+            return self.segment_ptr.kernels.coarse_scale(
+                self.assignment, self.base.row_ptr, self.segment_ptr, self.clusters
             )
 
-    @kept
+    @grad_cached_property
     def _congruence(self) -> Congruence:
-        if self.base.symmetric and isinstance(self.blocks, Spans):
-            walk = partial(
-                self.blocks.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
+        if self._has_symmetric_kernels:
+            multiply = partial(
+                self.segment_ptr.kernels.neighbour_sum, row_ptr=self.base.row_ptr, col=self.base.col
             )
-            found, share = congruence_and_on(self.handed_on, self.blocks, walk)
-            self._handed_on.take(share)
-            return found
+            return congruence_chained(self._chain, self.segment_ptr, multiply)
         if self.base.symmetric:
-            return congruence(self.share, self.blocks, self.base.neighbour_sum)
-        spread = self.base.neighbour_sum(self.share)
-        matrix = segment_matmul(self.share, spread, self.blocks)
+            return congruence(self.assignment, self.segments, self.base.neighbour_sum)
+        spread = self.base.neighbour_sum(self.assignment)
+        matrix = segment_matmul(self.assignment, spread, self.segments)
         trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
         return Congruence(trace, matrix.square().sum((1, 2)))
 
 
-@dataclass
-class _HandedOn:
-    """T as the last kernel has left it.
-
-    Each hands it on to the next. On the way back each adds its gradient to that of the next one, in
-    place: T is large, and to add up all of them takes longer than to compute some.
-    """
-
-    share: Tensor
-
-    def take(self, share: Tensor) -> None:
-        if torch.is_grad_enabled():  # else it is T without a gradient
-            self.share = share
-
-
 class _GCN(Function):
-    """Keeps nothing of the size of x but its input and its output, which others keep as well."""
+    """Saves nothing of the size of x but its input and its output, which others save as well."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, blocks: Blocks
+        ctx: Any,
+        x: Tensor,
+        assignment: Tensor,
+        scale: Tensor,
+        base: Adjacency,
+        segments: PaddedSegments,
     ) -> Tensor:
-        graphs = (blocks.graphs, share.shape[1], x.shape[1])
+        graphs = (segments.graphs, assignment.shape[1], x.shape[1])
         scaled = scale * x
-        spread = base.neighbour_sum(outer(blocks, (share, scaled.view(graphs))))
-        out = scaled.add_(inner(share, spread, blocks).view_as(x)).mul_(scale)
-        ctx.save_for_backward(x, share, scale, spread, out)
-        ctx.base, ctx.blocks = base, blocks
+        spread = base.neighbour_sum(segments.outer((assignment, scaled.view(graphs))))
+        out = scaled.add_(segments.inner(assignment, spread).view_as(x)).mul_(scale)
+        ctx.save_for_backward(x, assignment, scale, spread, out)
+        ctx.base, ctx.segments = base, segments
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, share, scale, spread, out = ctx.saved_tensors
-        graphs = (ctx.blocks.graphs, share.shape[1], x.shape[1])
-        of_scale = (grads[0] * out).sum(1, keepdim=True) / scale
+        (x, assignment, scale, spread, out), segments = ctx.saved_tensors, ctx.segments
+        graphs = (segments.graphs, assignment.shape[1], x.shape[1])
+        grad_scale = (grads[0] * out).sum(1, keepdim=True) / scale
         grad = scale * grads[0]  # of (A' + I) D̃^-1/2 x
-        back = ctx.base.neighbour_sum(outer(ctx.blocks, (share, grad.view(graphs))))
+        back = ctx.base.neighbour_sum(segments.outer((assignment, grad.view(graphs))))
         left = (spread, grad.view(graphs).transpose(1, 2))
         right = (back, (scale * x).view(graphs).transpose(1, 2))
-        of_share = outer(ctx.blocks, left, right)
-        grad += inner(share, back, ctx.blocks).view_as(x)  # of D̃^-1/2 x
-        of_scale += (grad * x).sum(1, keepdim=True)
-        return grad.mul_(scale), of_share, of_scale, None, None
+        grad_assignment = segments.outer(left, right)
+        grad += segments.inner(assignment, back).view_as(x)  # of D̃^-1/2 x
+        grad_scale += (grad * x).sum(1, keepdim=True)
+        return grad.mul_(scale), grad_assignment, grad_scale, None, None
 
 
-class _SpansGCN(Function):
-    """As `_GCN`, by kernels; the scale depends on T, which gets the gradient of both.
+class _ChainedGCN(Function):
+    """As `_GCN`, by kernels, and a link of the chain of T.
 
-    With a bias, which is one of each member, it ends in a ReLU. T is handed on.
+    The scale depends on T, whose gradient includes that of the scale. With a bias of each member
+    it ends in a ReLU.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         x: Tensor,
-        share: Tensor,
+        assignment: Tensor,
         scale: Tensor,
         bias: Tensor | None,
         base: Adjacency,
-        spans: Spans,
+        segments: SegmentPtr,
     ) -> tuple[Tensor, Tensor]:
-        kernels, x = spans.kernels, x.contiguous()
+        x = x.contiguous()
         ctx.set_materialize_grads(False)
-        ctx.base, ctx.spans = base, spans
-        spread = _spread(x, share, scale, base, spans)
-        out = kernels.segment_inner_gcn(share, spread, scale, x, spans.ptr, spans.period, bias)
-        ctx.save_for_backward(x, share, scale, bias, spread, out)
-        return out, share.view_as(share)
+        ctx.base, ctx.segments = base, segments
+        spread = _spread(x, assignment, scale, base, segments)
+        out = segments.kernels.segment_inner_gcn(assignment, spread, scale, x, segments, bias)
+        ctx.save_for_backward(x, assignment, scale, bias, spread, out)
+        return out, assignment.view_as(assignment)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        grad, of_share = (None if grad is None else grad.contiguous() for grad in grads)
+        grad, grad_assignment = (None if grad is None else grad.contiguous() for grad in grads)
         if grad is None:
-            return None, of_share, None, None, None, None
-        x, share, scale, bias, spread, out = ctx.saved_tensors
-        base, spans, kernels = ctx.base, ctx.spans, ctx.spans.kernels
-        graphs, of_bias = (spans.graphs, -1, x.shape[1]), None
+            return None, grad_assignment, None, None, None, None
+        x, assignment, scale, bias, spread, out = ctx.saved_tensors
+        base, segments, kernels = ctx.base, ctx.segments, ctx.segments.kernels
+        graphs, grad_bias = (segments.graphs, -1, x.shape[1]), None
         if bias is not None:
             by_member = (len(bias), -1, x.shape[1])
-            before, of_bias, *_ = kernels.bias_relu_backward(
+            before_relu, grad_bias, *_ = kernels.bias_relu_backward(
                 grad.view(by_member), None, out.view(by_member), None
             )
-            grad = before.view_as(grad)
-        back = _spread(grad, share, scale, base, spans)
-        of_x, of_degree = kernels.segment_inner_gcn_backward(
-            share, back, scale, x, out, grad, spans.ptr, spans.period, bias
+            grad = before_relu.view_as(grad)
+        back = _spread(grad, assignment, scale, base, segments)
+        grad_x, grad_degree = kernels.segment_inner_gcn_backward(
+            assignment, back, scale, x, out, grad, segments, bias
         )
-        of_share = kernels.segment_outer(
+        grad_assignment = kernels.segment_outer(
             spread,
             grad.view(graphs).transpose(1, 2),
-            spans.ptr,
-            spans.tiles,
-            spans.period,
+            segments,
             more=(back, x.view(graphs).transpose(1, 2)),
             scale_out=scale,
-            sides=(base.row_ptr, of_degree),
-            columns=share.shape[1],
-            into=of_share,
+            degrees=(base.row_ptr, grad_degree),
+            columns=assignment.shape[1],
+            into=grad_assignment,
         )
-        return of_x, of_share, None, of_bias, None, None
+        return grad_x, grad_assignment, None, grad_bias, None, None
 
 
-def _spread(x: Tensor, share: Tensor, scale: Tensor, base: Adjacency, spans: Spans) -> Tensor:
+def _spread(
+    x: Tensor, assignment: Tensor, scale: Tensor, base: Adjacency, segments: SegmentPtr
+) -> Tensor:
     """``A T D̃^-1/2 x``, ``[rows of base, channels]``."""
-    by_graph = x.view(spans.graphs, -1, x.shape[1])
-    applied = spans.kernels.segment_outer(
-        share, by_graph, spans.ptr, spans.tiles, spans.period, scale_in=scale
-    )
-    return spans.kernels.neighbour_sum(applied, base.row_ptr, base.col)
+    by_graph = x.view(segments.graphs, -1, x.shape[1])
+    applied = segments.kernels.segment_outer(assignment, by_graph, segments, scale_in=scale)
+    return segments.kernels.neighbour_sum(applied, base.row_ptr, base.col)

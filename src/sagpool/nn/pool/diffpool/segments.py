@@ -1,7 +1,8 @@
-"""The rows of each graph as blocks, a few batches of them, where graphs differ in size."""
+"""The rows of each graph as segments, and products over them, where graphs differ in size."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -10,143 +11,177 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.nn.pool.diffpool.device import kernels_for
-from sagpool.ops.device import on_cpu
-from sagpool.ops.rows import Rows
-from sagpool.ops.transfer import to_device
+from sagpool.nn.pool.diffpool.device import has_kernels, kernels_for
+from sagpool.ops import Layout
+from sagpool.ops.device import on_cpu, to_device
 
-# On a CPU, where blocks have at least so many numbers on average, each is a batch of its own: to
-# call a product for it alone takes less time than to copy it.
-OWN_BATCH = 4096
+# On a CPU, from this mean number of elements per segment, each segment is multiplied by itself:
+# a separate call takes less time than copying the rows into a padded batch.
+MIN_UNPADDED_NUMEL = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(ABC):
+    """Which rows belong to which graph; its products are not differentiable.
+
+    Args:
+        graphs: number of graphs
+        rows: number of rows, including those in no segment
+    """
+
+    graphs: int
+    rows: int
+
+    @abstractmethod
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        """``a_gᵀ b_g`` for each graph g: ``[rows, m]`` and ``[rows, n]`` to ``[graphs, m, n]``."""
+
+    @abstractmethod
+    def outer(self, *pairs: tuple[Tensor, Tensor]) -> Tensor:
+        """The sum of ``a_g x_g`` over pairs of a, ``[rows, m]``, and x, ``[graphs, m, n]``.
+
+        Returns:
+            ``[rows, n]``, zero for rows in no segment
+        """
 
 
 @dataclass(frozen=True)
-class Run:
-    """Blocks of one size that follow each other."""
+class Bucket:
+    """Consecutive segments that are padded to the same number of rows."""
 
     graphs: slice
     rows: slice
     width: int
 
-    def of(self, laid: Tensor) -> Tensor:
-        """``[laid rows, channels]`` to ``[graphs of the run, width, channels]``, a view."""
-        return laid[self.rows].view(-1, self.width, laid.shape[1])
+    def of(self, padded: Tensor) -> Tensor:
+        """``[padded rows, channels]`` to ``[graphs of the bucket, width, channels]``, a view."""
+        return padded[self.rows].view(-1, self.width, padded.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Padding:
-    """How rows are laid out anew: graphs by their size, those of a run filled up to the largest.
+    """Graphs sorted by size, and those of a bucket padded to the largest of them.
 
     Args:
-        index: ``[laid rows]``, the row at each place; for padding, any row of the same graph
-        empty: ``[laid rows, 1]`` bool, True for padding
-        place: ``[rows]``, where each row is; for a row of no block, behind the last
-        order: ``[graphs]``, the graph at each place
-        rank: ``[graphs]``, where each graph is
+        source: ``[padded rows]``, the row to copy; for padding, any row of the same graph
+        is_padding: ``[padded rows, 1]`` bool
+        position: ``[rows]``, the padded row of each row; past the end for rows in no segment
+        order: ``[graphs]``, the graphs in sorted order
+        rank: ``[graphs]``, the position of each graph in that order
     """
 
-    index: Tensor
-    empty: Tensor
-    place: Tensor
+    source: Tensor
+    is_padding: Tensor
+    position: Tensor
     order: Tensor
     rank: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Which rows belong to which graph, for products of the blocks of each graph.
+class PaddedSegments(Segments):
+    """Segments for batched products of torch.
 
-    Graphs of about the same size share a run, with at most as many rows of padding as there are
-    rows: no graph is padded to the size of the largest. All shapes are known on the host.
+    Graphs of about the same size are in one bucket, so padding at most doubles the number of rows.
+    All shapes are known on the host.
 
     Args:
-        graphs: how many there are
-        rows: how many there are, those included that are in no block
-        runs: of blocks, once they are laid out
-        padding: the layout; without it, rows and graphs stay where they are
-        all_rows: whether each row is in a block
+        buckets: cover the padded rows
+        padding: None if rows and graphs stay where they are
+        all_rows: whether each row is in a segment
     """
 
-    graphs: int
-    rows: int
-    runs: tuple[Run, ...]
+    buckets: tuple[Bucket, ...]
     padding: Padding | None = None
     all_rows: bool = True
 
     @staticmethod
-    def equal(graphs: int, width: int) -> Blocks:
-        """The blocks of graphs of one size, end to end."""
+    def equal(graphs: int, width: int) -> PaddedSegments:
+        """Contiguous segments of one size."""
         rows = graphs * width
-        return Blocks(graphs, rows, (Run(slice(0, graphs), slice(0, rows), width),))
+        return PaddedSegments(graphs, rows, (Bucket(slice(0, graphs), slice(0, rows), width),))
 
     @staticmethod
-    def of(a: Tensor, starts: np.ndarray, sizes: np.ndarray) -> Blocks:
-        """The blocks of the rows of ``a``, and of what else has as many rows.
+    def of(a: Tensor, starts: np.ndarray, sizes: np.ndarray) -> PaddedSegments:
+        """The segments of the rows of ``a``, and of other tensors with as many rows.
 
         Args:
             a: ``[rows, channels]``
             starts: ``[graphs]`` first row of each graph, on the host
             sizes: ``[graphs]`` rows of each graph, at least one, on the host
         """
-        if not on_cpu(a) or sizes.mean() * a.shape[1] < OWN_BATCH:
+        if not on_cpu(a) or sizes.mean() * a.shape[1] < MIN_UNPADDED_NUMEL:
             return _padded(len(a), starts, sizes, a.device)
-        runs = [
-            Run(slice(graph, graph + 1), slice(start, start + size), size)
+        buckets = tuple(
+            Bucket(slice(graph, graph + 1), slice(start, start + size), size)
             for graph, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True))
-        ]
-        return Blocks(len(sizes), len(a), tuple(runs), all_rows=int(sizes.sum()) == len(a))
+        )
+        return PaddedSegments(len(sizes), len(a), buckets, all_rows=int(sizes.sum()) == len(a))
 
-    def lay(self, a: Tensor) -> Tensor:
-        """``[rows, channels]`` to ``[laid rows, channels]``; what is padded with, is not said."""
-        return a.contiguous() if self.padding is None else a.index_select(0, self.padding.index)
+    def pad(self, a: Tensor) -> Tensor:
+        """``[rows, channels]`` to ``[padded rows, channels]``; padding is unspecified."""
+        return a.contiguous() if self.padding is None else a.index_select(0, self.padding.source)
 
-    def lay_with_zeros(self, a: Tensor) -> Tensor:
-        """As `lay`, padded with zeros: one of the factors of a sum over rows."""
-        laid = self.lay(a)
-        return laid if self.padding is None else laid.masked_fill_(self.padding.empty, 0)
+    def pad_with_zeros(self, a: Tensor) -> Tensor:
+        """As `pad`, for one of the factors of a sum over rows."""
+        padded = self.pad(a)
+        return padded if self.padding is None else padded.masked_fill_(self.padding.is_padding, 0)
 
-    def room(self, a: Tensor, channels: int) -> Tensor:
-        """Laid rows to be written to, and then to be given to `unlay`; of the type of ``a``."""
-        laid = self.rows if self.padding is None else len(self.padding.index) + 1
-        if self.all_rows:
-            return a.new_empty(laid, channels)
-        return a.new_zeros(laid, channels)
+    def new_padded(self, a: Tensor, channels: int) -> Tensor:
+        """A buffer of the type of ``a`` to write padded rows to, and then to pass to `unpad`."""
+        rows = self.rows if self.padding is None else len(self.padding.source) + 1
+        return (a.new_empty if self.all_rows else a.new_zeros)(rows, channels)
 
-    def unlay(self, room: Tensor) -> Tensor:
-        """``[laid rows, channels]`` to ``[rows, channels]``, zero for rows of no block."""
-        return room if self.padding is None else room.index_select(0, self.padding.place)
+    def unpad(self, padded: Tensor) -> Tensor:
+        """``[padded rows, channels]`` to ``[rows, channels]``, zero for rows in no segment."""
+        return padded if self.padding is None else padded.index_select(0, self.padding.position)
 
-    def lay_graphs(self, x: Tensor) -> Tensor:
-        """``[graphs, ...]``, in the order of the runs."""
+    def sort_graphs(self, x: Tensor) -> Tensor:
+        """``[graphs, ...]`` into the order of the buckets."""
         return x if self.padding is None else x.index_select(0, self.padding.order)
 
-    def unlay_graphs(self, x: Tensor) -> Tensor:
-        """``[graphs, ...]``, from the order of the runs."""
+    def unsort_graphs(self, x: Tensor) -> Tensor:
+        """``[graphs, ...]`` from the order of the buckets."""
         return x if self.padding is None else x.index_select(0, self.padding.rank)
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        out = a.new_empty(self.graphs, a.shape[1], b.shape[1])
+        # Zeros in one factor are enough; they cost less in the narrower one.
+        if a.shape[1] < b.shape[1]:
+            a, b = self.pad_with_zeros(a), self.pad(b)
+        else:
+            a, b = self.pad(a), self.pad_with_zeros(b)
+        for bucket in self.buckets:
+            torch.bmm(bucket.of(a).transpose(1, 2), bucket.of(b), out=out[bucket.graphs])
+        return self.unsort_graphs(out)
+
+    def outer(self, *pairs: tuple[Tensor, Tensor]) -> Tensor:
+        (a, x), *more = [(self.pad(a), self.sort_graphs(x)) for a, x in pairs]
+        out = self.new_padded(a, x.shape[2])
+        for bucket in self.buckets:
+            product = torch.bmm(bucket.of(a), x[bucket.graphs], out=bucket.of(out))
+            for b, y in more:
+                product.baddbmm_(bucket.of(b), y[bucket.graphs])
+        return self.unpad(out)
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
-    """As `Blocks`, for kernels that read rows where they lie: the host need not know any size.
+class SegmentPtr(Segments):
+    """Segments for kernels, which need no padding; the host need not know any size.
 
     Args:
-        graphs: how many there are
-        rows: how many there are
         ptr: ``[graphs + 1]`` int64, the first row of each graph, and the end
-        period: the last of so many graphs is a filler, of which only the first row is in a block
+        period: every n-th graph is a filler, of which only the first row is in a segment; more
+            than there are graphs for no filler
     """
 
-    graphs: int
-    rows: int
     ptr: Tensor
     period: int
 
     @staticmethod
-    def of(layout: Rows) -> Spans:
+    def of(layout: Layout) -> SegmentPtr:
         graphs = layout.members * layout.graphs
-        # A period that is never full leaves no graph for a filler.
         period = layout.graphs if layout.filler else graphs + 1
-        return Spans(graphs, layout.members * layout.rows, layout.node_ptr, period)
+        return SegmentPtr(graphs, layout.members * layout.rows, layout.node_ptr, period)
 
     @cached_property
     def kernels(self) -> ModuleType:
@@ -156,34 +191,57 @@ class Spans:
 
     @cached_property
     def tiles(self) -> Tensor:
-        """The graph of each tile of rows, for kernels that make rows."""
+        """The graph of each tile of rows, for kernels that write rows."""
         return self.kernels.row_tiles(self.ptr, self.rows)
 
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.kernels.segment_inner(a.contiguous(), b.contiguous(), self)
 
-def _padded(rows: int, starts: np.ndarray, sizes: np.ndarray, device: torch.device) -> Blocks:
-    """One run for each power of two that sizes are rounded up to."""
+    def outer(self, *pairs: tuple[Tensor, Tensor]) -> Tensor:
+        (a, x), *more = pairs
+        total = self.kernels.segment_outer(a.contiguous(), x, self)
+        for a, x in more:
+            self.kernels.segment_outer(a.contiguous(), x, self, into=total)
+        return total
+
+
+def segments_of(layout: Layout, like: Tensor) -> Segments:
+    """The rows of each graph, for products with tensors like the given one."""
+    if has_kernels(like):
+        return SegmentPtr.of(layout)
+    sizes = layout.sizes.copy()
+    starts = sizes.cumsum() - sizes.ravel()
+    if layout.filler:
+        sizes[:, -1] = 1  # the results of a filler are unused, so compute as little as possible
+    return PaddedSegments.of(like, starts, sizes.ravel())
+
+
+def _padded(
+    rows: int, starts: np.ndarray, sizes: np.ndarray, device: torch.device
+) -> PaddedSegments:
+    """One bucket for each power of two that sizes are rounded up to."""
     power = np.ceil(np.log2(sizes)).astype(np.int64)
     order = np.argsort(power, kind="stable")
-    laid, indices, insides = 0, [], []
-    runs: list[Run] = []
-    for bucket in np.split(order, np.flatnonzero(np.diff(power[order])) + 1):
-        width = int(sizes[bucket].max())
+    end, sources, insides = 0, [], []
+    buckets: list[Bucket] = []
+    for graphs in np.split(order, np.flatnonzero(np.diff(power[order])) + 1):
+        width = int(sizes[graphs].max())
         column = np.arange(width)
-        inside = column < sizes[bucket][:, None]  # [graphs of the run, width]
-        # Padding is a row of the same graph, so that one graph's NaN stays its own.
-        indices.append((starts[bucket][:, None] + np.where(inside, column, 0)).ravel())
+        inside = column < sizes[graphs][:, None]  # [graphs of the bucket, width]
+        # Padding copies a row of the same graph, so that a NaN does not reach another graph.
+        sources.append((starts[graphs][:, None] + np.where(inside, column, 0)).ravel())
         insides.append(inside.ravel())
-        first = runs[-1].graphs.stop if runs else 0
-        end = laid + inside.size
-        runs.append(Run(slice(first, first + len(bucket)), slice(laid, end), width))
-        laid = end
-    index, inside = np.concatenate(indices), np.concatenate(insides)
-    place = np.full(rows, laid)
-    place[index[inside]] = np.flatnonzero(inside)
-    # One copy to the device, for all of them.
-    parts = [index, ~inside, place, order, np.argsort(order)]
-    index, empty, place, order, rank = to_device(np.concatenate(parts), device).split(
+        first = buckets[-1].graphs.stop if buckets else 0
+        start, end = end, end + inside.size
+        buckets.append(Bucket(slice(first, first + len(graphs)), slice(start, end), width))
+    source, inside = np.concatenate(sources), np.concatenate(insides)
+    position = np.full(rows, end)
+    position[source[inside]] = np.flatnonzero(inside)
+    # One copy to the device for all five arrays.
+    parts = [source, ~inside, position, order, np.argsort(order)]
+    source, is_padding, position, order, rank = to_device(np.concatenate(parts), device).split(
         [len(part) for part in parts]
     )
-    padding = Padding(index, empty.bool()[:, None], place, order, rank)
-    return Blocks(len(sizes), rows, tuple(runs), padding, int(sizes.sum()) == rows)
+    padding = Padding(source, is_padding.bool()[:, None], position, order, rank)
+    all_rows = int(sizes.sum()) == rows
+    return PaddedSegments(len(sizes), rows, tuple(buckets), padding, all_rows)

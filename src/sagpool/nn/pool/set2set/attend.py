@@ -1,7 +1,7 @@
-"""Attention of one query per graph over the rows of that graph, as Set2Set repeats it.
+"""Attention of one query per graph over the rows of that graph: one step of Set2Set.
 
-Not differentiable; the building blocks of what is. They write into memory that is given to them,
-so that the results of all steps lie where one matrix product over all of them wants them.
+Not differentiable; `Set2Set` builds on it. Results are written into buffers of the caller, so that
+those of all steps are contiguous for a single matrix product.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from sagpool.nn.pool.set2set.device import kernels_for
-from sagpool.ops.propagate import sum_of_rows
+from sagpool.ops.propagate import dots_of_rows, sum_of_rows
 from sagpool.ops.segment import segment_max, segment_sum
-
-_BLOCK = 4096
 
 
 class Segments(NamedTuple):
@@ -21,7 +19,7 @@ class Segments(NamedTuple):
 
     ptr: Tensor  # [members * graphs + 1] int64, the first row of each graph, and the end
     segment: Tensor  # [rows] int64, the graph of each row
-    filler: bool  # whether the last graph of each member is one whose results nobody looks at
+    filler: bool  # whether the last graph of each member is a filler, whose results are unused
 
 
 def attend(x: Tensor, query: Tensor, segments: Segments, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,10 +29,10 @@ def attend(x: Tensor, query: Tensor, segments: Segments, out: Tensor) -> tuple[T
         x: ``[rows, channels]``, contiguous
         query: q, ``[members, graphs, channels]``
         segments: of the rows; no graph is empty
-        out: ``[members, graphs, channels]``, where r is written to
+        out: ``[members, graphs, channels]``, the buffer for r
 
     Returns:
-        what the backward needs: e, ``[rows]``, and log Σ exp(e), ``[members * graphs]``
+        for the backward pass: e, ``[rows]``, and log Σ exp(e), ``[members * graphs]``
     """
     ptr, segment, filler = segments
     if (kernels := kernels_for(x)) is not None:
@@ -43,15 +41,15 @@ def attend(x: Tensor, query: Tensor, segments: Segments, out: Tensor) -> tuple[T
     largest = segment_max(energy, ptr, segment)
     exponential = (energy - largest.index_select(0, segment)).exp_()
     total = segment_sum(exponential, ptr, segment)
-    share = exponential.div_(total.index_select(0, segment)).view(-1)
-    out.copy_(_sums(x, share, ptr).view(out.shape))
+    alpha = exponential.div_(total.index_select(0, segment)).view(-1)
+    out.copy_(_sums(x, alpha, ptr).view(out.shape))
     return energy.view(-1), total.log_().add_(largest).view(-1)
 
 
-class Back(NamedTuple):
-    """What a row sends back: ``share * grad_g + slope * q_g`` to x."""
+class RowGradients(NamedTuple):
+    """The gradient of a row of x is ``alpha * grad_g + slope * q_g``."""
 
-    share: Tensor  # [rows] a_i
+    alpha: Tensor  # [rows] a_i
     slope: Tensor  # [rows] the gradient of e_i
 
 
@@ -63,15 +61,15 @@ def attend_backward(
     grad: Tensor,
     grad_query: Tensor,
     segments: Segments,
-) -> Back:
-    """The gradient of one step, but for that of x, which `attend_backward_rows` makes of all.
+) -> RowGradients:
+    """The gradients of one step, except that of x: see `attend_backward_rows`.
 
     ``slope_i = a_i (x_i · grad_g - Σ_j a_j x_j · grad_g)``, where the last sum is ``r_g · grad_g``.
 
     Args:
         x: ``[rows, channels]``, contiguous
-        energy: ``[rows]``, and
-        level: ``[members * graphs]``, both from the forward
+        energy: ``[rows]``, from the forward pass
+        level: ``[members * graphs]``, from the forward pass
         out: r, ``[members, graphs, channels]``
         grad: of r, likewise
         grad_query: likewise; ``Σ slope_i x_i``, the gradient of q, is added to it
@@ -79,50 +77,47 @@ def attend_backward(
     """
     ptr, segment, filler = segments
     if (kernels := kernels_for(x)) is not None:
-        return Back(
+        return RowGradients(
             *kernels.attend_backward(x, energy, level, out, grad, grad_query, ptr, filler=filler)
         )
-    share = (energy - level.index_select(0, segment)).exp_()
+    alpha = (energy - level.index_select(0, segment)).exp_()
     mean = (out * grad).sum(2).view(-1)
-    slope = _dots(x, grad, segment).sub_(mean.index_select(0, segment)).mul_(share)
+    slope = _dots(x, grad, segment).sub_(mean.index_select(0, segment)).mul_(alpha)
     grad_query += _sums(x, slope, ptr).view(grad_query.shape)
-    return Back(share, slope)
+    return RowGradients(alpha, slope)
 
 
 def attend_backward_rows(
-    share: Tensor, slope: Tensor, query: Tensor, grad: Tensor, segments: Segments
+    alpha: Tensor, slope: Tensor, query: Tensor, grad: Tensor, segments: Segments
 ) -> Tensor:
-    """``Σ_s share_s grad_s + slope_s q_s``, the gradient of x from all steps, ``[rows, channels]``.
+    """``Σ_s alpha_s grad_s + slope_s q_s``, the gradient of x from all steps, ``[rows, channels]``.
 
-    Step by step, as many matrices as large as x would be filled and added up.
+    Step by step, each step would allocate and add a matrix of the size of x.
 
     Args:
-        share: ``[steps, rows]``
+        alpha: ``[steps, rows]``
         slope: ``[steps, rows]``
         query: q, ``[members, steps, graphs, channels]``
         grad: of r, likewise
         segments: of the rows
     """
     ptr, segment, filler = segments
-    if (kernels := kernels_for(share)) is not None:
-        return kernels.attend_backward_rows(share, slope, query, grad, ptr, filler=filler)
+    if (kernels := kernels_for(alpha)) is not None:
+        return kernels.attend_backward_rows(alpha, slope, query, grad, ptr, filler=filler)
     channels = query.shape[3]
     # Each row is the sum of two vectors of each step.
     vectors = torch.stack([grad, query]).permute(0, 2, 1, 3, 4).reshape(-1, channels)
-    weight = torch.cat([share, slope]).T.contiguous()  # [rows, 2 * steps]
+    weight = torch.cat([alpha, slope]).T.contiguous()  # [rows, 2 * steps]
     rows, count = weight.shape
-    offset = torch.arange(count, device=share.device) * (len(ptr) - 1)
+    offset = torch.arange(count, device=alpha.device) * (len(ptr) - 1)
     index = (segment[:, None] + offset).view(-1)
-    row_ptr = torch.arange(rows + 1, device=share.device) * count
+    row_ptr = torch.arange(rows + 1, device=alpha.device) * count
     return sum_of_rows(vectors, row_ptr, index, weight.view(-1))
 
 
 def _dots(x: Tensor, vectors: Tensor, segment: Tensor) -> Tensor:
     """The dot product of each row with its graph's vector, ``[rows]``."""
-    vectors = vectors.reshape(-1, x.shape[1])
-    # Block by block: what is held in between stays in the cache.
-    blocks = zip(x.split(_BLOCK), segment.split(_BLOCK), strict=True)
-    return torch.cat([vectors.index_select(0, s).mul_(part).sum(1) for part, s in blocks])
+    return dots_of_rows(vectors.reshape(-1, x.shape[1]), segment, x)
 
 
 def _sums(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:

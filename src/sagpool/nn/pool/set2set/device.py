@@ -1,4 +1,4 @@
-"""Where the kernels of this folder run."""
+"""Whether Set2Set's kernels are used."""
 
 from functools import partial
 

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
@@ -10,14 +11,15 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency
+from sagpool.graphs import Structure
 from sagpool.nn.linear import Linear
+from sagpool.nn.pool.pool import Context, Pool, Pooled
 from sagpool.nn.pool.set2set.attend import Segments, attend, attend_backward, attend_backward_rows
 from sagpool.nn.pool.set2set.lstm import lstm_cell, lstm_cell_backward
 
 
-class Set2Set(nn.Module):
-    """Attention over the nodes of a graph, steered by an LSTM (Vinyals et al., 2016).
+class Set2Set(Pool):
+    """Attention over the nodes of a graph, with queries from an LSTM (Vinyals et al., 2016).
 
     For each processing step: ``q = LSTM(q*)``, ``a = softmax(x_i · q)`` over the graph's nodes,
     ``r = Σ a_i x_i``, ``q* = q ‖ r``.
@@ -30,6 +32,8 @@ class Set2Set(nn.Module):
     Shapes:
         x: ``[rows, in_channels]``, result: ``[members * graphs, 2 * in_channels]``
     """
+
+    leaves = "graphs"
 
     def __init__(self, in_channels: int, *, steps: int = 10, members: int = 1) -> None:
         super().__init__()
@@ -45,20 +49,31 @@ class Set2Set(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
-    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        # The state is also the first half of the input: one product with the sum of the weights
-        # takes two thirds of the work of two.
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        # The state is also the first half of the input: one product with the sum of the weights is
+        # two thirds of the work of two products.
         weight = self.from_input.weight + pad(self.from_state.weight, (0, 0, 0, self.in_channels))
         bias = self.from_input.bias + self.from_state.bias  # type: ignore[operator]
-        segments = Segments(adjacency.node_ptr, adjacency.graph, adjacency.filler)
-        return _Process.apply(x, weight, bias, segments, self.steps, torch.is_grad_enabled())
+        layout = structure.layout
+        segments = Segments(layout.node_ptr, layout.graph, layout.filler)
+        out = _Process.apply(x, weight, bias, segments, self.steps, torch.is_grad_enabled())
+        return Pooled(out, structure)
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return np.ones_like(sizes)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return True
+
+    def graph_channels(self) -> int:
+        return 2 * self.in_channels
 
 
 class _Process(Function):
     """All processing steps.
 
-    Step by step, autograd would fill and add up as many gradients of x and of the weights as there
-    are steps: each of them is made once here, from what the steps leave behind.
+    With one function per step, autograd would allocate and add a gradient of x and of the weights
+    for each step. Here each is computed once, from the saved results of all steps.
     """
 
     @staticmethod
@@ -73,18 +88,18 @@ class _Process(Function):
     ) -> Tensor:
         x = x.contiguous()
         members, graphs, channels = len(weight), (len(segments.ptr) - 1) // len(weight), x.shape[1]
-        # A batch of 128 graphs and a filler would be a tile of a product more than one of 128.
+        # Without the filler, a batch of 128 graphs does not need an extra tile of a product.
         real = graphs - segments.filler
-        slots = steps if with_grad else 1  # without a backward, each step may overwrite the last
+        slots = steps if with_grad else 1  # without a backward pass, steps reuse the buffers
         queries = x.new_empty(members, slots, graphs, 2 * channels)
         gates = x.new_empty(members, slots, graphs, 4 * channels)
         cells = x.new_empty(slots + 1, members, graphs, channels)
         cells[0] = 0
-        traces: list[Tensor] = []  # two of each step
+        traces: list[Tensor] = []  # two per step
         for step in range(steps):
             slot = step % slots
             state, attended = queries[:, slot].chunk(2, dim=2)
-            if step == 0:  # there is no query yet
+            if step == 0:  # there is no query yet: it would be zero
                 gates[:, slot] = bias
             else:
                 query = queries[:, (step - 1) % slots, :real]
@@ -127,9 +142,9 @@ class _Process(Function):
                 out[:, real:] = 0
         grad_x = grad_weight = None
         if ctx.needs_input_grad[0]:
-            share, slope = (torch.stack(parts[::-1]) for parts in zip(*back, strict=True))
+            alpha, slope = (torch.stack(parts[::-1]) for parts in zip(*back, strict=True))
             state, to_attended = queries.chunk(2, dim=3)[0], grad_queries.chunk(2, dim=3)[1]
-            grad_x = attend_backward_rows(share, slope, state, to_attended, ctx.segments)
+            grad_x = attend_backward_rows(alpha, slope, state, to_attended, ctx.segments)
         if ctx.needs_input_grad[1]:
             before = queries[:, :-1].flatten(1, 2)  # [members, (steps - 1) * graphs, 2 * channels]
             grad_weight = torch.bmm(before.transpose(1, 2), grad_gates[:, 1:].flatten(1, 2))

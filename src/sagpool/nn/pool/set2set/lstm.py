@@ -1,6 +1,6 @@
-"""What an LSTM cell does number by number, after the matrix products.
+"""The elementwise part of an LSTM cell, after the matrix products.
 
-Not differentiable; the building blocks of what is. They write into memory that is given to them.
+Not differentiable; `Set2Set` builds on it. Results are written into buffers of the caller.
 """
 
 import torch
@@ -15,8 +15,8 @@ def lstm_cell(gates: Tensor, cell: Tensor, new_cell: Tensor, state: Tensor) -> N
     Args:
         gates: ``[members, graphs, 4 * channels]``: in, forget, new, out
         cell: c, ``[members, graphs, channels]``, contiguous
-        new_cell: likewise, where c' is written to
-        state: ``[members, graphs, channels]``, where h is written to
+        new_cell: likewise, the buffer for c'
+        state: ``[members, graphs, channels]``, the buffer for h
     """
     if (kernels := kernels_for(gates)) is not None:
         kernels.lstm_cell(gates, cell, new_cell, state)
@@ -32,11 +32,11 @@ def lstm_cell_backward(
     """The gradients of the gates and of the old cell.
 
     Args:
-        gates: ``[members, graphs, 4 * channels]``, as in the forward
+        gates: ``[members, graphs, 4 * channels]``, as in the forward pass
         cell: c, ``[members, graphs, channels]``, contiguous
         grad_state: of h, ``[members, graphs, channels]``
-        grad_cell: of c', contiguous; that of c is written over it
-        grad_gates: ``[members, graphs, 4 * channels]``, where theirs is written to
+        grad_cell: of c', contiguous; overwritten by that of c
+        grad_gates: ``[members, graphs, 4 * channels]``, the buffer for the gradient of the gates
     """
     if (kernels := kernels_for(gates)) is not None:
         kernels.lstm_cell_backward(gates, cell, grad_state, grad_cell, grad_gates)

@@ -1,15 +1,15 @@
-"""Triton kernels of DiffPool, and the general ones that it uses beside them."""
+# ruff: noqa: F401, since `kernels_for` returns this module with all its kernels
+"""Triton kernels of DiffPool, and the general ones that it uses too."""
 
 from sagpool.nn.pool.diffpool.kernels.assignment import soft_assignment, soft_assignment_backward
-from sagpool.nn.pool.diffpool.kernels.coarse import (
+from sagpool.nn.pool.diffpool.kernels.gram import gram, gram_backward, trace_and_norm
+from sagpool.nn.pool.diffpool.kernels.graph_sums import (
     coarse_scale,
     graph_means,
     graph_means_backward,
-    link_loss,
-    link_loss_backward,
     neighbour_sum,
 )
-from sagpool.nn.pool.diffpool.kernels.gram import gram, gram_backward, trace_and_norm
+from sagpool.nn.pool.diffpool.kernels.link_loss import link_loss, link_loss_backward
 from sagpool.nn.pool.diffpool.kernels.pooled_readout import (
     pooled_mean_max,
     pooled_mean_max_backward,
@@ -20,27 +20,4 @@ from sagpool.nn.pool.diffpool.kernels.segment_inner import (
     segment_inner_gcn_backward,
 )
 from sagpool.nn.pool.diffpool.kernels.segment_outer import segment_outer
-from sagpool.ops.kernels import bias_relu_backward, linear, row_tiles
-
-__all__ = [
-    "bias_relu_backward",
-    "coarse_scale",
-    "gram",
-    "gram_backward",
-    "graph_means",
-    "graph_means_backward",
-    "linear",
-    "link_loss",
-    "link_loss_backward",
-    "neighbour_sum",
-    "pooled_mean_max",
-    "pooled_mean_max_backward",
-    "row_tiles",
-    "segment_inner",
-    "segment_inner_gcn",
-    "segment_inner_gcn_backward",
-    "segment_outer",
-    "soft_assignment",
-    "soft_assignment_backward",
-    "trace_and_norm",
-]
+from sagpool.ops.kernels import bias_relu_backward, row_tiles

@@ -1,8 +1,8 @@
 """Trace and norm of Tᵀ A T for each graph, from the smaller of two matrices P.
 
-P is A T Tᵀ for a graph that has fewer rows than T has columns, and Tᵀ A T for others. Either has
-no more rows and columns than the graph in T: it lies in their place of a tensor of that size,
-followed by zeros where a row of P ends within what is read at once.
+P is A T Tᵀ for a graph with fewer rows than T has columns, and Tᵀ A T otherwise. Either has no more
+rows and columns than the graph's part of T, so all P are stored in a tensor of the shape of T, each
+at the rows of its graph. Rows of P are padded with zeros to a multiple of 16.
 """
 
 import torch
@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.nn.pool.diffpool.segments import SegmentPtr
 from sagpool.ops.kernels.ragged import (
     DEPTH,
     HEIGHT,
@@ -21,56 +22,33 @@ from sagpool.ops.kernels.ragged import (
     warps_of,
 )
 
-# Programs that share the columns of a tile of rows of P.
-MOST_PARTS = 4
+# Programs per tile of rows of P; each computes some of the columns.
+MAX_PARTS = 4
 
 
-def gram(spread: Tensor, t: Tensor, ptr: Tensor, tiles: Tensor, period: int) -> Tensor:
-    """P of each graph, in the room of ``[rows, columns]``.
-
-    P has no more rows than its graph, so their tiles do for it.
+def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
+    """P of each graph, ``[rows, columns]``.
 
     Args:
         spread: A T, ``[rows, columns]``
         t: ``[rows, columns]``
-        ptr: ``[graphs + 1]``
-        tiles: of the rows, from `row_tiles`
-        period: of the fillers among the graphs
+        segments: of the rows
     """
     columns, out = t.shape[1], torch.empty_like(t)
     width = tile_of(columns, 32)
-    _gram[(len(tiles), min(MOST_PARTS, triton.cdiv(columns, width)))](
-        spread,
-        t,
-        ptr,
-        tiles,
-        out,
-        columns,
-        period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
-        num_warps=2,
-        num_stages=2,
-    )
+    tiles = segments.tiles
+    _gram[(len(tiles), min(MAX_PARTS, triton.cdiv(columns, width)))](
+        spread, t, segments.ptr, tiles, out, columns, segments.period,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH, num_warps=2, num_stages=2,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _gram(
-    spread,
-    t,
-    ptr,
-    tiles,
-    out,
-    columns,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    spread, t, ptr, tiles, out, columns, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     _, first, start, counts, _ = tile_rows(tiles, ptr, tl.program_id(0), period, HEIGHT)
     rows = counts - start
     size = tl.minimum(rows, columns)
@@ -111,15 +89,16 @@ def _gram(
 
 @triton.jit
 def _read(size, columns):
-    """How many columns of P are written and read: as many as can be read four at a time."""
+    """The number of columns of P that are written and read, for vector loads."""
     return tl.minimum((size + 15) // 16 * 16, columns)
 
 
-def trace_and_norm(p: Tensor, ptr: Tensor, period: int) -> tuple[Tensor, Tensor]:
+def trace_and_norm(p: Tensor, segments: SegmentPtr) -> tuple[Tensor, Tensor]:
     """``tr P`` and ``tr P²`` of each graph, ``[graphs]`` each."""
-    graphs = len(ptr) - 1
-    trace, norm = p.new_empty(graphs), p.new_empty(graphs)
-    _trace_and_norm[(graphs,)](p, ptr, trace, norm, p.shape[1], period, TILE=32, num_warps=2)
+    trace, norm = p.new_empty(segments.graphs), p.new_empty(segments.graphs)
+    _trace_and_norm[(segments.graphs,)](
+        p, segments.ptr, trace, norm, p.shape[1], segments.period, TILE=32, num_warps=2
+    )
     return trace, norm
 
 
@@ -147,11 +126,9 @@ def _trace_and_norm(p, ptr, trace, norm, columns, period, TILE: tl.constexpr):
 def gram_backward(
     p: Tensor,
     spread: Tensor,
-    of_trace: Tensor | None,
-    of_norm: Tensor | None,
-    ptr: Tensor,
-    tiles: Tensor,
-    period: int,
+    grad_trace: Tensor | None,
+    grad_norm: Tensor | None,
+    segments: SegmentPtr,
     *,
     into: Tensor | None = None,
 ) -> Tensor:
@@ -160,59 +137,30 @@ def gram_backward(
     Args:
         p: from `gram`
         spread: A T, ``[rows, columns]``
-        of_trace: ``[graphs]``, the gradient of the trace
-        of_norm: ``[graphs]``, the gradient of the norm
-        ptr: ``[graphs + 1]``
-        tiles: of the rows, from `row_tiles`
-        period: of the fillers among the graphs
-        into: ``[rows, columns]``, what it is added to, if given
+        grad_trace: ``[graphs]``
+        grad_norm: ``[graphs]``
+        segments: of the rows
+        into: ``[rows, columns]``, the buffer to add to, if any
     """
     columns, out = spread.shape[1], torch.empty_like(spread) if into is None else into
     width = tile_of(columns, 64)
-    across = triton.cdiv(columns, width)
+    across, tiles = triton.cdiv(columns, width), segments.tiles
     _gram_backward[(len(tiles) * across,)](
-        p,
-        spread,
-        of_trace,
-        of_norm,
-        ptr,
-        tiles,
-        out,
-        columns,
-        across,
-        period,
-        TRACE=of_trace is not None,
-        NORM=of_norm is not None,
-        ADD=into is not None,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+        p, spread, grad_trace, grad_norm, segments.ptr, tiles, out, columns, across,
+        segments.period,
+        TRACE=grad_trace is not None, NORM=grad_norm is not None, ADD=into is not None,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width, 16),
-    )
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _gram_backward(
-    p,
-    spread,
-    of_trace,
-    of_norm,
-    ptr,
-    tiles,
-    out,
-    columns,
-    across,
-    period,
-    TRACE: tl.constexpr,
-    NORM: tl.constexpr,
-    ADD: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    p, spread, grad_trace, grad_norm, ptr, tiles, out, columns, across, period,
+    TRACE: tl.constexpr, NORM: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph, first, start, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= end:
@@ -249,10 +197,10 @@ def _gram_backward(
                     left = tl.load(left, mask=in_i[:, None] & in_k[None, :], other=0.0)
                     right = tl.load(right, mask=in_k[:, None] & in_j[None, :], other=0.0)
                     total = dot(left, right, total, PRECISION)
-        total *= 4 * tl.load(of_norm + graph)
+        total *= 4 * tl.load(grad_norm + graph)
     if TRACE:
         own = tl.load(spread + place, mask=in_i[:, None] & in_j[None, :], other=0.0)
-        total += 2 * tl.load(of_trace + graph) * own
+        total += 2 * tl.load(grad_trace + graph) * own
     total = tl.where(in_i[:, None], total, 0.0)
     mask = (start + i < end)[:, None] & in_j[None, :]
     if ADD:

@@ -1,10 +1,11 @@
-"""Mean and maximum over the clusters of each graph, of Sᵀ X that is never in memory."""
+"""Mean and maximum of Sᵀ X over the clusters of each graph, without storing Sᵀ X."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.nn.pool.diffpool.segments import SegmentPtr
 from sagpool.ops.kernels.ragged import (
     DEPTH,
     HEIGHT,
@@ -17,73 +18,49 @@ from sagpool.ops.kernels.ragged import (
     warps_of,
 )
 
-MOST_WIDTH = 128
+MAX_WIDTH = 128
 
 
 def pooled_mean_max(
-    share: Tensor, x: Tensor, ptr: Tensor, period: int, clusters: int
+    assignment: Tensor, x: Tensor, segments: SegmentPtr, clusters: int
 ) -> tuple[Tensor, Tensor]:
     """Mean ‖ maximum over the clusters of ``Sᵀ X``, and the cluster of each maximum.
 
     Args:
-        share: S, ``[rows, clusters]``, or more columns, which are zero
+        assignment: S, ``[rows, clusters]``, or more columns, which are zero
         x: ``[rows, channels]``
-        ptr: ``[graphs + 1]``
-        period: of the fillers among the graphs
+        segments: of the rows
         clusters: how many there are
 
     Returns:
         ``[graphs, 2 * channels]``, and ``[graphs, channels]`` int32: the first such cluster
     """
-    graphs, channels = len(ptr) - 1, x.shape[1]
+    graphs, channels = segments.graphs, x.shape[1]
     out = x.new_empty(graphs, 2 * channels)
     arg = torch.empty(graphs, channels, dtype=torch.int32, device=x.device)
-    width = tile_of(channels, MOST_WIDTH)
+    width = tile_of(channels, MAX_WIDTH)
     across = triton.cdiv(channels, width)
     _pooled_mean_max[(graphs * across,)](
-        share,
-        x,
-        ptr,
-        out,
-        arg,
-        clusters,
-        share.shape[1],
-        channels,
-        across,
-        period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+        assignment, x, segments.ptr, out, arg, clusters, assignment.shape[1], channels, across,
+        segments.period,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width),
-    )
+    )  # fmt: skip
     return out, arg
 
 
 @triton.jit
 def _pooled_mean_max(
-    share,
-    x,
-    ptr,
-    out,
-    arg,
-    clusters,
-    columns,
-    channels,
-    across,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
+    assignment, x, ptr, out, arg, clusters, columns, channels, across, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph = program // across
     j = (program % across) * WIDTH + tl.arange(0, WIDTH)
     in_j = j < channels
     start, end, _ = span(ptr, graph, period)
-    # Whole tensors may pass 32 bits, which are enough within a graph.
-    share += start.to(tl.int64) * columns
+    # Offsets into whole tensors need 64 bits; within a graph 32 are enough.
+    assignment += start.to(tl.int64) * columns
     x += start.to(tl.int64) * channels
     summed = tl.zeros((WIDTH,), tl.float32)
     largest = tl.full((WIDTH,), float("-inf"), tl.float32)
@@ -96,7 +73,7 @@ def _pooled_mean_max(
             row = first + tl.arange(0, DEPTH)
             in_rows = row < end - start
             left = tl.load(
-                share + (row[None, :] * columns + i[:, None]),
+                assignment + (row[None, :] * columns + i[:, None]),
                 mask=in_rows[None, :] & (i < columns)[:, None],
                 other=0.0,
             )
@@ -107,7 +84,7 @@ def _pooled_mean_max(
             )
             total = dot(left, right, total, PRECISION)
         summed += tl.sum(total, 0)
-        # What is not a number is no candidate; it must not be lost, and the sum keeps it.
+        # NaN is no candidate; the sum below brings it back.
         candidates = tl.where(in_i[:, None] & (total == total), total, float("-inf"))
         best, at = tl.max(candidates, 0, return_indices=True)
         better = best > largest
@@ -123,87 +100,49 @@ def _pooled_mean_max(
 def pooled_mean_max_backward(
     grad: Tensor,
     arg: Tensor,
-    share: Tensor,
+    assignment: Tensor,
     x: Tensor,
-    ptr: Tensor,
-    tiles: Tensor,
-    period: int,
+    segments: SegmentPtr,
     clusters: int,
     into: Tensor,
 ) -> Tensor:
-    """The gradient of X, ``[rows, channels]``; that of S is added to what there is of it.
+    """The gradient of X, ``[rows, channels]``; that of S is added to ``into``.
 
-    The mean does not depend on S, whose rows sum to 1.
+    The rows of S sum to 1, so the mean does not depend on S.
 
     Args:
         grad: of the mean ‖ maximum, ``[graphs, 2 * channels]``
         arg: ``[graphs, channels]`` int32
-        share: S, as of `pooled_mean_max`
+        assignment: S, as for `pooled_mean_max`
         x: ``[rows, channels]``
-        ptr: ``[graphs + 1]``
-        tiles: of the rows, from `row_tiles`
-        period: of the fillers among the graphs
+        segments: of the rows
         clusters: how many there are
         into: the gradient of S
     """
-    columns, channels = share.shape[1], x.shape[1]
-    of_x = torch.empty_like(x)
-    width = tile_of(channels, MOST_WIDTH)
+    columns, channels = assignment.shape[1], x.shape[1]
+    grad_x, tiles = torch.empty_like(x), segments.tiles
+    width = tile_of(channels, MAX_WIDTH)
     across = triton.cdiv(channels, width)
     _backward_to_x[(len(tiles) * across,)](
-        grad,
-        arg,
-        share,
-        ptr,
-        tiles,
-        of_x,
-        clusters,
-        columns,
-        channels,
-        across,
-        period,
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        num_warps=warps_of(HEIGHT, width, 16),
-    )
+        grad, arg, assignment, segments.ptr, tiles, grad_x, clusters, columns, channels, across,
+        segments.period,
+        HEIGHT=HEIGHT, WIDTH=width, num_warps=warps_of(HEIGHT, width, 16),
+    )  # fmt: skip
     width = tile_of(columns, 64)
     across = triton.cdiv(columns, width)
-    _backward_to_share[(len(tiles) * across,)](
-        grad,
-        arg,
-        x,
-        ptr,
-        tiles,
-        into,
-        columns,
-        channels,
-        across,
-        period,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
+    _backward_to_assignment[(len(tiles) * across,)](
+        grad, arg, x, segments.ptr, tiles, into, columns, channels, across, segments.period,
+        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width),
-    )
-    return of_x
+    )  # fmt: skip
+    return grad_x
 
 
 @triton.jit
 def _backward_to_x(
-    grad,
-    arg,
-    share,
-    ptr,
-    tiles,
-    of_x,
-    clusters,
-    columns,
-    channels,
-    across,
-    period,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    grad, arg, assignment, ptr, tiles, grad_x, clusters, columns, channels, across, period,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     program = tl.program_id(0)
     graph, first, _, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= end:
@@ -217,29 +156,17 @@ def _backward_to_x(
     where = tl.load(arg + graph * channels + j, mask=in_j, other=0)
     at = row.to(tl.int64)[:, None]
     counted = (row < counts)[:, None] & in_j[None, :]
-    chosen = tl.load(share + at * columns + where[None, :], mask=counted, other=0.0)
+    chosen = tl.load(assignment + at * columns + where[None, :], mask=counted, other=0.0)
     values = tl.where(counted, of_mean[None, :] + chosen * of_max[None, :], 0.0)
-    tl.store(of_x + at * channels + j[None, :], values, mask=(row < end)[:, None] & in_j[None, :])
+    tl.store(grad_x + at * channels + j[None, :], values, mask=(row < end)[:, None] & in_j[None, :])
 
 
 @triton.jit
-def _backward_to_share(
-    grad,
-    arg,
-    x,
-    ptr,
-    tiles,
-    of_share,
-    columns,
-    channels,
-    across,
-    period,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr,
-):
-    """X times the gradient of the maximum, in the column of the cluster that it was found in."""
+def _backward_to_assignment(
+    grad, arg, x, ptr, tiles, grad_assignment, columns, channels, across, period,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """X times the gradient of the maximum, in the column of the cluster that has the maximum."""
     program = tl.program_id(0)
     graph, first, _, counts, _ = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= counts:
@@ -260,12 +187,12 @@ def _backward_to_share(
         left *= tl.load(of_max + k, mask=in_k, other=0.0)[None, :]
         where = tl.load(arg + k, mask=in_k, other=-1)
         right = (where[:, None] == j[None, :]).to(tl.float32)
-        if PRECISION == "tf32x3":  # of zeros and ones nothing is left to be multiplied apart
+        if PRECISION == "tf32x3":  # zeros and ones are exact in tf32: only the left factor is split
             large, small = split(left)
             part = tl.dot(small, right, input_precision="tf32")
             total += tl.dot(large, right, part, input_precision="tf32")
         else:
             total = dot(left, right, total, PRECISION)
-    place = of_share + (first.to(tl.int64) + i)[:, None] * columns + j[None, :]
+    place = grad_assignment + (first.to(tl.int64) + i)[:, None] * columns + j[None, :]
     mask = in_rows & (j < columns)[None, :]
     tl.store(place, tl.load(place, mask=mask, other=0.0) + total, mask=mask)

@@ -4,222 +4,97 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.nn.pool.diffpool.segments import SegmentPtr
 from sagpool.ops.kernels.ragged import DEPTH, HEIGHT, dot, precision, tile_of, tile_rows, warps_of
 
-MOST_WIDTH = 128
+MAX_WIDTH = 128
 
 
 def segment_outer(
     a: Tensor,
     x: Tensor,
-    ptr: Tensor,
-    tiles: Tensor,
-    period: int,
+    segments: SegmentPtr,
     *,
     more: tuple[Tensor, Tensor] | None = None,
     scale_in: Tensor | None = None,
     scale_out: Tensor | None = None,
-    sides: tuple[Tensor, Tensor] | None = None,
+    degrees: tuple[Tensor, Tensor] | None = None,
     columns: int | None = None,
     into: Tensor | None = None,
 ) -> Tensor:
-    """``a_g x_g``, ``[rows, n]``, zero for rows of fillers that do not count.
+    """``a_g x_g``, ``[rows, n]``, zero for rows in no segment.
 
     Args:
         a: ``[rows, m]``, or more columns, which are zero
         x: ``[graphs, m, n]`` with any strides
-        ptr: ``[graphs + 1]``
-        tiles: of the rows, from `row_tiles`
-        period: of the fillers among the graphs
+        segments: of the rows
         more: another a and x of the same shapes and strides, whose product is added
-        scale_in: ``[graphs * m]``, by which rows of x are multiplied
-        scale_out: ``[graphs * n]``, by which the columns of the result are multiplied
-        sides: the lengths of the rows, one more than what counts, as a ``row_ptr``
-            ``[rows + 1]``, and ``[graphs * n]``: their product is added after that
-        columns: of the result, if it shall have more than n: zeros
-        into: ``[rows, n]``, or more columns, what all of this is added to
+        scale_in: ``[graphs * m]``, multiplies the rows of x
+        scale_out: ``[graphs * n]``, multiplies the columns of the result
+        degrees: a ``row_ptr`` of A + I, ``[rows + 1]``, and d, ``[graphs * n]``: the degree of each
+            row times d is added after scaling
+        columns: of the result, if more than n; the others are zero
+        into: ``[rows, n]``, or more columns, the buffer to add to, if any
     """
     m, n = x.shape[1:]
     out = a.new_empty(len(a), columns or n) if into is None else into
     b, y = more or (None, None)
-    row_ptr, side = sides or (None, None)
-    width = tile_of(out.shape[1], MOST_WIDTH)
+    row_ptr, of_degree = degrees or (None, None)
+    width = tile_of(out.shape[1], MAX_WIDTH)
     across = triton.cdiv(out.shape[1], width)
-    scale = scale_out if scale_in is None else scale_in
+    scale, tiles = scale_out if scale_in is None else scale_in, segments.tiles
     _outer[(len(tiles) * across,)](
-        a,
-        x,
-        b,
-        y,
-        ptr,
-        tiles,
-        scale,
-        row_ptr,
-        side,
-        out,
-        m,
-        n,
-        a.shape[1],
-        out.shape[1],
-        across,
-        *x.stride(),
-        period,
-        TWO=more is not None,
-        SCALE_IN=scale_in is not None,
-        SCALE_OUT=scale_out is not None,
-        SIDES=sides is not None,
-        ADD=into is not None,
-        PRECISION=precision(),
-        HEIGHT=HEIGHT,
-        WIDTH=width,
-        DEPTH=DEPTH,
-        num_warps=warps_of(HEIGHT, width),
-        num_stages=4,
-    )
+        a, x, b, y, segments.ptr, tiles, scale, row_ptr, of_degree, out, m, n, a.shape[1],
+        out.shape[1], across, *x.stride(), segments.period,
+        TWO=more is not None, SCALE_IN=scale_in is not None, SCALE_OUT=scale_out is not None,
+        DEGREES=degrees is not None, ADD=into is not None, PRECISION=precision(), HEIGHT=HEIGHT,
+        WIDTH=width, DEPTH=DEPTH, num_warps=warps_of(HEIGHT, width), num_stages=4,
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def _outer(
-    a,
-    x,
-    b,
-    y,
-    ptr,
-    tiles,
-    scale,
-    row_ptr,
-    side,
-    out,
-    m,
-    n,
-    a_columns,
-    out_columns,
-    across,
-    x_graph,
-    x_m,
-    x_n,
-    period,
-    TWO: tl.constexpr,
-    SCALE_IN: tl.constexpr,
-    SCALE_OUT: tl.constexpr,
-    SIDES: tl.constexpr,
-    ADD: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    a, x, b, y, ptr, tiles, scale, row_ptr, of_degree, out, m, n, a_columns, out_columns, across,
+    x_graph, x_m, x_n, period,
+    TWO: tl.constexpr, SCALE_IN: tl.constexpr, SCALE_OUT: tl.constexpr, DEGREES: tl.constexpr,
+    ADD: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
     DEPTH: tl.constexpr,
-):
+):  # fmt: skip
     program = tl.program_id(0)
     graph, first, _, counts, end = tile_rows(tiles, ptr, program // across, period, HEIGHT)
     if first >= end:
         return
     graph, part = graph.to(tl.int64), program % across
-    # The last tile of a graph is half empty or more in every second graph.
+    # In about half of all graphs the last tile is at most half full.
     if end - first <= HEIGHT // 2:
         _outer_tile(
-            a,
-            x,
-            b,
-            y,
-            scale,
-            row_ptr,
-            side,
-            out,
-            m,
-            n,
-            a_columns,
-            out_columns,
-            x_graph,
-            x_m,
-            x_n,
-            graph,
-            first,
-            counts,
-            end,
-            part,
-            TWO,
-            SCALE_IN,
-            SCALE_OUT,
-            SIDES,
-            ADD,
-            PRECISION,
-            HEIGHT // 2,
-            WIDTH,
-            DEPTH,
-        )
+            a, x, b, y, scale, row_ptr, of_degree, out, m, n, a_columns, out_columns, x_graph, x_m,
+            x_n, graph, first, counts, end, part,
+            TWO, SCALE_IN, SCALE_OUT, DEGREES, ADD, PRECISION, HEIGHT // 2, WIDTH, DEPTH,
+        )  # fmt: skip
     else:
         _outer_tile(
-            a,
-            x,
-            b,
-            y,
-            scale,
-            row_ptr,
-            side,
-            out,
-            m,
-            n,
-            a_columns,
-            out_columns,
-            x_graph,
-            x_m,
-            x_n,
-            graph,
-            first,
-            counts,
-            end,
-            part,
-            TWO,
-            SCALE_IN,
-            SCALE_OUT,
-            SIDES,
-            ADD,
-            PRECISION,
-            HEIGHT,
-            WIDTH,
-            DEPTH,
-        )
+            a, x, b, y, scale, row_ptr, of_degree, out, m, n, a_columns, out_columns, x_graph, x_m,
+            x_n, graph, first, counts, end, part,
+            TWO, SCALE_IN, SCALE_OUT, DEGREES, ADD, PRECISION, HEIGHT, WIDTH, DEPTH,
+        )  # fmt: skip
 
 
 @triton.jit
 def _outer_tile(
-    a,
-    x,
-    b,
-    y,
-    scale,
-    row_ptr,
-    side,
-    out,
-    m,
-    n,
-    a_columns,
-    out_columns,
-    x_graph,
-    x_m,
-    x_n,
-    graph,
-    first,
-    counts,
-    end,
-    part,
-    TWO: tl.constexpr,
-    SCALE_IN: tl.constexpr,
-    SCALE_OUT: tl.constexpr,
-    SIDES: tl.constexpr,
-    ADD: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    a, x, b, y, scale, row_ptr, of_degree, out, m, n, a_columns, out_columns, x_graph, x_m, x_n,
+    graph, first, counts, end, part,
+    TWO: tl.constexpr, SCALE_IN: tl.constexpr, SCALE_OUT: tl.constexpr, DEGREES: tl.constexpr,
+    ADD: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
     DEPTH: tl.constexpr,
-):
+):  # fmt: skip
     i = tl.arange(0, HEIGHT)
     row = first + i
     in_rows = row < counts
     j = part * WIDTH + tl.arange(0, WIDTH)
     in_j = j < n
-    # Whole tensors may pass 32 bits, which are enough within a graph.
+    # Offsets into whole tensors need 64 bits; within a graph 32 are enough.
     base, of_x = first.to(tl.int64), graph * x_graph
     a += base * a_columns
     x += of_x
@@ -246,13 +121,13 @@ def _outer_tile(
                 total = dot(left, right, total, PRECISION)
     if SCALE_OUT:
         total *= tl.load(scale + graph * n + j, mask=in_j, other=0.0)[None, :]
-    if SIDES:
+    if DEGREES:
         length = tl.load(row_ptr + row + 1, mask=in_rows, other=1) - tl.load(
             row_ptr + row, mask=in_rows, other=0
         )
         degree = tl.maximum(length - 1, 0).to(tl.float32)
-        total += degree[:, None] * tl.load(side + graph * n + j, mask=in_j, other=0.0)[None, :]
-    # Nothing times what is not a number is not nothing.
+        total += degree[:, None] * tl.load(of_degree + graph * n + j, mask=in_j, other=0.0)[None, :]
+    # 0 · NaN is NaN, so mask.
     total = tl.where(in_rows[:, None], total, 0.0)
     place = out + base * out_columns + (i[:, None] * out_columns + j[None, :])
     mask = (row < end)[:, None] & (j < out_columns)[None, :]

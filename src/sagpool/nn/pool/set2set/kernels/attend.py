@@ -1,7 +1,7 @@
-"""Triton kernels for the attention of one query per graph over the rows of that graph.
+"""Attention of one query per graph over the rows of that graph.
 
-One program per graph holds whole rows of x, so that a step reads x once. What belongs to a graph
-is given as ``[members, graphs, channels]`` with any stride but the last: slots of larger buffers.
+One program per graph holds whole rows of x, so that a step reads x once. Tensors of graphs,
+``[members, graphs, channels]``, are slices of larger buffers: only their last stride must be 1.
 """
 
 import torch
@@ -9,61 +9,47 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Numbers of x that one warp holds at a time: enough loads under way, few enough registers.
+# Elements of x per warp: enough loads in flight, few enough registers.
 TILE = 2048
-TILE_OF_SUMS = 1024
-MOST_ROWS = 32
-COLUMNS_OF_A_WARP = 256
-MOST_COLUMNS = 128
+SUM_TILE = 1024
+MAX_ROWS = 32
+WARP_COLUMNS = 256
+MAX_COLUMNS = 128
 
-# In place of minus infinity, whose difference to itself is not a number.
+# Instead of -inf, since -inf - -inf is NaN.
 LOW = tl.constexpr(-1e38)
 
 
 def attend(
     x: Tensor, query: Tensor, ptr: Tensor, out: Tensor, *, filler: bool
 ) -> tuple[Tensor, Tensor]:
-    """The energies ``[rows]`` and the logarithm of the sum of their exponentials ``[all graphs]``.
+    """The energies ``[rows]``, and log Σ exp(energy) ``[members * graphs]``.
 
-    The softmax is carried along: when a higher energy turns up, what was summed so far is scaled
-    down. ``out`` has the strides of ``query``.
+    The softmax is computed online: when a higher energy is found, the sums so far are scaled down.
     """
-    members, graphs, columns = query.shape
+    members, graphs, _ = query.shape
     energy, level = x.new_empty(len(x)), x.new_empty(members * graphs)
     _attend[(members * graphs,)](
-        x,
-        query,
-        ptr,
-        out,
-        energy,
-        level,
-        members,
-        graphs,
-        columns,
-        query.stride(0),
-        query.stride(1),
-        out.stride(0),
-        out.stride(1),
-        FILLER=filler,
-        **_whole_rows(x),
-    )
+        x, query, ptr, out, energy, level, *query.shape, *query.stride()[:2], *out.stride()[:2],
+        FILLER=filler, **_whole_rows(x),
+    )  # fmt: skip
     return energy, level
 
 
 def _whole_rows(x: Tensor) -> dict[str, int]:
     """The tile of a program that holds whole rows."""
     width = triton.next_power_of_2(x.shape[1])
-    warps = min(8, max(1, width // COLUMNS_OF_A_WARP))
+    warps = min(8, max(1, width // WARP_COLUMNS))
     numbers = TILE * warps * 4 // x.element_size()
-    return {"HEIGHT": min(MOST_ROWS, max(1, numbers // width)), "WIDTH": width, "num_warps": warps}
+    return {"HEIGHT": min(MAX_ROWS, max(1, numbers // width)), "WIDTH": width, "num_warps": warps}
 
 
 @triton.jit
 def _span(ptr, members, graphs, FILLER: tl.constexpr):
     """The member and the graph of this program, and the graph's rows.
 
-    Fillers come first: they are long, and a long walk that starts last is waited for. Of what is
-    computed from a filler nothing is ever looked at, so its first row will do.
+    Fillers come first: they are long, and would delay the end if they started last. The results of
+    a filler are unused, so only its first row is processed.
     """
     program = tl.program_id(0)
     member = program % members
@@ -78,23 +64,10 @@ def _span(ptr, members, graphs, FILLER: tl.constexpr):
 
 @triton.jit
 def _attend(
-    x,
-    query,
-    ptr,
-    out,
-    energy,
-    level,
-    members,
-    graphs,
-    columns,
-    query_member,
-    query_graph,
-    out_member,
-    out_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, query, ptr, out, energy, level, members, graphs, columns, query_member, query_graph,
+    out_member, out_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, graph, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -116,9 +89,9 @@ def _attend(
         e = tl.where(in_rows, e, LOW)
         higher = tl.maximum(highest, tl.max(e, 0))
         scale = tl.exp(highest - higher)
-        share = tl.where(in_rows, tl.exp(e - higher), 0.0)
-        weight = weight * scale + tl.sum(share, 0)
-        total = total * scale + tl.sum(share[:, None] * values, 0)
+        alpha = tl.where(in_rows, tl.exp(e - higher), 0.0)
+        weight = weight * scale + tl.sum(alpha, 0)
+        total = total * scale + tl.sum(alpha[:, None] * values, 0)
         highest = higher
     at = out + member * out_member + place * out_graph + column
     tl.store(at, total / weight, mask=in_columns)
@@ -136,68 +109,33 @@ def attend_backward(
     *,
     filler: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The share of each row and the gradient of its energy, ``[rows]`` each.
+    """The attention of each row and the gradient of its energy, ``[rows]`` each.
 
-    One pass over x, which also adds the gradient of the queries to ``grad_query``.
+    The same pass over x adds the gradient of the queries to ``grad_query``.
     """
-    members, graphs, columns = grad.shape
-    share, slope = torch.empty_like(energy), torch.empty_like(energy)
+    members, graphs, _ = grad.shape
+    alpha, slope = torch.empty_like(energy), torch.empty_like(energy)
     _attend_backward[(members * graphs,)](
-        x,
-        energy,
-        level,
-        out,
-        grad,
-        grad_query,
-        ptr,
-        share,
-        slope,
-        members,
-        graphs,
-        columns,
-        out.stride(0),
-        out.stride(1),
-        grad.stride(0),
-        grad.stride(1),
-        grad_query.stride(0),
-        grad_query.stride(1),
-        FILLER=filler,
-        **_whole_rows(x),
-    )
-    return share, slope
+        x, energy, level, out, grad, grad_query, ptr, alpha, slope, *grad.shape, *out.stride()[:2],
+        *grad.stride()[:2], *grad_query.stride()[:2],
+        FILLER=filler, **_whole_rows(x),
+    )  # fmt: skip
+    return alpha, slope
 
 
 @triton.jit
 def _attend_backward(
-    x,
-    energy,
-    level,
-    out,
-    grad,
-    grad_query,
-    ptr,
-    share,
-    slope,
-    members,
-    graphs,
-    columns,
-    out_member,
-    out_graph,
-    grad_member,
-    grad_graph,
-    query_member,
-    query_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    x, energy, level, out, grad, grad_query, ptr, alpha, slope, members, graphs, columns,
+    out_member, out_graph, grad_member, grad_graph, query_member, query_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, graph, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.arange(0, WIDTH)
     in_columns = column < columns
     at = grad + member * grad_member + place * grad_graph + column
     g = tl.load(at, mask=in_columns, other=0.0)
     at = out + member * out_member + place * out_graph + column
-    # The mean of what the shares get back, Σ a_i (x_i · g), needs no pass of its own.
+    # The mean of the gradients of a, Σ a_i (x_i · g), needs no extra pass.
     mean = tl.sum(tl.load(at, mask=in_columns, other=0.0) * g, 0)
     peak = tl.load(level + graph)
     total = tl.zeros((WIDTH,), x.dtype.element_ty)
@@ -213,7 +151,7 @@ def _attend_backward(
         a = tl.exp(e - peak)
         d = a * (tl.sum(values * g[None, :], 1) - mean)
         d = tl.where(in_rows, d, 0.0)
-        tl.store(share + row, a, mask=in_rows)
+        tl.store(alpha + row, a, mask=in_rows)
         tl.store(slope + row, d, mask=in_rows)
         total += tl.sum(d[:, None] * values, 0)
     at = grad_query + member * query_member + place * query_graph + column
@@ -221,7 +159,7 @@ def _attend_backward(
 
 
 def attend_backward_rows(
-    share: Tensor,
+    alpha: Tensor,
     slope: Tensor,
     query: Tensor,
     grad: Tensor,
@@ -229,66 +167,31 @@ def attend_backward_rows(
     *,
     filler: bool,
 ) -> Tensor:
-    """``Σ_s share_s grad_s + slope_s query_s``, the gradient of x, written once for all steps.
+    """``Σ_s alpha_s grad_s + slope_s query_s``, the gradient of x, written once for all steps.
 
-    Shares and slopes are ``[steps, rows]``, queries and the gradients of the results
+    ``alpha`` and ``slope`` are ``[steps, rows]``, ``query`` and ``grad``
     ``[members, steps, graphs, channels]``.
     """
-    steps, rows = share.shape
+    steps, rows = alpha.shape
     members, _, graphs, columns = query.shape
-    # Rows of a filler that nobody walks have no gradient.
+    # Rows of a filler after the first are skipped: their gradient is zero.
     grad_x = (query.new_zeros if filler else query.new_empty)(rows, columns)
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
-    height = min(MOST_ROWS, TILE_OF_SUMS * 4 // query.element_size() // width)
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
+    height = min(MAX_ROWS, SUM_TILE * 4 // query.element_size() // width)
     _attend_backward_rows[(members * graphs, triton.cdiv(columns, width))](
-        share,
-        slope,
-        query,
-        grad,
-        ptr,
-        grad_x,
-        steps,
-        rows,
-        members,
-        graphs,
-        columns,
-        query.stride(0),
-        query.stride(1),
-        query.stride(2),
-        grad.stride(0),
-        grad.stride(1),
-        grad.stride(2),
-        FILLER=filler,
-        HEIGHT=height,
-        WIDTH=width,
-        num_warps=1,
-    )
+        alpha, slope, query, grad, ptr, grad_x, steps, rows, members, graphs, columns,
+        *query.stride()[:3], *grad.stride()[:3],
+        FILLER=filler, HEIGHT=height, WIDTH=width, num_warps=1,
+    )  # fmt: skip
     return grad_x
 
 
 @triton.jit
 def _attend_backward_rows(
-    share,
-    slope,
-    query,
-    grad,
-    ptr,
-    grad_x,
-    steps,
-    rows,
-    members,
-    graphs,
-    columns,
-    query_member,
-    query_step,
-    query_graph,
-    grad_member,
-    grad_step,
-    grad_graph,
-    FILLER: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    alpha, slope, query, grad, ptr, grad_x, steps, rows, members, graphs, columns, query_member,
+    query_step, query_graph, grad_member, grad_step, grad_graph,
+    FILLER: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     member, place, _, start, end = _span(ptr, members, graphs, FILLER)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -299,8 +202,8 @@ def _attend_backward_rows(
         in_rows = row < end
         total = tl.zeros((HEIGHT, WIDTH), grad_x.dtype.element_ty)
         for step in range(steps):
-            at = tl.full((), step, tl.int64)  # steps times rows may pass 32 bits
-            a = tl.load(share + at * rows + row, mask=in_rows, other=0.0)
+            at = tl.full((), step, tl.int64)  # steps times rows may need 64 bits
+            a = tl.load(alpha + at * rows + row, mask=in_rows, other=0.0)
             d = tl.load(slope + at * rows + row, mask=in_rows, other=0.0)
             g = tl.load(grad + at * grad_step + column, mask=in_columns, other=0.0)
             q = tl.load(query + at * query_step + column, mask=in_columns, other=0.0)

@@ -1,36 +1,27 @@
-"""Triton kernels for what an LSTM cell does number by number."""
+"""The elementwise part of an LSTM cell."""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
 TILE = 512
-MOST_COLUMNS = 128
+MAX_COLUMNS = 128
 
 
 def lstm_cell(gates: Tensor, cell: Tensor, new_cell: Tensor, state: Tensor) -> None:
-    """Writes the new cell and the state; shapes as in `sagpool.nn.pool.set2set.lstm`."""
+    """Write the new cell and the state; shapes as in `sagpool.nn.pool.set2set.lstm`."""
     members, graphs, columns = state.shape
     grid, tile = _tiles(state)
     _lstm_cell[grid](
-        gates,
-        cell,
-        new_cell,
-        state,
-        members * graphs,
-        graphs,
-        columns,
-        gates.stride(0),
-        gates.stride(1),
-        state.stride(0),
-        state.stride(1),
+        gates, cell, new_cell, state, members * graphs, graphs, columns, *gates.stride()[:2],
+        *state.stride()[:2],
         **tile,
-    )
+    )  # fmt: skip
 
 
 def _tiles(state: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     members, graphs, columns = state.shape
-    width = min(MOST_COLUMNS, triton.next_power_of_2(columns))
+    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     height = TILE // width
     grid = (triton.cdiv(members * graphs, height), triton.cdiv(columns, width))
     return grid, {"HEIGHT": height, "WIDTH": width, "num_warps": 2}
@@ -38,7 +29,7 @@ def _tiles(state: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
 
 @triton.jit
 def _places(rows, graphs, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """Row, member and graph ``[HEIGHT, 1]``, column ``[1, WIDTH]``, and which of them there are."""
+    """Row, member and graph ``[HEIGHT, 1]``, column ``[1, WIDTH]``, and their mask."""
     row = (tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT))[:, None]
     column = (tl.program_id(1) * WIDTH + tl.arange(0, WIDTH))[None, :]
     mask = (row < rows) & (column < columns)
@@ -47,7 +38,7 @@ def _places(rows, graphs, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _tanh(x):
-    # Of the absolute value, so that nothing overflows.
+    # Of the absolute value, so that exp does not overflow.
     t = tl.exp(-2 * tl.abs(x))
     y = (1 - t) / (1 + t)
     return tl.where(x < 0, -y, y)
@@ -55,20 +46,10 @@ def _tanh(x):
 
 @triton.jit
 def _lstm_cell(
-    gates,
-    cell,
-    new_cell,
-    state,
-    rows,
-    graphs,
-    columns,
-    gates_member,
-    gates_graph,
-    state_member,
+    gates, cell, new_cell, state, rows, graphs, columns, gates_member, gates_graph, state_member,
     state_graph,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, member, graph, column, mask = _places(rows, graphs, columns, HEIGHT, WIDTH)
     gates += member * gates_member + graph * gates_graph + column
     keep_in = tl.sigmoid(tl.load(gates, mask=mask, other=0.0))
@@ -86,47 +67,22 @@ def _lstm_cell(
 def lstm_cell_backward(
     gates: Tensor, cell: Tensor, grad_state: Tensor, grad_cell: Tensor, grad_gates: Tensor
 ) -> None:
-    """Writes the gradient of the gates, and that of the old cell over that of the new one."""
+    """Write the gradient of the gates; that of the old cell overwrites that of the new one."""
     members, graphs, columns = grad_state.shape
     grid, tile = _tiles(grad_state)
     _lstm_cell_backward[grid](
-        gates,
-        cell,
-        grad_state,
-        grad_cell,
-        grad_gates,
-        members * graphs,
-        graphs,
-        columns,
-        gates.stride(0),
-        gates.stride(1),
-        grad_state.stride(0),
-        grad_state.stride(1),
-        grad_gates.stride(0),
-        grad_gates.stride(1),
+        gates, cell, grad_state, grad_cell, grad_gates, members * graphs, graphs, columns,
+        *gates.stride()[:2], *grad_state.stride()[:2], *grad_gates.stride()[:2],
         **tile,
-    )
+    )  # fmt: skip
 
 
 @triton.jit
 def _lstm_cell_backward(
-    gates,
-    cell,
-    grad_state,
-    grad_cell,
-    grad_gates,
-    rows,
-    graphs,
-    columns,
-    gates_member,
-    gates_graph,
-    state_member,
-    state_graph,
-    back_member,
-    back_graph,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    gates, cell, grad_state, grad_cell, grad_gates, rows, graphs, columns, gates_member,
+    gates_graph, state_member, state_graph, back_member, back_graph,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     row, member, graph, column, mask = _places(rows, graphs, columns, HEIGHT, WIDTH)
     gates += member * gates_member + graph * gates_graph + column
     keep_in = tl.sigmoid(tl.load(gates, mask=mask, other=0.0))
@@ -135,7 +91,7 @@ def _lstm_cell_backward(
     out = tl.sigmoid(tl.load(gates + 3 * columns, mask=mask, other=0.0))
     here = row * columns + column
     old = tl.load(cell + here, mask=mask, other=0.0)
-    # As in the forward: cheaper than to read the new cell.
+    # Cheaper than reading the new cell.
     c = _tanh(forget * old + keep_in * new)
     at = grad_state + member * state_member + graph * state_graph + column
     of_state = tl.load(at, mask=mask, other=0.0)

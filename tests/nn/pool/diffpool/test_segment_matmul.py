@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from sagpool.nn.pool.diffpool import segments
-from sagpool.nn.pool.diffpool.matmul import segment_apply, segment_matmul
-from sagpool.nn.pool.diffpool.segments import Blocks
+from sagpool.nn.pool.diffpool.segment_matmul import segment_apply, segment_matmul
+from sagpool.nn.pool.diffpool.segments import PaddedSegments
 
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 
 
-@pytest.fixture(params=["few batches", "one for each graph"], autouse=True, scope="module")
-def batches(request):
+@pytest.fixture(params=["padded", "one product per graph"], autouse=True, scope="module")
+def padding(request):
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "one for each graph":
-            patch.setattr(segments, "OWN_BATCH", 0)
+        if request.param == "one product per graph":
+            patch.setattr(segments, "MIN_UNPADDED_NUMEL", 0)
         yield
 
 
@@ -29,16 +29,16 @@ def factors(rows):
     return numbers(rows, 2), numbers(rows, 3)
 
 
-def blocks_of(a, sizes, taken=None):
-    return Blocks.of(a, np.cumsum(sizes) - sizes, np.array(taken or sizes))
+def segments_of(a, sizes, taken=None):
+    return PaddedSegments.of(a, np.cumsum(sizes) - sizes, np.array(taken or sizes))
 
 
 def product(a, b, sizes, taken=None):
-    return segment_matmul(a, b, blocks_of(a, sizes, taken))
+    return segment_matmul(a, b, segments_of(a, sizes, taken))
 
 
 def applied(a, x, sizes, taken=None):
-    return segment_apply(a, x, blocks_of(a, sizes, taken))
+    return segment_apply(a, x, segments_of(a, sizes, taken))
 
 
 @given(sizes=sizes)
@@ -49,7 +49,7 @@ def test_products_are_those_of_each_graph(agree, sizes):
 
 
 @given(sizes=sizes)
-def test_each_graph_has_a_matrix_to_be_applied_to(agree, sizes):
+def test_each_graph_is_multiplied_by_its_own_matrix(agree, sizes):
     a, x = numbers(sum(sizes), 2), numbers(len(sizes), 2, 3)
     parts = zip(a.split(sizes), x, strict=True)
     agree(applied(a, x, sizes), torch.cat([p @ q for p, q in parts]), [a, x])
@@ -58,7 +58,7 @@ def test_each_graph_has_a_matrix_to_be_applied_to(agree, sizes):
 @given(graphs=st.integers(1, 5), width=st.integers(1, 5))
 def test_graphs_of_one_size(agree, graphs, width):
     a, b = factors(graphs * width)
-    equal, sizes = Blocks.equal(graphs, width), [width] * graphs
+    equal, sizes = PaddedSegments.equal(graphs, width), [width] * graphs
     agree(segment_matmul(a, b, equal), product(a, b, sizes), [a, b])
     x = numbers(graphs, 2, 3)
     agree(segment_apply(a, x, equal), applied(a, x, sizes), [a, x])
@@ -70,7 +70,7 @@ def test_gradients():
     assert gradcheck(lambda a, x: applied(a, x, sizes), (numbers(13, 2), numbers(4, 2, 3)))
 
 
-def test_only_the_rows_that_are_asked_for_count(agree):
+def test_rows_outside_all_segments_are_ignored(agree):
     a, b = factors(9)
     expected = torch.stack([a[:3].T @ b[:3], a[3:4].T @ b[3:4]])
     agree(product(a, b, [3, 6], taken=[3, 1]), expected, [a, b])
@@ -81,7 +81,7 @@ def test_only_the_rows_that_are_asked_for_count(agree):
 
 @given(sizes=sizes, broken=st.integers(0, 7), in_first=st.booleans())
 def test_a_nan_stays_in_its_graph(sizes, broken, in_first):
-    """Graphs of different sizes share one padded product."""
+    """Although graphs of different sizes are in one padded product."""
     broken %= len(sizes)
     graph = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     others = torch.arange(len(sizes)) != broken

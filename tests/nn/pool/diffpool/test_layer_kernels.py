@@ -1,15 +1,15 @@
-"""DiffPool by its kernels: the layer, and whole models; in Triton's interpreter without a GPU."""
+"""DiffPool's layer and whole models by kernels, in Triton's interpreter if there is no GPU."""
 
 import os
 
 import pytest
 import torch
 
-from sagpool.fleet.evaluate import loss_sums
 from sagpool.graphs import load, pack
 from sagpool.graphs.batch import pack_on_device
 from sagpool.models import Shape, build
 from sagpool.nn import DiffPool, Streams
+from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
 from sagpool.ops import DeviceLayout
 from sagpool.ops.device import kernels_forced, triton_kernels
 
@@ -30,32 +30,32 @@ def randn(*shape):
 
 @pytest.fixture(scope="module")
 def batch():
-    """Two members, one with a graph less, and fillers of many rows."""
+    """Two members, one with fewer graphs, and fillers of many rows."""
     with kernels_forced(True):
         return pack(load("MUTAG").to(DEVICE), [[0, 5, 9], [3, 7]], rows=90)
 
 
 @pytest.fixture(params=[0, 8, 64])
-def most_formed(request, monkeypatch):
-    """Whether pooled graphs are matrices: never, if they are small, from the first pooling on."""
-    monkeypatch.setattr("sagpool.nn.pool.diffpool.layer.MOST_FORMED", request.param)
+def max_dense(request, monkeypatch):
+    """A' is never dense; dense if it is small; dense from the first pooling on."""
+    monkeypatch.setattr("sagpool.nn.pool.diffpool.layer.MAX_DENSE_CLUSTERS", request.param)
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 @pytest.mark.parametrize("clusters", [(30, 7), (5, 1)])
 def test_two_poolings(clusters, batch, against_double):
-    """Kernels in single precision against torch in double; which takes no kernels."""
-    adjacency = batch.adjacency
+    """Kernels in single precision against torch in double precision."""
+    adjacency = batch.structure
     torch.manual_seed(0)
     pools = [DiffPool(12, c, members=2).to(DEVICE) for c in clusters]
     exact = [DiffPool(12, c, members=2).to(DEVICE).double() for c in clusters]
     real = batch.real.view(-1)
-    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
+    x = randn(len(adjacency.layout.graph), 12) * real[adjacency.layout.graph][:, None]
 
     def pooled(layers, x):
         first = layers[0](x, adjacency)
-        propagated = first.adjacency.gcn(first.x)
-        second = layers[1](propagated, first.adjacency)
+        propagated = first.structure.gcn(first.x)
+        second = layers[1](propagated, first.structure)
         results = (first.x, propagated, second.x)
         by_graph = [x.view(8, -1, 12)[real] for x in results]
         return *by_graph, first.auxiliary[real], second.auxiliary[real]
@@ -76,20 +76,20 @@ def test_two_poolings(clusters, batch, against_double):
     )
 
 
-@pytest.mark.usefixtures("most_formed")
-def test_shares_may_be_used_in_many_ways(batch, against_double):
-    """What they are handed on to, others beside it, and nothing at all."""
-    adjacency, real = batch.adjacency, batch.real.view(-1)
+@pytest.mark.usefixtures("max_dense")
+def test_results_may_be_used_in_many_ways(batch, against_double):
+    """Several kernels use the assignment, other functions too, or none of them."""
+    adjacency, real = batch.structure, batch.real.view(-1)
     torch.manual_seed(0)
     pool = DiffPool(12, 20, members=2).to(DEVICE)
-    x = randn(len(adjacency.graph), 12) * real[adjacency.graph][:, None]
+    x = randn(len(adjacency.layout.graph), 12) * real[adjacency.layout.graph][:, None]
 
     def uses(x):
         pooled = pool.to(x.dtype)(x, adjacency)
-        coarse = pooled.adjacency
+        coarse = pooled.structure
         once = coarse.gcn(pooled.x)
         by_graph = [once, coarse.gcn(once), coarse.neighbour_sum(pooled.x), coarse.degree]
-        assigned = pooled.assignment * real[adjacency.graph][:, None]
+        assigned = pooled.assignment * real[adjacency.layout.graph][:, None]
         return *(y.view(8, -1)[real] for y in by_graph), assigned, pooled.auxiliary[real]
 
     for wanted in (slice(None), slice(-1, None), slice(-2, -1), slice(2)):
@@ -97,17 +97,44 @@ def test_shares_may_be_used_in_many_ways(batch, against_double):
         against_double(some, some, [x], close=5e-5)
 
 
-@pytest.mark.usefixtures("most_formed")
-def test_a_use_without_gradients_takes_none_from_later_ones(batch):
+@pytest.mark.usefixtures("max_dense")
+def test_no_gradient_of_a_user_is_overwritten(batch, against_double):
+    """An addition gives one gradient tensor to both terms, so no kernel may write into it."""
+    adjacency, real = batch.structure, batch.real.view(-1)
+    torch.manual_seed(0)
+    pools = torch.nn.ModuleList(DiffPool(12, clusters, members=2) for clusters in (32, 7))
+    real_row = real[adjacency.layout.graph][:, None]
+    x = randn(len(adjacency.layout.graph), 12) * real_row
+
+    def uses(x, to_x, to_assignment, to_gcn, to_source):
+        first_pool, second_pool = pools.to(DEVICE, x.dtype)
+        first = first_pool(x, adjacency)
+        coarse = first.structure
+        pooled_x, assigned = first.x + to_x, first.assignment + to_assignment
+        second = second_pool(pooled_x, coarse)
+        convolved = coarse.gcn(pooled_x) + to_gcn  # after the next pooling
+        low_rank = isinstance(coarse, LowRankAdjacency)
+        source = coarse.assignment + to_source if low_rank else to_source
+        by_graph = [pooled_x, convolved, second.x, second.structure.gcn(second.x)]
+        losses = (first.auxiliary + second.auxiliary)[real]
+        rows = (assigned * real_row, source * real_row)
+        return *(y.view(8, -1)[real] for y in by_graph), *rows, losses
+
+    terms = [randn(8 * 32, 12), randn(len(x), 32), randn(8 * 32, 12), randn(len(x), 32)]
+    against_double(uses, uses, [x, *terms], close=5e-5)
+
+
+@pytest.mark.usefixtures("max_dense")
+def test_a_use_under_no_grad_does_not_affect_later_gradients(batch):
     pool = DiffPool(12, 20, members=2).to(DEVICE)
     found = []
     for before in (False, True):
-        x = randn(len(batch.adjacency.graph), 12).requires_grad_()
-        pooled = pool(x, batch.adjacency)
+        x = randn(len(batch.structure.layout.graph), 12).requires_grad_()
+        pooled = pool(x, batch.structure)
         if before:
             with torch.no_grad():
-                pooled.adjacency.gcn(pooled.x)
-        found.append(torch.autograd.grad(pooled.adjacency.gcn(pooled.x).square().sum(), x)[0])
+                pooled.structure.gcn(pooled.x)
+        found.append(torch.autograd.grad(pooled.structure.gcn(pooled.x).square().sum(), x)[0])
     assert found[0].any()
     torch.testing.assert_close(*found)
 
@@ -121,19 +148,19 @@ class _Call(torch.nn.Module):
         return self.function(self.layers, x)
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 @pytest.mark.parametrize(("max_nodes", "hidden"), [(28, 12), (28, 20), (110, 12), (110, 33)])
 def test_a_whole_model(max_nodes, hidden, batch):
-    """Fewer clusters than nodes, and more; layers that are narrow, and not."""
+    """With fewer clusters than nodes, and with more; with narrow layers, and with wide ones."""
     shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
     torch.manual_seed(0)
     model = build("diffpool-h", shape).to(DEVICE).eval()
     for conv in model.convs:
-        torch.nn.init.normal_(conv.linear.bias)  # they begin with zeros
+        torch.nn.init.normal_(conv.linear.bias)  # initialised with zeros
 
     def step(model):
         model.zero_grad()
-        loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+        loss = model(batch, Streams(torch.tensor([1, 2], device=DEVICE))).loss_sums(batch)
         loss.sum().backward()
         return loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())
 
@@ -142,29 +169,29 @@ def test_a_whole_model(max_nodes, hidden, batch):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=2e-5 * scale)
 
 
-@pytest.mark.usefixtures("most_formed")
+@pytest.mark.usefixtures("max_dense")
 @pytest.mark.parametrize("max_nodes", [28, 140])
-def test_a_member_that_diverged_stays_alone(max_nodes, batch):
-    """Even if a whole tile of clusters is lost."""
+def test_nan_stays_in_its_member(max_nodes, batch):
+    """Even if a whole tile of clusters is NaN."""
     shape = Shape(7, 2, hidden=8, members=2, max_nodes=max_nodes, ratio=0.25)
     model = build("diffpool-h", shape).to(DEVICE)
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
-    loss = loss_sums(model(batch, Streams(torch.tensor([1, 2], device=DEVICE))), batch)
+    loss = model(batch, Streams(torch.tensor([1, 2], device=DEVICE))).loss_sums(batch)
     assert loss.isnan().tolist() == [False, True]
     for grad in torch.autograd.grad(loss.sum(), list(model.parameters())):
         assert grad[0].isfinite().all()
 
 
-@pytest.mark.usefixtures("most_formed")
-def test_the_host_need_not_know_how_large_graphs_are(batch, monkeypatch):
-    """So that a step can be recorded."""
+@pytest.mark.usefixtures("max_dense")
+def test_the_host_need_not_know_graph_sizes(batch, monkeypatch):
+    """Otherwise a step could not be recorded as a CUDA graph."""
     ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int32, device=DEVICE)
-    unknown = pack_on_device(batch.source, ids, 90, len(batch.adjacency.col) + 20)
+    unknown = pack_on_device(batch.source, ids, 90, len(batch.structure.col) + 20)
     monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
     torch.manual_seed(0)
     model = build("diffpool-h", Shape(7, 2, hidden=8, members=2, max_nodes=28)).to(DEVICE)
     streams = Streams(torch.tensor([1, 2], device=DEVICE))
-    loss = loss_sums(model(unknown, streams), unknown)
+    loss = model(unknown, streams).loss_sums(unknown)
     loss.sum().backward()
     assert loss.isfinite().all()

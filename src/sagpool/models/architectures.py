@@ -1,0 +1,182 @@
+"""The paper's two architectures: a convolution × pooling layers × a readout."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Batch
+from sagpool.nn import Dropout, Linear, Streams
+from sagpool.nn.conv import Conv, HiddenLevel, InputLevel, Level, find_conv
+from sagpool.nn.pool import Context, Pool, Pooled, readout_width
+
+LAYERS = 3  # convolutions of the global architecture
+
+
+class Output(NamedTuple):
+    logits: Tensor  # [members, graphs, classes]; those of fillers mean nothing
+    auxiliary: Tensor | None  # [members, graphs], losses that pooling layers add
+    levels: tuple[Pooled, ...]  # of the pooling layers that selected nodes
+
+    def loss_sums(self, batch: Batch) -> Tensor:
+        """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs."""
+        assert batch.y is not None
+        log_probability = self.logits.log_softmax(2)  # [members, graphs, classes]
+        loss = -log_probability.gather(2, batch.y[..., None]).squeeze(2)
+        if self.auxiliary is not None:
+            loss = loss + self.auxiliary
+        # A mask, not a product: the loss of a filler may be NaN, and 0 · NaN is NaN.
+        return torch.where(batch.real, loss, 0).sum(1)
+
+
+class HierarchicalPooling(nn.Module):
+    """Three blocks of conv → ReLU → pool → readout; the readouts' sum; an MLP (Figure 2, right).
+
+    Args:
+        in_channels: node features
+        hidden: size of the node representations
+        classes: number of classes
+        pools: one pooling layer for each block, for rows of size ``hidden``
+        conv: a key of `CONVS`
+        readout: a key of `READOUTS`
+        dropout: rate in the MLP
+        members: how many models train side by side
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        pools: Sequence[Pool],
+        *,
+        conv: str = "gcn",
+        readout: str = "mean-max",
+        dropout: float = 0.5,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        for pool in pools:
+            if pool.leaves == "graphs":
+                raise SagpoolError(
+                    f"{type(pool).__name__} leaves one row per graph, so no block can follow it; "
+                    "use it in the global architecture."
+                )
+        widths = [in_channels, *(hidden for _ in pools)]
+        self.convs = nn.ModuleList(
+            find_conv(conv)(a, b, members=members) for a, b in pairwise(widths)
+        )
+        self.pools = nn.ModuleList(pools)
+        self.readout = readout
+        width = readout_width(readout) * hidden
+        self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
+
+    def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
+        streams = streams or Streams.fresh(len(batch.real), batch.real.device)
+        convs, pools = cast(list[Conv], [*self.convs]), cast(list[Pool], [*self.pools])
+        level: Level = InputLevel(batch, self.classifier.dtype)
+        read, results = [], []
+        for conv, pool, following in zip(convs, pools, [*convs[1:], None], strict=True):
+            x, projected = conv.activate(level, pool.score_weight())
+            context = Context(streams, projected, self._weight_of(following))
+            level = pooled = pool(x, level.structure, context)
+            read.append(pooled.readout(self.readout))
+            results.append(pooled)
+        return _output(self.classifier(sum(read[1:], read[0]), streams), results, batch)
+
+    def _weight_of(self, conv: Conv | None) -> Tensor | None:
+        """What pooled rows may be multiplied by at once; other readouts need the rows before."""
+        return conv.input_weight() if conv is not None and self.readout == "mean-max" else None
+
+
+class GlobalPooling(nn.Module):
+    """Three conv + ReLU, their outputs side by side, one pooling, readout, MLP (Figure 2, left).
+
+    Args:
+        in_channels: node features
+        hidden: size of the node representations of each layer
+        classes: number of classes
+        pool: for rows of size ``LAYERS * hidden``
+        conv: a key of `CONVS`
+        readout: a key of `READOUTS`; not used if ``pool`` leaves one row per graph
+        dropout: rate in the MLP
+        members: how many models train side by side
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        pool: Pool,
+        *,
+        conv: str = "gcn",
+        readout: str = "mean-max",
+        dropout: float = 0.5,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(
+            find_conv(conv)(hidden if layer else in_channels, hidden, members=members)
+            for layer in range(LAYERS)
+        )
+        self.pool = pool
+        self.readout = readout
+        if pool.leaves == "graphs":
+            width = pool.graph_channels()
+        else:
+            width = readout_width(readout) * LAYERS * hidden
+        self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
+
+    def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
+        streams = streams or Streams.fresh(len(batch.real), batch.real.device)
+        level: Level = InputLevel(batch, self.classifier.dtype)
+        layers: list[Tensor] = []
+        for conv in cast(list[Conv], [*self.convs]):
+            if layers:
+                level = HiddenLevel(layers[-1], batch.structure)
+            layers.append(conv.activate(level).x)
+        context = Context(streams, rank=lambda: conv.last_channel(level))
+        pooled: Pooled = self.pool(torch.cat(layers, dim=1), batch.structure, context)
+        read = pooled.x if self.pool.leaves == "graphs" else pooled.readout(self.readout)
+        return _output(self.classifier(read, streams), [pooled], batch)
+
+
+def _output(logits: Tensor, results: Sequence[Pooled], batch: Batch) -> Output:
+    members, graphs = batch.real.shape
+    losses = [pooled.auxiliary for pooled in results if pooled.auxiliary is not None]
+    return Output(
+        logits.view(members, graphs, -1),
+        sum(losses[1:], losses[0]).view(members, graphs) if losses else None,
+        tuple(pooled for pooled in results if pooled.source is not None),
+    )
+
+
+class Classifier(nn.Module):
+    """The authors' MLP: to h, ReLU, dropout, to h / 2, ReLU, to the classes.
+
+    Shapes:
+        x: ``[members * graphs, in_channels]``, result: ``[members * graphs, classes]``
+    """
+
+    def __init__(
+        self, in_channels: int, hidden: int, classes: int, *, dropout: float, members: int
+    ) -> None:
+        super().__init__()
+        if hidden < 2:
+            raise SagpoolError(f"The hidden size must be at least 2, not {hidden}.")
+        self.first = Linear(in_channels, hidden, members=members)
+        self.second = Linear(hidden, hidden // 2, members=members)
+        self.last = Linear(hidden // 2, classes, members=members)
+        self.dropout = Dropout(dropout)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.last.weight.dtype
+
+    def forward(self, x: Tensor, streams: Streams) -> Tensor:
+        x = self.dropout(self.first(x).relu(), streams)
+        return self.last(self.second(x).relu())

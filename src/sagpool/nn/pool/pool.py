@@ -1,0 +1,160 @@
+"""`Pool`: the contract of every pooling layer; `Pooled`: what it returns."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Structure
+from sagpool.nn.conv.conv import Level
+from sagpool.nn.random import Streams
+from sagpool.ops import Layout, segment_max, segment_mean, segment_mean_max, segment_sum
+
+READOUTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "mean-max": segment_mean_max,
+    "sum": segment_sum,
+    "mean": segment_mean,
+    "max": segment_max,
+}
+
+
+def readout(x: Tensor, layout: Layout, kind: str = "mean-max") -> Tensor:
+    """One row for each graph: mean ‖ max over its nodes (the paper's Equation 11), or another.
+
+    Args:
+        x: ``[rows, channels]``
+        layout: which rows belong to which graph
+        kind: a key of `READOUTS`
+
+    Returns:
+        ``[members * graphs, readout_width(kind) * channels]``
+    """
+    return READOUTS[kind](x, layout.node_ptr, layout.graph)
+
+
+def readout_width(kind: str) -> int:
+    """How many times as many channels a readout has as the nodes."""
+    if kind not in READOUTS:
+        raise SagpoolError(f"Unknown readout '{kind}'; choose from {', '.join(READOUTS)}.")
+    return 2 if kind == "mean-max" else 1
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a network knows beside the rows; a layer takes what it needs.
+
+    Args:
+        streams: random numbers of each member; a layer that draws any must take them from here
+        projected: ``[rows, 1]``, x times the layer's `score_weight`
+        next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
+            return rows that are multiplied by it (`Level.multiplied`), with `Pooled.mean_max` of
+            the rows before that
+        rank: gives ``[rows]``, the last channel before the last ReLU
+    """
+
+    streams: Streams | None = None
+    projected: Tensor | None = None
+    next_weight: Tensor | None = None
+    rank: Callable[[], Tensor] | None = None
+
+    def streams_for(self, layout: Layout) -> Streams:
+        return self.streams or Streams.fresh(layout.members, layout.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled(Level):
+    """What a pooling layer leaves of a packed batch.
+
+    Args:
+        x: ``[new rows, channels]``
+        structure: of the new rows; of a layer that leaves graphs, the input's
+        source: ``[new rows]`` integers, the input row of each new row, if nodes were selected
+        gate: ``[input rows]``, the factor of each row, if there is one
+        assignment: ``[input rows, clusters]``, how much of each row is in each cluster of its
+            graph, if clusters were made
+        auxiliary: ``[members * graphs]``, added to the loss of each graph in training
+        mean_max: the ``mean-max`` readout of the new rows, if it was computed on the way
+        multiplied: whether x is multiplied by `Context.next_weight`
+    """
+
+    x: Tensor
+    structure: Structure
+    source: Tensor | None = None
+    gate: Tensor | None = None
+    assignment: Tensor | None = None
+    auxiliary: Tensor | None = None
+    mean_max: Tensor | None = None
+    multiplied: bool = False
+
+    def readout(self, kind: str = "mean-max") -> Tensor:
+        """``[members * graphs, channels of the readout]``"""
+        if kind == "mean-max" and self.mean_max is not None:
+            return self.mean_max
+        return readout(self.x, self.structure.layout, kind)
+
+    @property
+    def perm(self) -> Tensor:
+        """``[new rows]`` int64, the input row of each new row."""
+        if self.source is None:
+            raise SagpoolError("This pooling layer does not select nodes.")
+        return self.source.long()
+
+    @property
+    def score(self) -> Tensor | None:
+        """``[new rows]``, what each row was multiplied by; None for nothing."""
+        return None if self.gate is None else self.gate.index_select(0, self.perm)
+
+
+class Pool(nn.Module, ABC):
+    """A pooling layer of a packed batch: one call, one result.
+
+    A subclass says what it leaves: some of the ``nodes``, ``clusters`` as nodes of new graphs, or
+    one row for each of the ``graphs``. Weights have the members as their first dimension; see
+    `sagpool.nn.Linear`. Buffers are not allowed, since a fleet could not tell whose they are.
+    """
+
+    leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
+
+    @abstractmethod
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        """Pool the rows x, ``[rows, in_channels]``."""
+
+    @abstractmethod
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
+        """How many rows are left of graphs of these sizes; None if that depends on the scores."""
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        """Whether a training step with this layer can be recorded as a CUDA graph.
+
+        That needs operations that do not wait for the device, read `Layout.sizes`, or depend on
+        Python state that changes between steps.
+        """
+        return False
+
+    def refresh(self) -> None:
+        """Called before each epoch: numbers that the fleet owns (k) may have changed in place."""
+
+    def max_rows(self) -> int | None:
+        """The largest k, on which the shapes of a recorded step depend; None without a k."""
+        return None
+
+    def score_weight(self) -> Tensor | None:
+        """``[members, in_channels, 1]``, if the layer needs the product of x with this.
+
+        A network may then compute it on its way and pass it as `Context.projected`.
+        """
+        return None
+
+    def graph_channels(self) -> int:
+        """Size of the row of each graph, of a layer that leaves graphs."""
+        raise SagpoolError(f"{type(self).__name__} leaves {self.leaves}, not one row per graph.")
+
+
+def pools_of(model: nn.Module) -> list[Pool]:
+    """All pooling layers of a model."""
+    return [layer for layer in model.modules() if isinstance(layer, Pool)]

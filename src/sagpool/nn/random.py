@@ -1,0 +1,96 @@
+"""Random numbers for layers, with a separate stream for each member; dropout."""
+
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.ops import Layout
+from sagpool.ops.device import kernels_for
+
+# SplitMix64, whose constants are written as signed 64-bit integers.
+_GAMMA = 0x9E3779B97F4A7C15 - 2**64
+_MIX1 = 0xBF58476D1CE4E5B9 - 2**64
+_MIX2 = 0x94D049BB133111EB - 2**64
+
+
+class Streams:
+    """Counter-based random numbers: a pure function of the member's key, call and position.
+
+    So what a member draws never depends on the models that train beside it. Make a new one for
+    each step.
+
+    Args:
+        keys: ``[members]`` int64
+        first_graph: position of the first graph, if the graphs are a part of a batch
+    """
+
+    def __init__(self, keys: Tensor, first_graph: int = 0) -> None:
+        self.keys, self.first_graph = keys, first_graph
+        self.calls = 0
+
+    @staticmethod
+    def fresh(members: int, device: torch.device) -> "Streams":
+        """Keys from torch's own generator, for use outside a fleet."""
+        return Streams(torch.randint(2**62, (members,)).to(device))
+
+    def uniform(self, count: int, start: int = 0) -> Tensor:
+        """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
+        if (kernels := kernels_for(self.keys)) is not None:
+            return kernels.uniform(self._next_keys(), count, start)
+        return self.uniform_at(torch.arange(start, start + count, device=self.keys.device))
+
+    def uniform_at(self, position: Tensor) -> Tensor:
+        """The numbers at these positions, ``[count]`` for all members or ``[members, count]``."""
+        key = self._next_keys()
+        return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
+
+    def uniform_of_nodes(self, layout: Layout) -> Tensor:
+        """``[total rows]``: a number for each node that is the same if the batch is cut up."""
+        graph = layout.graph % layout.graphs + self.first_graph
+        row = torch.arange(layout.total_rows, device=layout.device)
+        node = row - layout.node_ptr[layout.graph]
+        position = (graph << 32) + node
+        return self.uniform_at(position.view(layout.members, -1)).view(-1)
+
+    def _next_keys(self) -> Tensor:
+        """``[members]`` keys for one call."""
+        self.calls += 1
+        return mix(self.keys + _signed(self.calls * _GAMMA))
+
+
+def _signed(number: int) -> int:
+    """The number wrapped to a signed 64-bit integer."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def mix(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser on int64, with logical shifts."""
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * _MIX1
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * _MIX2
+    return z ^ ((z >> 31) & (2**33 - 1))
+
+
+class Dropout(nn.Module):
+    """Zeroes entries with probability p in training, and scales the others by 1 / (1 - p).
+
+    Args:
+        p: in [0, 1)
+
+    Shapes:
+        x: ``[members * graphs, channels]``
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise SagpoolError(f"The dropout rate must be at least 0 and below 1, not {p}.")
+        self.p = p
+
+    def forward(self, x: Tensor, streams: Streams) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        members = len(streams.keys)
+        # A part of a batch draws the numbers that its graphs would draw in the whole batch.
+        start = streams.first_graph * x.shape[1]
+        kept = streams.uniform(x.numel() // members, start).view_as(x) >= self.p
+        return x * (kept.to(x.dtype) / (1 - self.p))

@@ -1,0 +1,255 @@
+"""Checks of what every method promises, for methods of your own: ``check_method("my-method")``.
+
+They need no training and no GPU. Random graphs go through untrained models in float64.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.graphs import Batch, Graphs, pack
+from sagpool.models import Output, Shape, Value, build
+from sagpool.nn import Pool, Pooled, Streams
+
+CLASSES, LABELS, ATTRIBUTES = 3, 2, 3
+CLOSE = 1e-9  # relative and absolute, in float64
+STEP = 1e-6  # of numerical derivatives
+
+Settings = Mapping[str, Value]
+Check = Callable[[str, int, Sequence[int], Settings], None]
+
+
+def check_method(
+    name: str, settings: Settings | None = None, seeds: Iterable[int] = range(4)
+) -> None:
+    """Raise an AssertionError with a sentence if a registered method breaks a promise.
+
+    Args:
+        name: of the method
+        settings: of the method, other than its defaults
+        seeds: of random graphs and weights
+    """
+    for seed in seeds:
+        sizes = 1 + np.random.default_rng(seed).integers(0, 13, 5)
+        for check in CHECKS:
+            check(name, seed, [*sizes.tolist(), 1], settings or {})
+
+
+def random_graphs(
+    seed: int, sizes: Sequence[int], order: Sequence[np.ndarray] | None = None
+) -> Graphs:
+    """Graphs of these sizes, some nodes isolated; with an ``order``, their nodes reordered."""
+    random = np.random.default_rng(seed)
+    degree, col, label, attr = [], [], [], []
+    for number, nodes in enumerate(sizes):
+        upper = np.triu(random.random((nodes, nodes)) < random.choice([0, 0.2, 0.4, 0.9]), 1)
+        adjacency = upper | upper.T
+        attributes = random.standard_normal((nodes, ATTRIBUTES)).astype(np.float32)
+        labels = random.integers(0, LABELS, nodes).astype(np.int32)
+        new = np.arange(nodes) if order is None else order[number]
+        adjacency = adjacency[new][:, new]
+        degree.append(adjacency.sum(1).astype(np.int32))
+        col.append(np.nonzero(adjacency)[1].astype(np.int32))
+        attr.append(attributes[new])
+        label.append(labels[new])
+    return Graphs(
+        node_counts=np.array(sizes),
+        edge_counts=np.array([counts.sum() for counts in degree]),
+        degree=torch.from_numpy(np.concatenate(degree)),
+        col=torch.from_numpy(np.concatenate(col)),
+        node_attr=torch.from_numpy(np.concatenate(attr)),
+        node_label=torch.from_numpy(np.concatenate(label)),
+        node_label_names=tuple("ab"),
+    )
+
+
+def random_model(
+    name: str, seed: int, settings: Settings, members: int = 1, max_nodes: int = 16
+) -> nn.Module:
+    """An untrained model in evaluation mode, none of whose weights is zero."""
+    shape = Shape(
+        ATTRIBUTES + LABELS,
+        CLASSES,
+        hidden=8,
+        k=4,
+        max_nodes=max_nodes,
+        members=members,
+        settings=settings,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build(name, shape).double().eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    model = random_model(name, seed, settings)
+    random = np.random.default_rng(seed)
+    order = [random.permutation(nodes) for nodes in sizes]
+    batches = [_whole(random_graphs(seed, sizes, nodes)) for nodes in (None, order)]
+    if not _is_deterministic(model, batches[0]):
+        return
+    first, second = (_call(model, batch).logits for batch in batches)
+    _equal(first, second, name, "gives another result if the nodes of a graph are reordered")
+
+
+def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    graphs, model = random_graphs(seed, sizes), random_model(name, seed, settings)
+    together = _call(model, _whole(graphs))
+    if not _is_deterministic(model, _whole(graphs)):
+        return
+    for number in range(len(sizes)):
+        alone = _call(model, pack(graphs, [[number]]))
+        broken = "gives a graph another result in a batch than alone"
+        _equal(together.logits[:, number], alone.logits[:, 0], name, broken)
+        if alone.auxiliary is not None and together.auxiliary is not None:
+            _equal(together.auxiliary[:, number], alone.auxiliary[:, 0], name, broken)
+
+
+def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """A fleet of three gives each member what it gives alone, values and gradients."""
+    graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, members=3)
+    count = len(sizes)
+    ids = [[*range(count)], [*range(count - 1, -1, -1)], [0, 1, -1] + [-1] * (count - 3)]
+    together = _losses(_call(fleet.train(), pack(graphs, ids)))
+    grads = torch.autograd.grad(together.sum(), [*fleet.parameters()], materialize_grads=True)
+    for member in range(3):
+        alone = random_model(name, seed, settings)
+        alone.load_state_dict({k: v[member : member + 1] for k, v in fleet.state_dict().items()})
+        used = [[graph for graph in ids[member] if graph >= 0]]
+        loss = _losses(_call(alone.train(), pack(graphs, used), first_key=member))
+        own = torch.autograd.grad(loss.sum(), [*alone.parameters()], materialize_grads=True)
+        _equal(together[member, : loss.shape[1]], loss[0], name, "mixes the members of a fleet")
+        for (parameter, _), stacked, single in zip(
+            fleet.named_parameters(), grads, own, strict=True
+        ):
+            broken = f"mixes the members of a fleet in the gradient of {parameter}"
+            _equal(stacked[member], single[0], name, broken)
+
+
+def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """The gradient of the loss agrees with its numerical derivative in a random direction."""
+    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    parameters = [*model.parameters()]
+    grads = torch.autograd.grad(
+        _losses(_call(model, batch)).sum(), parameters, materialize_grads=True
+    )
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for (parameter, weight), grad in zip(model.named_parameters(), grads, strict=True):
+            direction = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            values = []
+            for sign in (1, -2):  # up from the weights, then down by twice as much
+                weight.add_(direction, alpha=sign * STEP)
+                values.append(float(_losses(_call(model, batch)).sum()))
+            weight.add_(direction, alpha=STEP)
+            found, exact = (values[0] - values[1]) / (2 * STEP), float((grad * direction).sum())
+            assert abs(found - exact) <= 1e-5 * (1 + abs(exact)), (
+                f"{name} has a wrong gradient: that of {parameter} in a random direction is "
+                f"{exact:.8g}, and the difference quotient {found:.8g}."
+            )
+
+
+def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """Each pooling layer leaves as many rows as it says, and its losses reach the output."""
+    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    losses = []
+
+    def inspect(layer: nn.Module, given: tuple[Any, ...], pooled: Pooled) -> None:
+        assert isinstance(layer, Pool)
+        before, after = given[1].layout, pooled.structure.layout
+        promised = layer.rows_left(before.sizes)
+        if layer.leaves == "graphs":
+            after_sizes: object = len(pooled.x) // before.members
+            promised_sizes: object = before.graphs
+        else:
+            real = slice(None, -1 if before.filler else None)
+            after_sizes = after.sizes[:, real].tolist()
+            promised_sizes = after_sizes if promised is None else promised[:, real].tolist()
+        assert after_sizes == promised_sizes, (
+            f"{type(layer).__name__} of {name} leaves {after_sizes} rows where its rows_left says "
+            f"{promised_sizes}."
+        )
+        if pooled.auxiliary is not None:
+            losses.append(pooled.auxiliary)
+
+    hooks = [m.register_forward_hook(inspect) for m in model.modules() if isinstance(m, Pool)]
+    output = _call(model, batch)
+    for hook in hooks:
+        hook.remove()
+    if losses:
+        assert output.auxiliary is not None, f"{name} drops the auxiliary loss of its layers."
+        total = torch.stack(losses).sum(0).view_as(output.auxiliary)
+        _equal(output.auxiliary, total, name, "changes the auxiliary loss of its layers")
+
+
+def check_finite(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """Neither one-node graphs nor padding lead to NaN."""
+    for largest in (2, 16):
+        small = [min(nodes, largest) for nodes in sizes]
+        model = random_model(name, seed, settings, max_nodes=largest).train()
+        output = _call(model, pack(random_graphs(seed, small), [[*range(len(small)), -1]]))
+        loss = _losses(output)[:, : len(small)].sum()
+        grads = torch.autograd.grad(loss, [*model.parameters()], materialize_grads=True)
+        assert all(value.isfinite().all() for value in (loss, *grads)), (
+            f"{name} has a loss or gradient that is not finite for graphs of {small} nodes."
+        )
+
+
+def check_random_numbers(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
+    logits = []
+    for torch_seed in (1, 2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed)
+            logits.append(_call(model, batch).logits)
+    _equal(
+        logits[0],
+        logits[1],
+        name,
+        "draws random numbers from elsewhere than the streams of its context",
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    check_node_order,
+    check_batches,
+    check_members,
+    check_gradients,
+    check_rows,
+    check_finite,
+    check_random_numbers,
+)
+
+
+def _whole(graphs: Graphs) -> Batch:
+    return pack(graphs, [range(len(graphs))])
+
+
+def _call(model: nn.Module, batch: Batch, first_key: int = 0) -> Output:
+    members = len(batch.real)
+    return model(batch, Streams(torch.arange(first_key, first_key + members)))
+
+
+def _losses(output: Output) -> Tensor:
+    """``[members, graphs]``, with a weight of its own for each class."""
+    weights = torch.linspace(-1, 2, CLASSES, dtype=output.logits.dtype)
+    loss = (output.logits.square() * weights).sum(2)[:, :-1]  # the last graph is a filler
+    return loss if output.auxiliary is None else loss + output.auxiliary[:, :-1]
+
+
+def _is_deterministic(model: nn.Module, batch: Batch) -> bool:
+    return torch.equal(_call(model, batch).logits, _call(model, batch, first_key=7).logits)
+
+
+def _equal(one: Tensor, other: Tensor, name: str, broken: str) -> None:
+    difference = float((one - other).detach().abs().max()) if one.numel() else 0.0
+    assert torch.allclose(one, other, rtol=CLOSE, atol=CLOSE), (
+        f"{name} {broken} (difference {difference:.2g})."
+    )
