@@ -56,9 +56,22 @@ def test_a_dry_run_writes_nothing(sagpool, store):
     assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in told.out
     options = ("--dataset", "MUTAG", "--method", "sagpool-h", "--seeds", 1)
     told = sagpool("bench", "--dry-run", "--search", "grid", *options)
-    assert "1 cells, 1 seed, search: grid" in told.out
+    assert "1 cell, 1 seed, search: grid" in told.out
     assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in told.out
     assert not store.exists()
+
+
+def test_the_settings_of_a_method(sagpool, store):
+    options = ("--method", "gpool-h", "--set", "conv=gin", *SMALL)
+    (cell,) = json.loads(sagpool("bench", "--json", *options).out)
+    assert (cell["runs"], cell["settings"]["conv"]) == (2, "gin")
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *options).out)
+    assert (row["stored"], row["conv"]) == (2, "gin")
+    default = [option for option in options if option != "conv=gin"]
+    default[default.index("--set")] = "--set=conv=gcn"
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *default).out)
+    assert row["stored"] == 0
+    assert "conv" not in row, "the default is not stored"
 
 
 def test_a_dry_run_counts_stored_trainings(sagpool, store):
@@ -95,6 +108,8 @@ def test_a_cell_without_any_result(sagpool, store):
         (["--method", "sagpol"], "There is no method 'sagpol'; did you mean 'sagpool-"),
         (["--dataset", "NOWHERE"], "No data set 'NOWHERE'"),
         (["--set", "lrr=1"], "'lrr' is not a setting; did you mean 'lr'."),
+        (["--set", "conf=gin"], "'conf' is not a setting; did you mean 'conv'."),
+        (["--set", "conv=gni"], "Unknown convolution 'gni'; choose from gcn"),
         (["--set", "lr"], "--set takes NAME=VALUE, not 'lr'."),
         (["--set", "lr=inf"], "lr must be a number, not 'inf'."),
         (["--set", "lr=1", "--set", "lr=2"], "lr has 2 values; give one, or use a search."),

@@ -97,26 +97,17 @@ def run_experiment(
         command: recorded in the store
         watch: called whenever the state of a cell changes
     """
-    overrides = Overrides(
-        _as_tuple(datasets),
-        _as_tuple(methods),
-        _as_tuple(tables),
-        seeds,
-        folds,
-        {name: _as_tuple(value) for name, value in (settings or {}).items()},
-    )
+    values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
+    parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
+    overrides = Overrides(*parts, seeds, folds, values)
     plan = plan_experiment(experiment, overrides, search=search, precision=precision, store=store)
     with (
         _open_engine(engine, plan.store, device, address, members, checkpoint_seconds) as trainer,
         Store.writing(plan.store) as opened,
     ):
-        name = plan.experiment.name
-        invocation = opened.begin(
-            command or f"run_experiment({name!r})",
-            name,
-            trainer.device,
-            versions(cell.method for cell in plan.cells),
-        )
+        name, used = plan.experiment.name, versions(cell.method for cell in plan.cells)
+        command = command or f"run_experiment({name!r})"
+        invocation = opened.begin(command, name, trainer.device, used)
         states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
         # The store may have more seeds.
         summaries = summarise(

@@ -32,9 +32,7 @@ def _acquire(path: Path, store: Path) -> int:
     try:
         import fcntl
     except ImportError:  # Windows
-        raise SagpoolError(
-            "Run stores need file locks that only Linux, macOS and WSL have."
-        ) from None
+        raise SagpoolError("Run stores need file locks, which Windows lacks; use WSL.") from None
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -54,22 +54,20 @@ def versions(methods: Iterable[str] = ()) -> dict[str, str]:
     }
 
 
+@dataclass(eq=False)
 class ExperimentRunner:
-    """Runs the cells of a plan into an open store; ``watch`` is called after every change."""
+    """Runs the cells of a plan into an open store."""
 
-    def __init__(
-        self,
-        plan: ExperimentPlan,
-        store: Store,
-        engine: Engine,
-        invocation: int,
-        watch: Callable[[CellState], None] = lambda state: None,
-    ) -> None:
-        self.plan, self.store, self.engine = plan, store, engine
-        self.invocation, self.watch = invocation, watch
-        self.stored = store.keys()
-        for data in plan.data.values():
-            store.add_data(data.graphs, data.fingerprint)
+    plan: ExperimentPlan
+    store: Store
+    engine: Engine
+    invocation: int
+    watch: Callable[[CellState], None] = lambda state: None  # called after every change
+
+    def __post_init__(self) -> None:
+        self.stored = self.store.keys()
+        for data in self.plan.data.values():
+            self.store.add_data(data.graphs, data.fingerprint)
 
     def run(self) -> list[CellState]:
         """Run what is missing, cell by cell; one that does not fit into memory is skipped."""

@@ -7,8 +7,11 @@ from sagpool.bench import ExperimentPlan, Search
 
 def print_plan(plan: ExperimentPlan) -> None:
     """The cells, and how many of their trainings the store already has."""
-    seeds = "1 seed" if plan.seeds == 1 else f"{plan.seeds} seeds"
-    typer.echo(f"{plan.experiment.title}: {len(plan.cells)} cells, {seeds}, search: {plan.search}.")
+    cells, seeds = (
+        f"{count} {noun}{'s' * (count != 1)}"
+        for count, noun in ((len(plan.cells), "cell"), (plan.seeds, "seed"))
+    )
+    typer.echo(f"{plan.experiment.title}: {cells}, {seeds}, search: {plan.search}.")
     for row in plan.describe():
         start = f"{row.pop('dataset')} {row.pop('method')}: {row.pop('trainings')} trainings"
         if plan.search is Search.NONE:

@@ -1,7 +1,6 @@
 """Progress of an experiment: a live table on a terminal, otherwise a line now and then."""
 
 import time
-from types import TracebackType
 
 import numpy as np
 from rich import box
@@ -36,12 +35,7 @@ class LiveView:
     def __enter__(self) -> "LiveView":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.live.stop()
         if kind is KeyboardInterrupt:
             self.console.print("Stopped. Run the same command to continue.", highlight=False)

@@ -81,9 +81,8 @@ class Worker:
         for plugin in plugins:
             load_plugin(plugin)
         node = ray.get_runtime_context().get_node_id()
-        return WorkerInfo(
-            node, library_versions(), {name: method_version(name) for name in methods()}
-        )
+        known = {name: method_version(name) for name in methods()}
+        return WorkerInfo(node, library_versions(), known)
 
     def begin(self, data: Sequence[Any], task: Task) -> int:
         """Start to train; returns how many of the trainings, from the first, are accepted.
