@@ -27,7 +27,7 @@ class StoppedError(Exception):
 
 def run(folder, job, *, stop_at=None, members=2):
     """The reported results and the number of epochs; stops after ``stop_at`` epochs."""
-    told, epochs = [], []
+    results, epochs = [], []
 
     def progress(seen):
         epochs.append(seen.epochs)
@@ -36,10 +36,10 @@ def run(folder, job, *, stop_at=None, members=2):
 
     engine = Local(folder, members=members, checkpoint_seconds=0)
     try:
-        engine.run(job, told.append, progress)
+        engine.run(job, results.append, progress)
     except StoppedError:
         assert stop_at
-    return told, max(epochs, default=0)
+    return results, max(epochs, default=0)
 
 
 @pytest.fixture
@@ -55,15 +55,15 @@ def rows(results):
 
 
 def test_every_training_is_reported_and_nothing_is_left(folder, mutag, six):
-    told, epochs = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+    results, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert epochs == 24
     assert not folder.exists()
 
 
 def test_finished_trainings_are_skipped(folder, mutag, six):
-    told, epochs = run(folder, job(mutag, six, done=six[:4]))
-    assert {result.training for result in told} == set(six[4:])
+    results, epochs = run(folder, job(mutag, six, done=six[:4]))
+    assert {result.training for result in results} == set(six[4:])
     assert epochs == 8
 
 
@@ -88,16 +88,16 @@ def test_a_row_that_was_lost_after_its_training_is_reported_again(folder, mutag,
 
 def test_a_stopped_fleet_comes_before_new_trainings(folder, mutag, six):
     run(folder, job(mutag, six[:3]), stop_at=6)
-    told, epochs = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+    results, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert epochs == 12, "of the second fleet; the first had 6 of its 12 left"
 
 
 def test_a_stopped_fleet_waits_while_only_some_of_its_trainings_are_wanted(folder, mutag, six):
     run(folder, job(mutag, six), stop_at=6)
     (kept,) = folder.iterdir()
-    told, epochs = run(folder, job(mutag, six[:2]))
-    assert {result.training for result in told} == set(six[:2])
+    results, epochs = run(folder, job(mutag, six[:2]))
+    assert {result.training for result in results} == set(six[:2])
     assert epochs == 8
     assert list(folder.iterdir()) == [kept]
     _, epochs = run(folder, job(mutag, six, done=six[:2]))
@@ -119,8 +119,8 @@ def test_a_damaged_checkpoint_is_ignored(folder, mutag, six, caplog):
     folder.mkdir()
     (folder / "broken.npz").write_bytes(b"PK")
     with caplog.at_level(logging.WARNING):
-        told, _ = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+        results, _ = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert "broken.npz is damaged" in caplog.text
     assert (folder / "broken.npz").exists()
 
@@ -132,9 +132,9 @@ def test_a_checkpoint_of_another_version_is_ignored(folder, mutag, six, caplog, 
     with caplog.at_level(logging.WARNING):
         run(folder, job(mutag, six), stop_at=6)
         assert len(list(folder.iterdir())) == 2
-        told, epochs = run(folder, job(mutag, six))
+        results, epochs = run(folder, job(mutag, six))
     assert "is of another version of sagpool" in caplog.text
-    assert {result.training for result in told} == set(six)
+    assert {result.training for result in results} == set(six)
     assert epochs == 18
     assert list(folder.iterdir()) == [kept]
 

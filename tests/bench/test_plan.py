@@ -6,7 +6,8 @@ import pytest
 
 import sagpool.bench.plan
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan, repeat, run_key
+from sagpool.bench.plan import Overrides, plan, repeat, run_key, settings_of
+from sagpool.bench.store import settings_text
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 
@@ -150,3 +151,11 @@ def test_the_key_changes_with_everything_that_decides_the_result(mutag, monkeypa
 )
 def test_keys_of_older_stores_are_still_found(mutag, training, precision, key):
     assert run_key(mutag, "print", training, precision) == key
+
+
+def test_settings_of_older_stores_are_still_found():
+    assert settings_text(settings_of(Training("sagpool-h"))) == (
+        '{"batch_size": 128, "dropout": 0.5, "folds": 10, "hidden": 128, "lr": 0.0005, '
+        '"max_epochs": 100000, "patience": 50, "ratio": 0.5, "validation": 0.1, '
+        '"weight_decay": 0.0001}'
+    )

@@ -49,10 +49,10 @@ def test_all_trainings_of_all_cells(small, path, pretend):
 def test_nothing_is_trained_twice(small, path, pretend):
     run(small, path, pretend)
     pretend.asked.clear()
-    told = []
-    run(small, path, pretend, watch=lambda state: told.append((state.done, list(state.accuracies))))
+    seen = []
+    run(small, path, pretend, watch=lambda state: seen.append((state.done, list(state.accuracies))))
     assert pretend.asked == []
-    assert told[-1] == (4, [0.7] * 4)
+    assert seen[-1] == (4, [0.7] * 4)
 
 
 def test_more_seeds_train_only_the_new_ones(small, path, pretend):

@@ -66,9 +66,13 @@ def test_records_are_read_back_as_written(path, mutag, trainings, result):
         assert store.cells() == records
         assert store.keys() == {f"key {n}" for n in range(4)}
         assert store.data()["print"] == mutag.statistics()
-        (told,) = store.invocations()
-    assert (told.command, told.experiment, told.device) == ("sagpool bench", "small", "a CPU")
-    assert told.versions == {"torch": "2"}
+        (recorded,) = store.invocations()
+    assert (recorded.command, recorded.experiment, recorded.device) == (
+        "sagpool bench",
+        "small",
+        "a CPU",
+    )
+    assert recorded.versions == {"torch": "2"}
     assert [(run.seed, run.fold) for run in runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     expected = result(trainings[2], accuracy=0.8, epochs=5)
     run = runs[2]
@@ -172,7 +176,7 @@ def test_a_killed_writer_releases_the_lock(path):
     ended = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=False)
     assert ended.returncode == -9
     with Store.writing(path) as store:
-        assert [told.command for told in store.invocations()] == ["a command"]
+        assert [recorded.command for recorded in store.invocations()] == ["a command"]
     assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
 
 

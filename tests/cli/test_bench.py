@@ -22,23 +22,23 @@ def store(tmp_path, monkeypatch):
 
 
 def test_the_results_are_printed(sagpool, store):
-    told = sagpool("bench", "--method", "sagpool-h,gpool-h", *SMALL)
-    assert told.code == 0
-    lines = told.out.splitlines()
+    ended = sagpool("bench", "--method", "sagpool-h,gpool-h", *SMALL)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
     assert lines[0].split()[:4] == ["data", "set", "method", "runs"]
     assert [line.split()[:3] for line in lines[2:4]] == [
         ["MUTAG", "sagpool-h", "2"],
         ["MUTAG", "gpool-h", "2"],
     ]
-    assert "sagpool report runs.sqlite -o report" in told.out
-    assert "[1/2] MUTAG sagpool-h: training, 0/2 trainings" in told.err
-    assert "[2/2] MUTAG gpool-h: done, 2/2 trainings" in told.err
+    assert "sagpool report runs.sqlite -o report" in ended.out
+    assert "[1/2] MUTAG sagpool-h: training, 0/2 trainings" in ended.err
+    assert "[2/2] MUTAG gpool-h: done, 2/2 trainings" in ended.err
     assert os.listdir(store.parent) == ["runs.sqlite"]
 
 
 def test_json_has_the_cells(sagpool, store):
-    told = sagpool("bench", "--method", "sagpool-h", "--json", "--search", "halving", *SMALL)
-    (cell,) = json.loads(told.out)
+    ended = sagpool("bench", "--method", "sagpool-h", "--json", "--search", "halving", *SMALL)
+    (cell,) = json.loads(ended.out)
     assert cell["dataset"] == "MUTAG"
     assert cell["method"] == "sagpool-h"
     assert cell["settings"]["hidden"] == 4
@@ -51,13 +51,13 @@ def test_json_has_the_cells(sagpool, store):
 
 
 def test_a_dry_run_writes_nothing(sagpool, store):
-    told = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
-    assert "6 cells, 3 seeds" in told.out
-    assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in told.out
+    ended = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
+    assert "6 cells, 3 seeds" in ended.out
+    assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in ended.out
     options = ("--dataset", "MUTAG", "--method", "sagpool-h", "--seeds", 1)
-    told = sagpool("bench", "--dry-run", "--search", "grid", *options)
-    assert "1 cell, 1 seed, search: grid" in told.out
-    assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in told.out
+    ended = sagpool("bench", "--dry-run", "--search", "grid", *options)
+    assert "1 cell, 1 seed, search: grid" in ended.out
+    assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in ended.out
     assert not store.exists()
 
 
@@ -89,8 +89,8 @@ def test_only_the_given_seeds_are_summarised(sagpool, store):
 
 
 def test_a_cell_without_any_result(sagpool, store):
-    told = sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", *SMALL)
-    assert "2 (2 diverged)   none learnt" in told.out
+    ended = sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", *SMALL)
+    assert "2 (2 diverged)   none learnt" in ended.out
     (cell,) = json.loads(
         sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", "--json", *SMALL).out
     )
@@ -131,20 +131,20 @@ def test_a_cell_without_any_result(sagpool, store):
 def test_wrong_input_is_one_sentence(sagpool, store, options, sentence):
     (store.parent / "text.txt").write_text("Some notes of mine. " * 100)
     data = [] if "--dataset" in options else ["--dataset", "MUTAG"]
-    told = sagpool("bench", *options, *data, "--seeds", 1, "--set", "max_epochs=1")
-    assert told.code == 2
-    last = told.err.splitlines()[-1]
+    ended = sagpool("bench", *options, *data, "--seeds", 1, "--set", "max_epochs=1")
+    assert ended.code == 2
+    last = ended.err.splitlines()[-1]
     assert last.startswith(f"sagpool: {sentence}")
-    assert "Traceback" not in told.err
-    assert told.out == ""
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
     assert sorted(os.listdir(store.parent)) == ["text.txt"], "nothing was written"
 
 
 def test_without_ray_the_error_says_what_to_install(sagpool, store, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    told = sagpool("bench", "--engine", "ray", *SMALL)
-    assert told.code == 2
-    assert told.err == (
+    ended = sagpool("bench", "--engine", "ray", *SMALL)
+    assert ended.code == 2
+    assert ended.err == (
         "sagpool: The engine 'ray' needs Ray; install it with: pip install 'sagpool[ray]'\n"
     )
     assert not store.exists()
@@ -161,10 +161,10 @@ def test_without_ray_the_error_says_what_to_install(sagpool, store, monkeypatch)
 )
 def test_a_missing_cluster_is_one_sentence(sagpool, store, address, sentence):
     pytest.importorskip("ray")
-    told = sagpool("bench", "--engine", "ray", "--address", address, *SMALL)
-    assert told.code == 2
-    assert told.err.startswith(f"sagpool: {sentence}")
-    assert len(told.err.splitlines()) == 1
+    ended = sagpool("bench", "--engine", "ray", "--address", address, *SMALL)
+    assert ended.code == 2
+    assert ended.err.startswith(f"sagpool: {sentence}")
+    assert len(ended.err.splitlines()) == 1
     assert not store.exists()
 
 

@@ -48,6 +48,6 @@ def test_workers_have_a_gpu_or_a_cpu_each(nodes, device, resources, words):
     ],
 )
 def test_missing_resources_are_an_error(device, words):
-    with pytest.raises(SagpoolError) as told:
+    with pytest.raises(SagpoolError) as raised:
         choose_resources(device, [node(0)])
-    assert str(told.value) == words
+    assert str(raised.value) == words

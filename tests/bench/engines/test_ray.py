@@ -117,23 +117,23 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
     lengths = (10, 10, 1, 10)
     trainings += [replace(one, fold=fold, max_epochs=n) for fold, n in enumerate(lengths)]
     job = Job(mutag, tuple(trainings), frozenset(trainings[4:]), "float64", lambda t: t.hidden == 6)
-    told, progress = [], []
+    results, progress = [], []
     used = engine(train=train_until_split)
     used.pool.fill(2, 2)
     while len(used.pool.idle) < 2:  # so that both workers get a chunk
         list(used.pool.answers(1))
-    used.run(job, told.append, progress.append)
-    assert len(told) == 4
+    used.run(job, results.append, progress.append)
+    assert len(results) == 4
     assert [bool(part.state) for part in parts] == [True, True], "the long fleet was split"
     expected = []
-    Local(tmp_path).run(job, expected.append, lambda told: None)
-    assert_equal(rows(told), rows(expected))
+    Local(tmp_path).run(job, expected.append, lambda progress: None)
+    assert_equal(rows(results), rows(expected))
     ours, theirs = (
-        next(r for r in results if r.training.hidden == 6).weights for results in (told, expected)
+        next(r for r in found if r.training.hidden == 6).weights for found in (results, expected)
     )
     for name, weights in theirs.items():
         np.testing.assert_allclose(ours[name], weights, rtol=1e-9)
-    assert sum(result.weights is not None for result in told) == 1
+    assert sum(result.weights is not None for result in results) == 1
     assert (progress[-1].done, progress[-1].total, progress[-1].running) == (4, 4, 0)
     assert progress[-1].epochs == 1 + sum(lengths[:3]), "no epoch was trained twice"
     assert used.device == "Ray: 2 CPUs on 2 machines"
@@ -188,14 +188,14 @@ def test_workers_load_the_plugins_of_the_driver(engine, mutag, tmp_path, monkeyp
     file.write_text(PLUGIN)
     plugins.load_plugin(file)
     one = Training.from_dict({"method": "plugin-h", "hidden": 4, "scale": 1.5, "max_epochs": 1})
-    told, expected = [], []
-    engine().run(job_of(mutag, one), told.append, lambda progress: None)
+    results, expected = [], []
+    engine().run(job_of(mutag, one), results.append, lambda progress: None)
     Local(tmp_path).run(job_of(mutag, one), expected.append, lambda progress: None)
-    assert_equal(rows(told), rows(expected))
+    assert_equal(rows(results), rows(expected))
 
     registry.register("unknown-h", version="1")(registry.find_method("gpool-h").build)
     with pytest.raises(SagpoolError, match=r"^The workers .* lack the method 'unknown-h'"):
-        engine().run(job_of(mutag, Training("unknown-h")), told.append, lambda progress: None)
+        engine().run(job_of(mutag, Training("unknown-h")), results.append, lambda progress: None)
 
 
 def job_of(graphs, training):

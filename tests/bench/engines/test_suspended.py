@@ -37,11 +37,11 @@ def test_parts_give_the_results_of_the_whole_fleet(mutag, tmp_path):
     for number, part in enumerate(parts):
         checkpoint = tmp_path / f"{number}.npz"
         checkpoint.write_bytes(part.state)
-        told = []
+        reports = []
         results += train(
-            mutag, part.trainings, checkpoint=checkpoint, on_progress=told.append, **options
+            mutag, part.trainings, checkpoint=checkpoint, on_progress=reports.append, **options
         )
-        epochs.append(told[-1].epochs)
+        epochs.append(reports[-1].epochs)
     assert sum(epochs) == 2 + 4 * 6 - 9, "no epoch is trained twice"
     by_training = {result.training: result for result in results}
     assert by_training.keys() == set(trainings[1:])
