@@ -28,9 +28,9 @@ from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.on_ray import Ray
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan, repeat
-from sagpool.bench.run import Bench, load_data, versions
-from sagpool.bench.search import Search
+from sagpool.bench.experiment_plan import plan_experiment
+from sagpool.bench.plan import Overrides, repeat
+from sagpool.bench.run import ExperimentRunner, versions
 from sagpool.bench.store import Store
 from sagpool.fleet import Result, Training
 from sagpool.graphs import Graphs, load
@@ -97,13 +97,12 @@ def _drain(trainings: int, folder: Path) -> float:
     rates = tuple(np.geomspace(1e-5, 1e-1, trainings // (METHODS * FOLDS)).tolist())
     begin = time.perf_counter()
     experiment = replace(load_experiment("lee2019"), grid=(), statistics={})
-    overrides = Overrides(("MUTAG",), tuple(methods()[:METHODS]), settings={"lr": rates})
-    cells = plan(experiment, overrides, search=True)
-    data = load_data(cells, {})
+    overrides = Overrides(("MUTAG",), methods()[:METHODS], seeds=1, settings={"lr": rates})
+    planned = plan_experiment(experiment, overrides, search="grid")
     with Store.writing(folder / "runs.sqlite") as store:
         number = store.begin("sagpool bench", "lee2019", "nowhere", versions())
         engine = Ray("cpu", members=FLEET, train=pretend)
-        Bench(store, engine, data, 1, Search.GRID, "float32", number).run(cells)
+        ExperimentRunner(planned, store, engine, number).run()
         stored = len(store.keys())
     assert stored == len(rates) * METHODS * FOLDS, stored
     return stored / (time.perf_counter() - begin)

@@ -16,11 +16,12 @@ import numpy as np
 
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data, versions
-from sagpool.bench.search import Search
+from sagpool.bench.experiment_plan import plan_experiment
+from sagpool.bench.plan import Overrides
+from sagpool.bench.run import ExperimentRunner, versions
 from sagpool.bench.store import Store
 from sagpool.fleet import Curve, Progress, Result, Score, Training
+from sagpool.graphs import load
 from sagpool.report import write_report
 
 METHODS = ("set2set-g", "sortpool-g", "sagpool-g*", "gpool-h", "diffpool-h", "sagpool-h*")
@@ -73,14 +74,13 @@ def overhead(folder: Path) -> tuple[int, dict[str, float]]:
     spent = {"plan": 0.0, "store": 0.0, "report": 0.0}
     for rate in RATES:
         begin = time.perf_counter()
-        overrides = Overrides(datasets=("MUTAG",), methods=METHODS, settings={"lr": (rate,)})
-        cells = plan(experiment, overrides, search=False)
-        data = load_data(cells, {})
+        overrides = Overrides(("MUTAG",), METHODS, seeds=SEEDS, settings={"lr": (rate,)})
+        planned = plan_experiment(experiment, overrides)
         spent["plan"] += time.perf_counter() - begin
         begin = time.perf_counter()
         with Store.writing(store_path) as store:
             invocation = store.begin("sagpool bench", "lee2019", "nowhere", versions())
-            Bench(store, Pretend(), data, SEEDS, Search.NONE, "float32", invocation).run(cells)
+            ExperimentRunner(planned, store, Pretend(), invocation).run()
             trainings = len(store.keys())
         spent["store"] += time.perf_counter() - begin
     begin = time.perf_counter()
@@ -91,13 +91,9 @@ def overhead(folder: Path) -> tuple[int, dict[str, float]]:
 
 def seconds_of_a_training(folder: Path, device: str) -> float:
     """Ten folds on MUTAG with the authors' settings, in one fleet."""
-    experiment = load_experiment("lee2019")
-    cells = plan(experiment, Overrides(datasets=("MUTAG",), methods=("sagpool-h",)), search=False)
-    data = load_data(cells, {})
     results: list[Result] = []
-    graphs = data["MUTAG"].graphs
     job = Job(
-        graphs,
+        load("MUTAG"),
         tuple(Training("sagpool-h", fold=fold) for fold in range(10)),
         frozenset(),
         "float32",

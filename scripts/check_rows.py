@@ -1,9 +1,9 @@
-"""Begin published trainings again, here, and compare the losses of their first epoch.
+"""Repeat the first epoch of published trainings and compare the losses.
 
 python scripts/check_rows.py results/lee2019 [--each 1] [--device cpu]
 
-Every random number of a training follows from its settings, so the losses are the same on any
-machine, but for rounding.
+Every random number of a training follows from its settings, so the losses are the same on every
+machine except for rounding.
 """
 
 import argparse
@@ -12,19 +12,21 @@ import json
 import math
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sagpool import Graphs, SagpoolError, load
+from sagpool.bench.plan import training_of
 from sagpool.bench.precision import PRECISIONS, computing_in
-from sagpool.fleet import NUMERICS, Training
+from sagpool.fleet import NUMERICS
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
 from sagpool.ops.device import find_device
 
-# Rounding may turn the ranks of two nodes over, which leads a few trainings apart, and not far.
-CLOSE, MOST = 1e-5, 0.75
-FAR = 1e-3
+# Rounding may swap the ranks of two nodes, so a few trainings may differ slightly.
+CLOSE, MOST = 1e-5, 0.75  # at least this fraction of the trainings must be this close
+FAR = 1e-3  # and all of them this close
 
 
 def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
@@ -37,8 +39,10 @@ def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
 
 
 def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) -> float:
-    """Of the losses on the training and the validation part, the larger one."""
-    training = Training(row["method"], seed=int(row["seed"]), fold=int(row["fold"]), **settings)
+    """The larger of the differences of training and validation loss."""
+    training = replace(
+        training_of(row["method"], settings), seed=int(row["seed"]), fold=int(row["fold"])
+    )
     precision = row["precision"]
     with computing_in(precision, graphs.device):
         fleet = Fleet(graphs, [training], Slots.fill([0], 1), dtype=PRECISIONS[precision].dtype)
@@ -51,7 +55,7 @@ def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) ->
 
 
 def distance(one: float, other: float) -> float:
-    """None between two that are no numbers; any from one that is none."""
+    """0 between two NaNs; infinite between a NaN and a number."""
     if math.isnan(one) or math.isnan(other):
         return 0.0 if math.isnan(one) and math.isnan(other) else math.inf
     return abs(one - other)
@@ -65,7 +69,7 @@ def agree(differences: list[float]) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--each", type=int, default=1, help="trainings of each cell")
+    parser.add_argument("--each", type=int, default=1, help="trainings per cell")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     differences, loaded = [], {}
@@ -79,7 +83,7 @@ def main() -> None:
                     loaded[row["name"]] = load(row["name"]).to(device)
                 graphs = loaded[row["name"]]
                 if int(row["numerics"]) != NUMERICS:
-                    raise SagpoolError("It was made by another version of the numerics.")
+                    raise SagpoolError("It was made with another version of the numerics.")
                 if not graphs.fingerprint().startswith(row["data"]):
                     raise SagpoolError("The data here are others.")
                 differences.append(difference(row, graphs, settings[row["settings"]]))

@@ -1,8 +1,8 @@
-"""Kill a bench again and again, and see whether anything is lost.
+"""Kill a bench repeatedly, and check that nothing is lost.
 
-Runs 60 trainings undisturbed, then once more into another store with ``kill -9`` at random moments,
-each followed by the same command. In the end every training must be there exactly once, with the
-rows of the undisturbed run.
+Runs 60 trainings undisturbed, then again into another store with ``kill -9`` at random moments,
+each followed by the same command. At the end the second store must have every training exactly
+once, with the rows of the undisturbed run.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import numpy as np
 
 METHODS = "sagpool-h,sagpool-g,gpool-h"
 TOLERANCE = 1e-9
-# What tells one run from another, and has nothing to do with its result.
+# Columns that do not depend on the result.
 CIRCUMSTANCES = ("invocation", "finished", "seconds")
 
 
 class Outcome(NamedTuple):
     trainings: int
     kills: int
-    killed_rows: int  # rows of the disturbed run in the end
+    killed_rows: int  # rows of the disturbed run at the end
     difference: float  # the largest between two rows
     equal: bool
 
@@ -55,7 +55,7 @@ def run(folder: Path, kills: int, seeds: int, epochs: int, seed: int) -> Outcome
         process = subprocess.Popen(
             command(disturbed, seeds, epochs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        # Seldom before it has begun to train, and so that the last kill comes before the end.
+        # Rarely before the first training, and such that the last kill comes before the end.
         delay = (
             start_up * draws.uniform(0.7, 1) + draws.uniform(0, 1.3) * (whole - start_up) / kills
         )
@@ -69,7 +69,7 @@ def run(folder: Path, kills: int, seeds: int, epochs: int, seed: int) -> Outcome
         process.stderr.close()
     subprocess.run(command(disturbed, seeds, epochs), check=True, capture_output=True)
     if list(folder.glob("disturbed.sqlite-*")):
-        raise SystemExit("Something was left behind beside the store.")
+        raise SystemExit("There are files left beside the store.")
     rows, other = read(undisturbed), read(disturbed)
     same_keys = rows.keys() == other.keys()
     difference = max(distance(rows[key], other[key]) for key in rows) if same_keys else float("inf")
@@ -86,7 +86,7 @@ def read(store: Path) -> dict[str, dict[str, object]]:
 
 
 def distance(row: dict[str, object], other: dict[str, object]) -> float:
-    """The largest relative difference of two rows; infinite where they are not alike."""
+    """The largest relative difference of two rows; infinite if other columns differ."""
     largest = 0.0
     for name, value in row.items():
         if name in CIRCUMSTANCES or name == "traces":
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=2, help="30 trainings each")
     parser.add_argument("--epochs", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +118,7 @@ def main() -> None:
     else:
         print(
             f"{outcome.kills} kills in {outcome.trainings} trainings: {outcome.killed_rows} rows "
-            f"in the end, largest difference {outcome.difference:.1e}."
+            f"at the end, largest difference {outcome.difference:.1e}."
         )
     sys.exit(not (outcome.equal and outcome.killed_rows == outcome.trainings))
 

@@ -1,4 +1,4 @@
-"""Spreads and tests, against what is known and what is computed another way."""
+"""Spreads and tests, against known values and other implementations."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_spread_of_few():
     seed = spread(np.array([70.0, 72.0]), np.array([0, 0]), 10)
     assert seed.std_seeds is None
     assert seed.std_folds == pytest.approx(math.sqrt(2))
-    # Seeds that are not complete count with what they have.
+    # Incomplete seeds count with the folds that they have.
     uneven = spread(np.array([70.0, 72.0, 80.0]), np.array([0, 0, 1]), 2)
     assert uneven.std_seeds == pytest.approx(np.std([71, 80], ddof=1))
     assert uneven.mean == pytest.approx(74)
@@ -57,8 +57,8 @@ def test_the_corrected_test_is_the_plain_one_without_the_correction(table, monke
     assert found.p > plain.pvalue
 
 
-def test_it_seldom_finds_what_is_not_there():
-    """Folds of one data set share an offset, which a plain test takes for a difference."""
+def test_the_corrected_test_has_few_false_positives():
+    """Folds of one data set have a common offset, which a plain test takes for a difference."""
     rng = np.random.default_rng(3)
     corrected = plain = 0
     for _ in range(400):
@@ -84,7 +84,7 @@ def test_holm_by_hand():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_keeps_the_order_and_never_helps(p):
+def test_holm_keeps_the_order_and_never_lowers_a_p_value(p):
     adjusted = holm(p)
     assert all(p[i] <= adjusted[i] <= 1 for i in range(len(p)))
     order = np.argsort(p, kind="stable")

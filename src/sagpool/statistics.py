@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 
 class Spread(NamedTuple):
-    """Of the accuracies of one cell; None where there are too few to tell."""
+    """Of the accuracies of one cell; None where there are too few."""
 
     mean: float
     std_seeds: float | None  # of the per-seed means: how the paper's ± is read
@@ -20,19 +20,13 @@ class Spread(NamedTuple):
 class Comparison(NamedTuple):
     """Two methods on the same splits."""
 
-    difference: float  # first less second, the mean over the splits
+    difference: float  # first minus second, the mean over the splits
     p: float
     runs: int
 
 
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
-    """What is to be told about the accuracies of a cell.
-
-    Args:
-        accuracy: ``[runs]``
-        seed: ``[runs]``
-        folds: of each seed's cross-validation
-    """
+    """Of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
     mean = float(accuracy.mean())
     per_seed = np.array([accuracy[seed == s].mean() for s in np.unique(seed)])
     std_seeds = float(per_seed.std(ddof=1)) if len(per_seed) > 1 else None
@@ -45,10 +39,7 @@ def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
 def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
     """The corrected resampled t-test (Nadeau and Bengio, 2003) of two methods.
 
-    Args:
-        first: ``[runs]`` accuracies
-        second: those of the other method on the same splits, in the same order
-        folds: of each seed's cross-validation
+    ``first`` and ``second`` are ``[runs]`` accuracies on the same splits in the same order.
     """
     difference = first - second
     runs, mean = len(difference), float(difference.mean())
@@ -61,7 +52,7 @@ def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's correction: what each p-value amounts to when all of them are looked at."""
+    """Holm's correction of p-values for multiple comparisons."""
     adjusted = [0.0] * len(p)
     highest = 0.0
     for rank, position in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
@@ -71,11 +62,11 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _corrected_error(values: np.ndarray, folds: int) -> float:
-    """The standard error of the mean, for values whose training parts overlap.
+    """The standard error of the mean, for trainings whose training sets overlap.
 
-    The plain one, s / √n, shrinks towards zero with the number of seeds although all of them share
-    one data set. Nadeau and Bengio add the ratio of the sizes of test and training part: in a
-    cross-validation 1 / (folds - 1), validation being part of what a training sees.
+    The usual one, s / √n, shrinks towards zero with the number of seeds, although all seeds use the
+    same data set. Nadeau and Bengio add the ratio of the sizes of test and training set. In a
+    cross-validation that is 1 / (folds - 1), since validation counts as part of the training set.
     """
     variance = float(values.var(ddof=1))
     return math.sqrt(variance * (1 / len(values) + 1 / (folds - 1)))

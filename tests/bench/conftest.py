@@ -40,7 +40,7 @@ def small():
 
 
 def made_up(training: Training, *, accuracy=0.75, validation=None, epochs=3) -> Result:
-    """A result as if it had been trained."""
+    """A made-up result."""
     curve = np.linspace(1, 0.5, epochs)
     score = Score(0.5, accuracy)
     return Result(
@@ -60,9 +60,9 @@ def made_up(training: Training, *, accuracy=0.75, validation=None, epochs=3) -> 
 
 @dataclass
 class PretendEngine:
-    """Reports made-up results at once; says what it was asked for."""
+    """Reports made-up results at once, and records what it was asked to train."""
 
-    accuracy: dict[float, float] = field(default_factory=dict)  # of validation, by learning rate
+    accuracy: dict[float, float] = field(default_factory=dict)  # validation, by learning rate
     test_accuracy: dict[float, float] = field(default_factory=dict)
     asked: list[Training] = field(default_factory=list)
     fail: Exception | None = None
@@ -95,6 +95,6 @@ def result():
 
 @pytest.fixture
 def trainings():
-    """Of two folds and two seeds."""
+    """Two seeds of two folds."""
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=2, max_epochs=2)
     return [replace(one, seed=seed, fold=fold) for seed in range(2) for fold in range(2)]

@@ -1,17 +1,17 @@
-"""Experiment files: those that come along are whole, and a wrong one is refused with a sentence."""
+"""Experiment files: those of the package are complete, and errors in others are explained."""
 
 import pytest
 import yaml
 
 from sagpool.bench.experiment import Accuracy, number
-from sagpool.bench.experiment_file import load_experiment, read_experiment, shipped
+from sagpool.bench.experiment_file import experiment_names, load_experiment, read_experiment
 from sagpool.bench.plan import Overrides, plan
 from sagpool.errors import SagpoolError
 from sagpool.models import methods
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_all_that_are_shipped_can_be_planned(name):
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_of_the_package_can_be_planned(name):
     experiment = load_experiment(name)
     for search in (False, True):
         cells = plan(experiment, Overrides(), search=search)
@@ -22,10 +22,10 @@ def test_all_that_are_shipped_can_be_planned(name):
         assert any(
             dataset in table.datasets and method in table.methods
             for table in experiment.tables.values()
-        ), "a published number that nothing is compared with"
+        ), "a published number without a table"
 
 
-def test_the_paper_is_there_as_it_was_published():
+def test_the_paper_as_published():
     paper = load_experiment("lee2019")
     cells = {
         (cell.dataset.name, cell.method): cell for cell in plan(paper, Overrides(), search=True)
@@ -52,34 +52,34 @@ def test_the_paper_is_there_as_it_was_published():
     ("text", "value"),
     [("1/2", 0.5), ("5e-4", 5e-4), ("1e-2", 0.01), (128, 128), ("128", 128), (0.25, 0.25)],
 )
-def test_numbers_as_people_write_them(text, value):
+def test_numbers(text, value):
     assert number(text) == value
     assert type(number(text)) is type(value)
 
 
 WRONG = {
-    "not: [closed": r"line \d+ is no valid YAML",
-    "just text": r"the file must have names and values, not 'just text'",
+    "not: [closed": r"line \d+ is not valid YAML",
+    "just text": r"the file must be a mapping, not 'just text'",
     "datasets: {MUTAG: }": r"'tables' is missing",
     "titel: x": r"the file has no 'titel'; did you mean 'title'\.",
-    "protocol.seeds: 0": r"protocol\.seeds must be a whole number from 1 on, not 0",
+    "protocol.seeds: 0": r"protocol\.seeds must be an integer of at least 1, not 0",
     "protocol.patients: 5": r"protocol has no 'patients'; did you mean 'patience'",
     "protocol.folds: 1": r"protocol\.folds: folds must be at least 2, not 1",
-    "protocol.max_epochs: many": r"protocol\.max_epochs must be a number, not 'many'",
+    "protocol.max_epochs: many": r"protocol\.max_epochs: max_epochs must be a number, not 'many'",
     "tables.main.methods: [sagpol-h]": r"tables\.main\.methods: There is no method 'sagpol-h'; did",
     "tables.main.datasets: [MUTAGEN]": r"names 'MUTAGEN', which is not among the datasets",
-    "grid.0.set.lrr: [0.1]": r"grid\[0\]\.set\.lrr: 'lrr' is no setting; did you mean 'lr'",
-    "grid.0.set.lr: [0.1, x]": r"grid\[0\]\.set\.lr must be a number, not 'x'",
+    "grid.0.set.lrr: [0.1]": r"grid\[0\]\.set\.lrr: 'lrr' is not a setting; did you mean 'lr'",
+    "grid.0.set.lr: [0.1, x]": r"grid\[0\]\.set\.lr: lr must be a number, not 'x'",
     "grid.0.set.lr: []": r"grid\[0\]\.set\.lr must be values, not \[\]",
     "grid.0.set.lr: [-1]": r"grid\[0\]\.set\.lr: lr must be above 0",
-    "grid.0.set.ratio: [1/0]": r"grid\[0\]\.set\.ratio must be a number, not '1/0'",
+    "grid.0.set.ratio: [1/0]": r"grid\[0\]\.set\.ratio: ratio must be a number, not '1/0'",
     "grid.0.set.ratio: [2]": r"grid\[0\]\.set\.ratio: ratio must be above 0 and at most 1, not 2",
-    "grid.0.methods: sagpool-x*": r"grid\[0\]: no method is named 'sagpool-x\*'",
+    "grid.0.methods: sagpool-x*": r"grid\[0\]: methods has no 'sagpool-x\*'",
     "settings.0.set.lr: [0.1, 0.2]": r"settings\[0\]\.set\.lr must be one value",
     "grid: 5": r"grid must be a list, not 5",
     "published.accuracy.sagpool-h.MUTAG: [75, .inf]": r"must be a number, not inf",
     "published.features: {MUTAGEN: degree}": r"published\.features has no 'MUTAGEN'; did you mean",
-    "settings.0.datasets: MUTAGEN": r"settings\[0\]: no data set is named 'MUTAGEN'",
+    "settings.0.datasets: MUTAGEN": r"settings\[0\]: datasets has no 'MUTAGEN'",
     "datasets.MUTAG: {features: colour}": r"MUTAG\.features must be one of .*, not 'colour'",
     "published.accuracy.sagpool-h.MUTAG: 76": r"must be \[mean, standard deviation\], not 76",
     "published.accuracy.sagpool-h.MUTAG: [0.5, 200, 1]": r"must be \[mean, standard deviation\]",
@@ -89,7 +89,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG)
-def test_a_wrong_one_is_refused(change, small_text):
+def test_an_error_is_explained(change, small_text):
     place, _, value = change.partition(": ")
     if change in ("not: [closed", "just text", "datasets: {MUTAG: }"):
         text = change
@@ -105,7 +105,7 @@ def test_a_wrong_one_is_refused(change, small_text):
         read_experiment(text, "wrong")
 
 
-def test_one_of_ones_own_may_lie_beside_its_data(tmp_path):
+def test_data_may_be_beside_the_file(tmp_path):
     (tmp_path / "graphs").mkdir()
     text = """
     datasets: {mine: {source: graphs, features: degree}, MUTAG: }
@@ -123,7 +123,7 @@ def test_one_of_ones_own_may_lie_beside_its_data(tmp_path):
     assert cells[0].default.folds == 3
 
 
-def test_one_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_experiment_is_an_error(tmp_path):
     with pytest.raises(
         SagpoolError, match=r"^There is no experiment 'lee2020'; name a \.yaml file or"
     ):
@@ -131,5 +131,5 @@ def test_one_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(SagpoolError, match=r"none\.yaml cannot be read: No such file"):
         load_experiment(tmp_path / "none.yaml")
     (tmp_path / "image.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(SagpoolError, match=r"image\.yaml cannot be read: it is no text\.$"):
+    with pytest.raises(SagpoolError, match=r"image\.yaml cannot be read: it is not a text file\.$"):
         load_experiment(tmp_path / "image.yaml")

@@ -1,4 +1,4 @@
-"""The script with a few kills only."""
+"""``scripts/kill_bench.py`` with a few kills."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_bench.py"
 
 
-def test_a_bench_that_is_killed_and_run_again_loses_nothing():
+def test_a_killed_bench_loses_nothing():
     options = "--kills 3 --seeds 1 --epochs 40 --json"
     ended = subprocess.run(
         [sys.executable, SCRIPT, *options.split()], capture_output=True, text=True, check=False

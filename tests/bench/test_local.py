@@ -1,4 +1,4 @@
-"""The local engine goes on where it was."""
+"""The local engine resumes interrupted fleets."""
 
 import json
 import logging
@@ -26,8 +26,8 @@ class StoppedError(Exception):
 
 
 def run(folder, job, *, stop_at=None, members=2):
-    """What was reported, and how many epochs it took; stopped after some epochs."""
-    told, epochs = [], []
+    """The reported results and the number of epochs; stops after ``stop_at`` epochs."""
+    results, epochs = [], []
 
     def progress(seen):
         epochs.append(seen.epochs)
@@ -36,10 +36,10 @@ def run(folder, job, *, stop_at=None, members=2):
 
     engine = Local(folder, members=members, checkpoint_seconds=0)
     try:
-        engine.run(job, told.append, progress)
+        engine.run(job, results.append, progress)
     except StoppedError:
         assert stop_at
-    return told, max(epochs, default=0)
+    return results, max(epochs, default=0)
 
 
 @pytest.fixture
@@ -55,19 +55,19 @@ def rows(results):
 
 
 def test_every_training_is_reported_and_nothing_is_left(folder, mutag, six):
-    told, epochs = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+    results, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert epochs == 24
     assert not folder.exists()
 
 
-def test_those_that_are_done_are_not_trained(folder, mutag, six):
-    told, epochs = run(folder, job(mutag, six, done=six[:4]))
-    assert {result.training for result in told} == set(six[4:])
+def test_finished_trainings_are_skipped(folder, mutag, six):
+    results, epochs = run(folder, job(mutag, six, done=six[:4]))
+    assert {result.training for result in results} == set(six[4:])
     assert epochs == 8
 
 
-def test_stopped_it_goes_on_with_the_same_course(folder, mutag, six):
+def test_a_stopped_fleet_resumes_with_the_same_results(folder, mutag, six):
     expected = rows(run(folder, job(mutag, six))[0])
     before, _ = run(folder, job(mutag, six), stop_at=14)
     assert len(before) == 2
@@ -86,18 +86,18 @@ def test_a_row_that_was_lost_after_its_training_is_reported_again(folder, mutag,
     assert len(before) == 2
 
 
-def test_more_trainings_come_after_those_that_were_begun(folder, mutag, six):
+def test_a_stopped_fleet_comes_before_new_trainings(folder, mutag, six):
     run(folder, job(mutag, six[:3]), stop_at=6)
-    told, epochs = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+    results, epochs = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert epochs == 12, "of the second fleet; the first had 6 of its 12 left"
 
 
-def test_fewer_trainings_leave_the_others_for_later(folder, mutag, six):
+def test_a_stopped_fleet_waits_while_only_some_of_its_trainings_are_wanted(folder, mutag, six):
     run(folder, job(mutag, six), stop_at=6)
     (kept,) = folder.iterdir()
-    told, epochs = run(folder, job(mutag, six[:2]))
-    assert {result.training for result in told} == set(six[:2])
+    results, epochs = run(folder, job(mutag, six[:2]))
+    assert {result.training for result in results} == set(six[:2])
     assert epochs == 8
     assert list(folder.iterdir()) == [kept]
     _, epochs = run(folder, job(mutag, six, done=six[:2]))
@@ -105,48 +105,48 @@ def test_fewer_trainings_leave_the_others_for_later(folder, mutag, six):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("other", ["precision", "graphs", "keeps"])
-def test_a_fleet_of_something_else_is_left_alone(folder, mutag, six, other):
+@pytest.mark.parametrize("other", ["precision", "graphs", "keep_weights"])
+def test_a_checkpoint_of_another_job_is_left_alone(folder, mutag, six, other):
     run(folder, job(mutag, six), stop_at=6)
     (kept,) = folder.iterdir()
-    changes = {"precision": "float32", "graphs": mutag[:180], "keeps": lambda t: True}
+    changes = {"precision": "float32", "graphs": mutag[:180], "keep_weights": lambda t: True}
     _, epochs = run(folder, job(mutag, six, **{other: changes[other]}))
     assert epochs == 24
     assert list(folder.iterdir()) == [kept]
 
 
-def test_a_damaged_checkpoint_is_left_aside(folder, mutag, six, caplog):
+def test_a_damaged_checkpoint_is_ignored(folder, mutag, six, caplog):
     folder.mkdir()
     (folder / "broken.npz").write_bytes(b"PK")
     with caplog.at_level(logging.WARNING):
-        told, _ = run(folder, job(mutag, six))
-    assert {result.training for result in told} == set(six)
+        results, _ = run(folder, job(mutag, six))
+    assert {result.training for result in results} == set(six)
     assert "broken.npz is damaged" in caplog.text
     assert (folder / "broken.npz").exists()
 
 
-def test_after_another_version_it_begins_again(folder, mutag, six, caplog, monkeypatch):
+def test_a_checkpoint_of_another_version_is_ignored(folder, mutag, six, caplog, monkeypatch):
     run(folder, job(mutag, six), stop_at=6)
     (kept,) = folder.iterdir()
     monkeypatch.setattr("sagpool.fleet.checkpoint.FORMAT", 99)
     with caplog.at_level(logging.WARNING):
         run(folder, job(mutag, six), stop_at=6)
         assert len(list(folder.iterdir())) == 2
-        told, epochs = run(folder, job(mutag, six))
+        results, epochs = run(folder, job(mutag, six))
     assert "is of another version of sagpool" in caplog.text
-    assert {result.training for result in told} == set(six)
+    assert {result.training for result in results} == set(six)
     assert epochs == 18
     assert list(folder.iterdir()) == [kept]
 
 
-def test_what_a_killed_process_left_half_written_goes_away(folder, mutag, six):
+def test_half_written_files_of_a_killed_process_are_removed(folder, mutag, six):
     folder.mkdir()
     (folder / ".MUTAG-1.npz.abc.part").write_bytes(b"half")
     run(folder, job(mutag, six[:1]))
     assert not folder.exists()
 
 
-def test_a_checkpoint_whose_trainings_are_all_stored_goes_away(folder, mutag, six):
+def test_a_checkpoint_without_missing_trainings_is_removed(folder, mutag, six):
     run(folder, job(mutag, six[:3]), stop_at=6)
     run(folder, job(mutag, six, done=six[:3]))
     assert not folder.exists()

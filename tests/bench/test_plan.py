@@ -6,7 +6,8 @@ import pytest
 
 import sagpool.bench.plan
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan, repeat, run_key
+from sagpool.bench.plan import Overrides, plan, repeat, run_key, settings_of
+from sagpool.bench.store import settings_text
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 
@@ -21,12 +22,12 @@ def names(experiment, **overrides):
     return [(cell.dataset.name, cell.method) for cell in cells]
 
 
-def test_without_wishes_all_tables_each_cell_once(paper):
+def test_by_default_every_cell_of_all_tables_once(paper):
     cells = names(paper)
     assert len(cells) == len(set(cells)) == 44
     assert [name for name, _ in cells] == sorted(
         (name for name, _ in cells), key=list(paper.datasets).index
-    ), "data set after data set"
+    ), "grouped by data set"
 
 
 def test_a_table_alone(paper):
@@ -44,7 +45,7 @@ def test_data_sets_and_methods_by_name(paper):
         ("DD", "sagpool-h-gat"),
         ("PROTEINS", "sagpool-h-gat"),
     ]
-    # Asked for by name, also where the paper has no number.
+    # A named data set, although the paper has no number for it.
     asked = names(paper, datasets=("NCI1",), methods=("sagpool-h-gat",))
     assert asked == [("NCI1", "sagpool-h-gat")]
     assert len(names(paper, methods=("nopool-g",))) == 5
@@ -69,7 +70,7 @@ def test_an_unknown_method_is_an_error(paper):
         names(paper, methods=("sagpol-h",))
 
 
-def test_settings_go_before_those_of_the_experiment(small):
+def test_settings_override_those_of_the_experiment(small):
     overrides = Overrides(settings={"lr": (0.5,), "dropout": (0,)}, folds=3)
     cells = plan(small, overrides, search=False)
     assert all(
@@ -85,20 +86,18 @@ def test_several_values_need_a_search(small):
     overrides = Overrides(settings={"lr": (0.5, 0.1, 0.1)})
     assert {c.lr for c in plan(small, overrides, search=True)[0].candidates} == {0.5, 0.1}
     assert len(plan(small, overrides, search=True)[0].candidates) == 4
-    with pytest.raises(
-        SagpoolError, match=r"^lr has 3 values; give one, or let a search choose\.$"
-    ):
+    with pytest.raises(SagpoolError, match=r"^lr has 3 values; give one, or use a search\.$"):
         plan(small, overrides, search=False)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"lrr": (0.5,)}, r"'lrr' is no setting; did you mean 'lr'"),
+        ({"lrr": (0.5,)}, r"'lrr' is not a setting; did you mean 'lr'"),
         ({"hidden": (1,)}, r"hidden must be at least 2, not 1"),
         ({"hidden": (2.5,)}, r"hidden must be int, not 2\.5"),
         ({"dropout": (1.0,)}, r"dropout must be at least 0 and below 1"),
-        ({"method": (1,)}, r"'method' is no setting"),
+        ({"method": (1,)}, r"'method' is not a setting"),
     ],
 )
 def test_a_wrong_setting_is_an_error(small, settings, sentence):
@@ -132,3 +131,31 @@ def test_the_key_changes_with_everything_that_decides_the_result(mutag, monkeypa
     monkeypatch.setattr(sagpool.bench.plan, "NUMERICS", 99)
     keys.append(run_key(mutag, fingerprint, one, "float32"))
     assert len(set(keys)) == len(keys) == len(fields(Training)) + 4
+
+
+@pytest.mark.parametrize(
+    ("training", "precision", "key"),
+    [
+        (Training("sagpool-h"), "float32", "3a427d73da4711e2ca24aa2af0eeeeae"),
+        (
+            Training("gpool-h", seed=3, fold=2, lr=0.01, hidden=4, folds=3),
+            "float64",
+            "85fe543f011592888371e95556aa194e",
+        ),
+        (
+            Training("diffpool-h", ratio=0.25, weight_decay=0, max_epochs=7, validation=0.2),
+            "tf32",
+            "bbee50f60fcc4879d8122bcf265f81d0",
+        ),
+    ],
+)
+def test_keys_of_older_stores_are_still_found(mutag, training, precision, key):
+    assert run_key(mutag, "print", training, precision) == key
+
+
+def test_settings_of_older_stores_are_still_found():
+    assert settings_text(settings_of(Training("sagpool-h"))) == (
+        '{"batch_size": 128, "dropout": 0.5, "folds": 10, "hidden": 128, "lr": 0.0005, '
+        '"max_epochs": 100000, "patience": 50, "ratio": 0.5, "validation": 0.1, '
+        '"weight_decay": 0.0001}'
+    )

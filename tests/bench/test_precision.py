@@ -10,14 +10,14 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 @pytest.mark.parametrize(
-    ("name", "products"), [("float32", "highest"), ("tf32", "high"), ("bf16", "medium")]
+    ("name", "matmul"), [("float32", "highest"), ("tf32", "high"), ("bf16", "medium")]
 )
-def test_torch_is_told_and_told_back(name, products):
+def test_the_matmul_precision_is_set_and_restored(name, matmul):
     before = torch.get_float32_matmul_precision()
 
     def fail() -> None:
         with computing_in(name, GPU) as precision:
-            assert torch.get_float32_matmul_precision() == products
+            assert torch.get_float32_matmul_precision() == matmul
             assert precision.dtype == torch.float32
             raise ZeroDivisionError
 
@@ -27,8 +27,8 @@ def test_torch_is_told_and_told_back(name, products):
 
 
 @pytest.mark.parametrize("name", ["tf32", "bf16"])
-def test_a_cpu_has_no_such_products(name):
-    with pytest.raises(SagpoolError, match=f"{name} is for GPUs; on cpu take float32 or float64."):
+def test_a_cpu_is_refused(name):
+    with pytest.raises(SagpoolError, match=f"{name} needs a GPU; on cpu use float32 or float64."):
         precision_on(name, CPU)
 
 

@@ -1,4 +1,4 @@
-"""Running cells: only what is missing, chosen by validation alone, and every row once."""
+"""Running experiments: only what is missing, settings chosen by validation, every row once."""
 
 from dataclasses import replace
 
@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-import sagpool.bench.run
+import sagpool.bench.experiment_plan
 import sagpool.fleet.schedule
+from sagpool.bench import Search, run_experiment
 from sagpool.bench.engines import Local
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data, versions
-from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import compare_methods, latest, summarise
 from sagpool.errors import SagpoolError
@@ -23,24 +21,8 @@ def path(tmp_path):
     return tmp_path / "runs.sqlite"
 
 
-def run(
-    experiment,
-    path,
-    engine,
-    *,
-    search=Search.NONE,
-    seeds=2,
-    precision="float32",
-    watch=None,
-    **overrides,
-):
-    cells = plan(experiment, Overrides(**overrides), search=search is not Search.NONE)
-    data = load_data(cells, experiment.statistics)
-    with Store.writing(path) as store:
-        invocation = store.begin("sagpool bench", experiment.name, engine.device, versions())
-        watch = watch or (lambda state: None)
-        bench = Bench(store, engine, data, seeds, search, precision, invocation, watch)
-        return bench.run(cells)
+def run(experiment, path, engine, **options):
+    return run_experiment(experiment, store=path, engine=engine, **options).cells
 
 
 def summaries(path):
@@ -64,16 +46,16 @@ def test_all_trainings_of_all_cells(small, path, pretend):
     assert first.cell.bytes > 0
 
 
-def test_a_second_time_nothing_is_trained(small, path, pretend):
+def test_nothing_is_trained_twice(small, path, pretend):
     run(small, path, pretend)
     pretend.asked.clear()
-    told = []
-    run(small, path, pretend, watch=lambda state: told.append((state.done, list(state.accuracies))))
+    seen = []
+    run(small, path, pretend, watch=lambda state: seen.append((state.done, list(state.accuracies))))
     assert pretend.asked == []
-    assert told[-1] == (4, [0.7] * 4)
+    assert seen[-1] == (4, [0.7] * 4)
 
 
-def test_more_seeds_train_the_new_ones_alone(small, path, pretend):
+def test_more_seeds_train_only_the_new_ones(small, path, pretend):
     run(small, path, pretend)
     pretend.asked.clear()
     run(small, path, pretend, seeds=3)
@@ -89,7 +71,7 @@ def test_other_settings_are_other_cells(small, path, pretend):
     assert [len(summary.runs) for summary in summaries(path)] == [4, 4, 6, 4]
 
 
-def test_the_grid_is_searched_and_the_ranking_kept(small, path, pretend):
+def test_the_grid_is_searched_and_the_ranking_stored(small, path, pretend):
     pretend.accuracy = {1e-3: 0.9, 1e-2: 0.5}
     run(small, path, pretend, search=Search.GRID, methods=("gpool-h",))
     (summary,) = summaries(path)
@@ -101,7 +83,7 @@ def test_the_grid_is_searched_and_the_ranking_kept(small, path, pretend):
 
 
 def test_selection_never_sees_a_test_label(small, path, pretend, tmp_path):
-    """Test accuracies are planted that would give another choice away."""
+    """Planted test accuracies would reveal a choice that depends on them."""
     pretend.accuracy = {1e-3: 0.6, 1e-2: 0.61}
     chosen = []
     for planted in ({}, {1e-3: 1.0, 1e-2: 0.0}, {1e-3: 0.0, 1e-2: 1.0}):
@@ -114,7 +96,7 @@ def test_selection_never_sees_a_test_label(small, path, pretend, tmp_path):
 
 
 def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path, monkeypatch):
-    """The same with real trainings: whatever is said of the test part, the choice is the same."""
+    """The same with real trainings: wrong test scores do not change the choice."""
     import sagpool.fleet.fleet as fleet
 
     real, chosen = fleet.score, []
@@ -136,12 +118,12 @@ def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path,
         (summary,) = summaries(store)
         chosen.append((summary.cell.settings, summary.cell.ranking))
         tests = [run.test_accuracy for run in summary.runs]
-    assert set(tests) <= {0.0, 1.0}, "the lies were stored"
+    assert set(tests) <= {0.0, 1.0}, "the wrong scores were stored"
     assert chosen[0] == chosen[1]
 
 
-def test_planted_test_labels_change_nothing(small, mutag, tmp_path, monkeypatch):
-    """Some graphs are for test in every fold; whatever their labels, the choice is the same."""
+def test_test_labels_do_not_change_the_choice(small, mutag, tmp_path, monkeypatch):
+    """Some graphs are in the test part of every fold; their labels do not change the choice."""
     real = sagpool.fleet.schedule.split
     held_out = np.arange(0, len(mutag), 4)
 
@@ -159,7 +141,7 @@ def test_planted_test_labels_change_nothing(small, mutag, tmp_path, monkeypatch)
         y = mutag.y.clone()
         y[held_out] = 1 - y[held_out] if flip else y[held_out]
         planted = replace(mutag, y=y)
-        monkeypatch.setattr(sagpool.bench.run, "load", lambda *source, p=planted: p)
+        monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source, p=planted: p)
         store = tmp_path / f"{flip}.sqlite"
         engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
         run(small, store, engine, search=Search.HALVING, methods=("gpool-h",), seeds=1)
@@ -167,7 +149,7 @@ def test_planted_test_labels_change_nothing(small, mutag, tmp_path, monkeypatch)
         rankings.append(summary.cell.ranking)
         tests.append([one.test_accuracy for one in summary.runs])
     assert rankings[0] == rankings[1]
-    assert np.add(*tests) == pytest.approx([1, 1]), "the labels were really planted"
+    assert np.add(*tests) == pytest.approx([1, 1]), "the labels were flipped"
 
 
 def test_halving_trains_less_and_reuses_its_last_round(small, path, pretend):
@@ -200,18 +182,16 @@ def test_the_same_graphs_under_two_names_are_two_data_sets(small, path, pretend)
     assert compare_methods(latest(found)) == []
 
 
-def test_a_data_set_that_has_changed_does_not_mix_with_what_it_was(
-    small, path, pretend, monkeypatch
-):
+def test_runs_on_a_changed_data_set_are_kept_apart(small, path, pretend, monkeypatch):
     run(small, path, pretend)
-    load = sagpool.bench.run.load
-    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: load(*source)[:180])
+    load = sagpool.bench.experiment_plan.load
+    monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source: load(*source)[:180])
     run(small, path, pretend, methods=("gpool-h",))
     shown = latest(summaries(path))
     assert [(s.cell.method, len(s.runs)) for s in shown] == [("gpool-h", 4)]
 
 
-def test_asking_again_without_a_search_keeps_what_it_found(small, path, pretend):
+def test_a_later_run_without_a_search_keeps_the_ranking(small, path, pretend):
     run(small, path, pretend, search=Search.GRID, methods=("sagpool-h",))
     (before,) = summaries(path)
     chosen = {name: (before.cell.settings[name],) for name in ("lr", "hidden")}
@@ -223,7 +203,7 @@ def test_asking_again_without_a_search_keeps_what_it_found(small, path, pretend)
     assert after.cell.invocation == 2
 
 
-def test_a_search_over_epochs_keeps_a_run_to_be_drawn(small, path, tmp_path):
+def test_a_search_over_epochs_stores_graphs_to_draw(small, path, tmp_path):
     engine = Local(tmp_path / "checkpoints")
     epochs = {"max_epochs": (1, 2), "lr": (0.01,), "hidden": (4,)}
     run(small, path, engine, search=Search.GRID, methods=("gpool-h",), settings=epochs, seeds=1)
@@ -233,18 +213,13 @@ def test_a_search_over_epochs_keeps_a_run_to_be_drawn(small, path, tmp_path):
 
 
 def test_features_other_than_the_published_ones_are_noted(small, path, pretend):
-    cells = plan(small, Overrides(methods=("gpool-h",)), search=False)
-    data = load_data(cells, {})
-    with Store.writing(path) as store:
-        for kinds in ({}, {"MUTAG": "labels"}, {"MUTAG": "attributes"}):
-            number = store.begin("sagpool bench", "small", "nowhere", {})
-            told = (store, pretend, data, 1, Search.NONE, "float32", number)
-            Bench(*told, feature_kinds=kinds).run(cells)
-            (cell,) = store.cells()
-            assert cell.note == ("labels" if "attributes" in kinds.values() else "")
+    for kinds in ({}, {"MUTAG": "labels"}, {"MUTAG": "attributes"}):
+        run(replace(small, feature_kinds=kinds), path, pretend, methods=("gpool-h",))
+        (summary,) = summaries(path)
+        assert summary.cell.note == ("labels" if "attributes" in kinds.values() else "")
 
 
-def test_what_does_not_fit_into_memory_is_left_out(small, path, pretend):
+def test_a_cell_that_does_not_fit_into_memory_is_skipped(small, path, pretend):
     pretend.fail = MemoryShortageError(torch.device("cpu"))
     first, second = run(small, path, pretend)
     assert (first.stage, first.reason) == ("failed", str(pretend.fail))
@@ -260,28 +235,32 @@ def test_other_errors_end_the_run(small, path, pretend):
     assert len(pretend.asked) == 1
 
 
-def test_a_data_set_that_is_not_the_papers_is_noticed(small, path, pretend, caplog, monkeypatch):
+def test_a_data_set_that_differs_from_the_papers_is_reported(
+    small, path, pretend, caplog, monkeypatch
+):
     run(small, path, pretend)
     assert not caplog.records
-    load = sagpool.bench.run.load
-    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: load(*source)[:180])
+    load = sagpool.bench.experiment_plan.load
+    monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source: load(*source)[:180])
     run(small, path, pretend)
     assert "MUTAG has graphs = 180.00 here and 188.00 in the paper; is it the same" in caplog.text
 
 
-def test_what_is_wrong_is_known_at_once(small, path, pretend, mutag, monkeypatch):
+def test_errors_are_raised_before_the_first_training(small, path, pretend, mutag, monkeypatch):
     with pytest.raises(SagpoolError, match=r"^Class 0 has 63 graphs, too few for 100 folds"):
         run(small, path, pretend, folds=100)
     with pytest.raises(SagpoolError, match=r"No data set 'NOWHERE'"):
         run(small, path, pretend, datasets=("NOWHERE",))
-    monkeypatch.setattr(sagpool.bench.run, "load", lambda *source: replace(mutag, y=None))
+    monkeypatch.setattr(
+        sagpool.bench.experiment_plan, "load", lambda *source: replace(mutag, y=None)
+    )
     with pytest.raises(SagpoolError, match=r"^MUTAG has no two classes to tell apart\.$"):
         run(small, path, pretend)
     assert pretend.asked == []
     assert not path.exists()
 
 
-def test_trained_for_real(small, path, tmp_path):
+def test_real_trainings(small, path, tmp_path):
     engine = Local(tmp_path / "checkpoints")
     run(small, path, engine, precision="float64")
     assert {file.name for file in tmp_path.iterdir()} == {"runs.sqlite"}

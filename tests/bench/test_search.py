@@ -1,4 +1,4 @@
-"""Choosing settings: by validation alone, and by halving with a fraction of the trainings."""
+"""Searches: by validation results only, and halving with a fraction of the epochs."""
 
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -26,11 +26,11 @@ def trainer(accuracy, loss=lambda training: 0.5, seen=None):
     return train
 
 
-def test_a_search_is_told_validation_results_and_nothing_else():
+def test_a_search_gets_only_validation_results():
     assert Validation._fields == ("accuracy", "loss")
 
 
-def test_the_grid_looks_at_every_fold_of_the_first_seed():
+def test_a_grid_search_uses_every_fold_of_the_first_seed():
     seen = []
     ranked = choose(Search.GRID, candidates(3), trainer(lambda t: t.lr, seen=seen))
     (asked,) = seen
@@ -41,14 +41,14 @@ def test_the_grid_looks_at_every_fold_of_the_first_seed():
     assert Training("gpool-h", **ranked[0].settings) == candidates(3)[2]
 
 
-def test_the_loss_decides_between_equals():
+def test_ties_are_broken_by_the_loss():
     ranked = choose(
         Search.GRID, candidates(3), trainer(lambda t: 0.7, loss=lambda t: abs(t.lr - 2e-3))
     )
     assert ranked[0].settings["lr"] == pytest.approx(2e-3)
 
 
-def test_one_that_diverges_comes_last():
+def test_a_candidate_that_diverges_comes_last():
     nan = float("nan")
     ranked = choose(
         Search.GRID,
@@ -84,14 +84,14 @@ def test_halving_finds_the_best_with_fewer_trainings(count):
     assert sizes[0] == count
     assert all(later == -(-earlier // 2) for earlier, later in pairwise(sizes))
     assert sizes[-1] <= 2
-    # The last round is that of the trainings which the cell needs anyway.
+    # The cell needs the trainings of the last round anyway.
     assert {(t.seed, t.fold, t.max_epochs) for t in seen[-1]} == {(0, f, 1000) for f in range(10)}
     if count == 192:
         work = sum(t.max_epochs for asked in seen for t in asked)
         assert work < 0.05 * 192 * 10 * 1000
 
 
-def test_settings_name_all_that_a_training_has():
+def test_settings_are_all_fields_but_method_seed_and_fold():
     assert set(settings_of(ONE)) == {item.name for item in fields(Training)} - {
         "method",
         "method_settings",

@@ -1,4 +1,4 @@
-"""The run store: what is put in comes out, and what goes wrong with the file is said in words."""
+"""The run store: records are read back as written, and errors of the file are explained."""
 
 import os
 import sqlite3
@@ -52,7 +52,7 @@ def cell(invocation, **changes):
     return CellRecord(**values | changes)
 
 
-def test_what_is_put_in_comes_out(path, mutag, trainings, result):
+def test_records_are_read_back_as_written(path, mutag, trainings, result):
     with Store.writing(path) as store:
         invocation = fill(store, mutag, trainings, result, accuracy=0.8, epochs=5)
         records = [
@@ -66,9 +66,13 @@ def test_what_is_put_in_comes_out(path, mutag, trainings, result):
         assert store.cells() == records
         assert store.keys() == {f"key {n}" for n in range(4)}
         assert store.data()["print"] == mutag.statistics()
-        (told,) = store.invocations()
-    assert (told.command, told.experiment, told.device) == ("sagpool bench", "small", "a CPU")
-    assert told.versions == {"torch": "2"}
+        (recorded,) = store.invocations()
+    assert (recorded.command, recorded.experiment, recorded.device) == (
+        "sagpool bench",
+        "small",
+        "a CPU",
+    )
+    assert recorded.versions == {"torch": "2"}
     assert [(run.seed, run.fold) for run in runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     expected = result(trainings[2], accuracy=0.8, epochs=5)
     run = runs[2]
@@ -83,7 +87,7 @@ def test_what_is_put_in_comes_out(path, mutag, trainings, result):
     assert run.curve.shape == (3, 5)
 
 
-def test_a_training_that_came_to_nothing(path, mutag, trainings, result):
+def test_a_training_without_a_result(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings[:1], result, accuracy=float("nan"))
         (run,) = store.runs()
@@ -93,7 +97,7 @@ def test_a_training_that_came_to_nothing(path, mutag, trainings, result):
     assert run.test_loss == 0.5
 
 
-def test_the_same_row_is_there_once_and_the_first_stays(path, mutag, trainings, result):
+def test_a_row_is_stored_once_and_the_first_stays(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result, accuracy=0.8)
         fill(store, mutag, trainings, result, accuracy=0.1)
@@ -101,7 +105,7 @@ def test_the_same_row_is_there_once_and_the_first_stays(path, mutag, trainings, 
         assert len(store.runs()) == 4
 
 
-def test_a_cell_that_is_asked_for_again_is_the_last(path, mutag, trainings, result):
+def test_a_cell_that_is_run_again_becomes_the_last(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
         store.add_cell(cell(1))
@@ -110,7 +114,7 @@ def test_a_cell_that_is_asked_for_again_is_the_last(path, mutag, trainings, resu
         assert [(c.method, c.bytes) for c in store.cells()] == [("gpool-h", 1000), ("sagpool-h", 7)]
 
 
-def test_traces_are_kept_with_their_run(path, mutag, trainings, result):
+def test_traces_are_stored_with_their_run(path, mutag, trainings, result):
     model = build("sagpool-h", shape_of(mutag, trainings[0]))
     trace = explain(model, mutag, 3)
     with Store.writing(path) as store:
@@ -122,13 +126,13 @@ def test_traces_are_kept_with_their_run(path, mutag, trainings, result):
     assert found.to_json() == trace.to_json()
 
 
-def test_it_can_be_read_while_it_is_written(path, mutag, trainings, result):
+def test_a_store_can_be_read_while_it_is_written(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
         with Store.reading(path) as reader:
             assert len(reader.keys()) == 4
             store.add("one more", "MUTAG", "print", result(trainings[0]), "float32", 1)
-            assert len(reader.keys()) == 4, "all that is read is of one moment"
+            assert len(reader.keys()) == 4, "a consistent snapshot"
         with Store.reading(path) as reader:
             assert len(reader.keys()) == 5
     with Store.reading(path) as reader:
@@ -136,7 +140,7 @@ def test_it_can_be_read_while_it_is_written(path, mutag, trainings, result):
     assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
 
 
-def test_a_reader_that_stays_longer_than_the_writer_is_no_trouble(path, mutag, trainings, result):
+def test_a_reader_may_outlast_the_writer(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
         reading = Store.reading(path)
@@ -148,7 +152,7 @@ def test_a_reader_that_stays_longer_than_the_writer_is_no_trouble(path, mutag, t
         assert len(store.keys()) == 4
 
 
-def test_there_is_one_writer(path):
+def test_a_second_writer_is_refused(path):
     sentence = (
         rf"is being written by another process \(number {os.getpid()}\); wait for it, or name"
     )
@@ -168,31 +172,29 @@ with Store.writing(Path(sys.argv[1])) as store:
 """
 
 
-def test_a_writer_that_was_killed_holds_nobody_up(path):
+def test_a_killed_writer_releases_the_lock(path):
     ended = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=False)
     assert ended.returncode == -9
     with Store.writing(path) as store:
-        assert [told.command for told in store.invocations()] == ["a command"]
+        assert [recorded.command for recorded in store.invocations()] == ["a command"]
     assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
 
 
-def test_no_room_on_the_disk(path, mutag, trainings, result):
+def test_a_full_disk(path, mutag, trainings, result):
     with Store.writing(path) as store:
         fill(store, mutag, trainings[:2], result)
     with Store.writing(path) as store:
         pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
         store.connection.execute(f"PRAGMA max_page_count = {pages}")
         many = trainings * 30
-        with pytest.raises(
-            SagpoolError, match=r"^There is no room left on the disk of .*; the rows"
-        ):
+        with pytest.raises(SagpoolError, match=r"^The disk of .* is full; the rows"):
             fill(store, mutag, many, result)
     with Store.reading(path) as store:
         assert {"key 0", "key 1"} <= store.keys()
         assert len(store.keys()) < 120
 
 
-def test_one_that_is_read_only(path, mutag, trainings, result):
+def test_a_read_only_store(path, mutag, trainings, result):
     with Store.writing(path) as store:
         store.connection.execute("PRAGMA query_only = 1")  # the same error as a file's mode gives
         with pytest.raises(
@@ -202,7 +204,7 @@ def test_one_that_is_read_only(path, mutag, trainings, result):
 
 
 class Refuses:
-    """What SQLite does in a folder in which it may not write."""
+    """Behaves like SQLite in a read-only folder."""
 
     def execute(self, sql):
         error = sqlite3.OperationalError("unable to open database file")
@@ -213,8 +215,8 @@ class Refuses:
         pass
 
 
-def test_it_can_be_read_where_nothing_can_be_written(path, mutag, trainings, result, monkeypatch):
-    """SQLite cannot share a file with others then; nobody else is writing, though."""
+def test_a_store_in_a_read_only_folder_can_be_read(path, mutag, trainings, result, monkeypatch):
+    """SQLite cannot create its lock files there, but nobody writes there either."""
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
     connect = sqlite3.connect
@@ -239,7 +241,7 @@ def test_rows_that_cannot_be_read_in_a_read_only_folder(path, monkeypatch):
         pass
 
 
-def test_a_link_is_the_same_store(path, tmp_path):
+def test_a_symlink_is_the_same_store(path, tmp_path):
     with Store.writing(path):
         pass
     (tmp_path / "link.sqlite").symlink_to(path)
@@ -252,14 +254,14 @@ def test_a_link_is_the_same_store(path, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["curve", "settings", "confusion", "table"])
-def test_a_row_that_cannot_be_read_is_one_sentence(path, mutag, trainings, result, what):
+def test_an_unreadable_row_is_one_sentence(path, mutag, trainings, result, what):
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
         if what == "table":
             store.connection.execute("DROP TABLE runs")
         else:
             store.connection.execute(f"UPDATE runs SET {what} = x'001122'")
-    sentence = r"runs\.sqlite (holds a row|is no run store as)"
+    sentence = r"runs\.sqlite (has a row|is not a valid run store)"
     with pytest.raises(SagpoolError, match=sentence), Store.reading(path) as store:
         store.runs()
 
@@ -268,10 +270,10 @@ def test_a_row_that_cannot_be_read_is_one_sentence(path, mutag, trainings, resul
 @pytest.mark.parametrize(
     "content", [b"text, not a database " * 300, b"SQLite format 3\0" + b"x" * 99]
 )
-def test_something_else_is_refused_and_left_alone(path, how, content):
+def test_another_file_is_refused_and_left_alone(path, how, content):
     path.write_bytes(content)
     with (
-        pytest.raises(SagpoolError, match=r"runs\.sqlite is (no run store of sagpool|damaged)"),
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is (not a sagpool run store|damaged)"),
         getattr(Store, how)(path),
     ):
         pass
@@ -284,26 +286,26 @@ def test_another_database_is_refused(path, how):
         connection.execute("CREATE TABLE runs (key TEXT)")
     connection.close()
     with (
-        pytest.raises(SagpoolError, match=r"runs\.sqlite is no run store of sagpool\.$"),
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is not a sagpool run store\.$"),
         getattr(Store, how)(path),
     ):
         pass
 
 
 @pytest.mark.parametrize("how", ["writing", "reading"])
-def test_one_of_another_version_says_so(path, how):
+def test_a_store_of_another_version_is_refused(path, how):
     with Store.writing(path) as store:
         store.connection.execute("PRAGMA user_version = 7")
     with (
         pytest.raises(
-            SagpoolError, match=r"another version of sagpool \(its format is 7, this one r"
+            SagpoolError, match=r"another version of sagpool \(its format is 7; this version r"
         ),
         getattr(Store, how)(path),
     ):
         pass
 
 
-def test_a_damaged_one_says_so_and_is_not_made_worse(path, mutag, trainings, result):
+def test_a_damaged_store_is_refused_and_left_alone(path, mutag, trainings, result):
     with Store.writing(path) as store:
         for _ in range(30):
             fill(store, mutag, [], result)
@@ -313,7 +315,7 @@ def test_a_damaged_one_says_so_and_is_not_made_worse(path, mutag, trainings, res
     content[8192 : len(content) - 4096] = bytes(len(content) - 4096 - 8192)
     path.write_bytes(content)
     with (
-        pytest.raises(SagpoolError, match=r"runs\.sqlite is damaged; take a copy"),
+        pytest.raises(SagpoolError, match=r"runs\.sqlite is damaged; restore a copy"),
         Store.writing(path),
     ):
         pass
@@ -325,7 +327,7 @@ def test_a_damaged_one_says_so_and_is_not_made_worse(path, mutag, trainings, res
         store.runs()
 
 
-def test_one_that_is_not_there(path):
+def test_a_missing_store(path):
     with (
         pytest.raises(SagpoolError, match=r"^There is no run store at .*runs\.sqlite\.$"),
         Store.reading(path),
@@ -336,7 +338,7 @@ def test_one_that_is_not_there(path):
         assert store.keys() == set()
 
 
-def test_a_place_where_it_cannot_be(tmp_path):
+def test_a_path_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(SagpoolError, match=r"cannot be written: (Not a directory|File exists)"),

@@ -1,4 +1,4 @@
-"""``sagpool bench`` as a person uses it."""
+"""``sagpool bench`` as users call it."""
 
 import json
 import os
@@ -21,24 +21,24 @@ def store(tmp_path, monkeypatch):
     return tmp_path / "runs.sqlite"
 
 
-def test_runs_and_tells_what_came_out(sagpool, store):
-    told = sagpool("bench", "--method", "sagpool-h,gpool-h", *SMALL)
-    assert told.code == 0
-    lines = told.out.splitlines()
+def test_the_results_are_printed(sagpool, store):
+    ended = sagpool("bench", "--method", "sagpool-h,gpool-h", *SMALL)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
     assert lines[0].split()[:4] == ["data", "set", "method", "runs"]
     assert [line.split()[:3] for line in lines[2:4]] == [
         ["MUTAG", "sagpool-h", "2"],
         ["MUTAG", "gpool-h", "2"],
     ]
-    assert "sagpool report runs.sqlite -o report" in told.out
-    assert "[1/2] MUTAG sagpool-h: training, 0/2 trainings" in told.err
-    assert "[2/2] MUTAG gpool-h: done, 2/2 trainings" in told.err
+    assert "sagpool report runs.sqlite -o report" in ended.out
+    assert "[1/2] MUTAG sagpool-h: training, 0/2 trainings" in ended.err
+    assert "[2/2] MUTAG gpool-h: done, 2/2 trainings" in ended.err
     assert os.listdir(store.parent) == ["runs.sqlite"]
 
 
 def test_json_has_the_cells(sagpool, store):
-    told = sagpool("bench", "--method", "sagpool-h", "--json", "--search", "halving", *SMALL)
-    (cell,) = json.loads(told.out)
+    ended = sagpool("bench", "--method", "sagpool-h", "--json", "--search", "halving", *SMALL)
+    (cell,) = json.loads(ended.out)
     assert cell["dataset"] == "MUTAG"
     assert cell["method"] == "sagpool-h"
     assert cell["settings"]["hidden"] == 4
@@ -51,33 +51,46 @@ def test_json_has_the_cells(sagpool, store):
 
 
 def test_a_dry_run_writes_nothing(sagpool, store):
-    told = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
-    assert "6 cells, 3 seeds" in told.out
-    assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in told.out
+    ended = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
+    assert "6 cells, 3 seeds" in ended.out
+    assert "MUTAG sagpool-h: 30 trainings, 0 of them stored; lr 0.0005, weight_decay" in ended.out
     options = ("--dataset", "MUTAG", "--method", "sagpool-h", "--seeds", 1)
-    told = sagpool("bench", "--dry-run", "--search", "grid", *options)
-    assert "1 cells, 1 seed, search: grid" in told.out
-    assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in told.out
+    ended = sagpool("bench", "--dry-run", "--search", "grid", *options)
+    assert "1 cell, 1 seed, search: grid" in ended.out
+    assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in ended.out
     assert not store.exists()
 
 
-def test_a_dry_run_knows_what_is_stored(sagpool, store):
+def test_the_settings_of_a_method(sagpool, store):
+    options = ("--method", "gpool-h", "--set", "conv=gin", *SMALL)
+    (cell,) = json.loads(sagpool("bench", "--json", *options).out)
+    assert (cell["runs"], cell["settings"]["conv"]) == (2, "gin")
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *options).out)
+    assert (row["stored"], row["conv"]) == (2, "gin")
+    default = [option for option in options if option != "conv=gin"]
+    default[default.index("--set")] = "--set=conv=gcn"
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *default).out)
+    assert row["stored"] == 0
+    assert "conv" not in row, "the default is not stored"
+
+
+def test_a_dry_run_counts_stored_trainings(sagpool, store):
     sagpool("bench", "--method", "gpool-h", *SMALL)
     more = [3 if option == 1 else option for option in SMALL]
     (row,) = json.loads(sagpool("bench", "--method", "gpool-h", "--dry-run", "--json", *more).out)
     assert (row["trainings"], row["stored"], row["hidden"]) == (6, 2, 4)
 
 
-def test_one_seed_of_a_store_with_more(sagpool, store):
+def test_only_the_given_seeds_are_summarised(sagpool, store):
     more = [3 if option == 1 else option for option in SMALL]
     (all_seeds,) = json.loads(sagpool("bench", "--method", "gpool-h", "--json", *more).out)
     (one,) = json.loads(sagpool("bench", "--method", "gpool-h", "--json", *SMALL).out)
     assert (all_seeds["runs"], one["runs"]) == (6, 2)
 
 
-def test_trainings_that_all_diverge_are_told(sagpool, store):
-    told = sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", *SMALL)
-    assert "2 (2 diverged)   none learnt" in told.out
+def test_a_cell_without_any_result(sagpool, store):
+    ended = sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", *SMALL)
+    assert "2 (2 diverged)   none learnt" in ended.out
     (cell,) = json.loads(
         sagpool("bench", "--method", "gpool-h", "--set", "lr=1e30", "--json", *SMALL).out
     )
@@ -94,21 +107,23 @@ def test_trainings_that_all_diverge_are_told(sagpool, store):
         (["none.yaml"], "The experiment none.yaml cannot be read: No such file or directory."),
         (["--method", "sagpol"], "There is no method 'sagpol'; did you mean 'sagpool-"),
         (["--dataset", "NOWHERE"], "No data set 'NOWHERE'"),
-        (["--set", "lrr=1"], "'lrr' is no setting; did you mean 'lr'."),
-        (["--set", "lr"], "--set takes NAME=VALUE with a number, not 'lr'."),
-        (["--set", "lr=inf"], "--set takes NAME=VALUE with a number, not 'lr=inf'."),
-        (["--set", "lr=1", "--set", "lr=2"], "lr has 2 values; give one, or let a search choose."),
+        (["--set", "lrr=1"], "'lrr' is not a setting; did you mean 'lr'."),
+        (["--set", "conf=gin"], "'conf' is not a setting; did you mean 'conv'."),
+        (["--set", "conv=gni"], "Unknown convolution 'gni'; choose from gcn"),
+        (["--set", "lr"], "--set takes NAME=VALUE, not 'lr'."),
+        (["--set", "lr=inf"], "lr must be a number, not 'inf'."),
+        (["--set", "lr=1", "--set", "lr=2"], "lr has 2 values; give one, or use a search."),
         (["--store", "."], ". is a folder; a run store is a file."),
-        (["--set", "lr=fast"], "--set takes NAME=VALUE with a number, not 'lr=fast'."),
-        (["--set", "lr=1,2"], "lr has 2 values; give one, or let a search choose."),
+        (["--set", "lr=fast"], "lr must be a number, not 'fast'."),
+        (["--set", "lr=1,2"], "lr has 2 values; give one, or use a search."),
         (
             ["--precision", "float16"],
-            "--precision is one of float32, float64, tf32, bf16, not 'float16'.",
+            "precision must be one of float32, float64, tf32, bf16, not 'float16'.",
         ),
         (["--table", "table9"], "The experiment has no table 'table9'; "),
-        (["--address", "auto"], "--address is that of a Ray cluster: it goes with --engine ray."),
+        (["--address", "auto"], "The address is that of a Ray cluster; it needs the engine 'ray'."),
         (["--device", "gpu"], "There is no kind of device named 'gpu'."),
-        (["--store", "text.txt"], "text.txt is no run store of sagpool."),
+        (["--store", "text.txt"], "text.txt is not a sagpool run store."),
         (["--store", "text.txt/runs.sqlite"], "text.txt/runs.sqlite cannot be written: "),
         (["--dataset", "MUTAG", "--folds", 90], "Class 0 has 63 graphs, too few for 90 folds."),
     ],
@@ -116,21 +131,21 @@ def test_trainings_that_all_diverge_are_told(sagpool, store):
 def test_wrong_input_is_one_sentence(sagpool, store, options, sentence):
     (store.parent / "text.txt").write_text("Some notes of mine. " * 100)
     data = [] if "--dataset" in options else ["--dataset", "MUTAG"]
-    told = sagpool("bench", *options, *data, "--seeds", 1, "--set", "max_epochs=1")
-    assert told.code == 2
-    last = told.err.splitlines()[-1]
+    ended = sagpool("bench", *options, *data, "--seeds", 1, "--set", "max_epochs=1")
+    assert ended.code == 2
+    last = ended.err.splitlines()[-1]
     assert last.startswith(f"sagpool: {sentence}")
-    assert "Traceback" not in told.err
-    assert told.out == ""
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
     assert sorted(os.listdir(store.parent)) == ["text.txt"], "nothing was written"
 
 
-def test_without_ray_it_says_what_to_install(sagpool, store, monkeypatch):
+def test_without_ray_the_error_says_what_to_install(sagpool, store, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    told = sagpool("bench", "--engine", "ray", *SMALL)
-    assert told.code == 2
-    assert told.err == (
-        "sagpool: --engine ray needs Ray; install it with: pip install 'sagpool[ray]'\n"
+    ended = sagpool("bench", "--engine", "ray", *SMALL)
+    assert ended.code == 2
+    assert ended.err == (
+        "sagpool: The engine 'ray' needs Ray; install it with: pip install 'sagpool[ray]'\n"
     )
     assert not store.exists()
 
@@ -141,24 +156,24 @@ def test_without_ray_it_says_what_to_install(sagpool, store, monkeypatch):
         ("127.0.0.1:1", "There is no Ray cluster at '127.0.0.1:1': Connection refused."),
         ("ray://127.0.0.1:1", "There is no Ray cluster at 'ray://127.0.0.1:1': Connection refused"),
         ("127.0.0.1:99999", "There is no Ray cluster at '127.0.0.1:99999': "),
-        ("nonsense", "--address is auto, HOST:PORT or ray://HOST:PORT, not 'nonsense'."),
+        ("nonsense", "The address must be auto, HOST:PORT or ray://HOST:PORT, not 'nonsense'."),
     ],
 )
-def test_where_there_is_no_cluster_it_says_so(sagpool, store, address, sentence):
+def test_a_missing_cluster_is_one_sentence(sagpool, store, address, sentence):
     pytest.importorskip("ray")
-    told = sagpool("bench", "--engine", "ray", "--address", address, *SMALL)
-    assert told.code == 2
-    assert told.err.startswith(f"sagpool: {sentence}")
-    assert len(told.err.splitlines()) == 1
+    ended = sagpool("bench", "--engine", "ray", "--address", address, *SMALL)
+    assert ended.code == 2
+    assert ended.err.startswith(f"sagpool: {sentence}")
+    assert len(ended.err.splitlines()) == 1
     assert not store.exists()
 
 
-def test_ray_is_not_loaded_unless_it_is_asked_for():
+def test_ray_is_only_imported_when_needed():
     code = "import sys, sagpool.cli.commands; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_ctrl_c_stops_and_the_same_command_goes_on(store):
+def test_ctrl_c_stops_and_the_same_command_continues(store):
     options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
     long = [option.replace("max_epochs=2", "max_epochs=100000") for option in options]
     long += ["--set", "patience=100000"]
@@ -176,13 +191,13 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(store):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err.splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert err.splitlines()[-1] == "Stopped. Run the same command to continue."
     assert "Traceback" not in err
     short = subprocess.run([*run, *options], capture_output=True, text=True, check=False)
     assert short.returncode == 0, short.stderr
 
 
-def test_two_at_once_do_not_meet(store):
+def test_two_commands_cannot_write_one_store(store):
     run = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
     options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
     processes = [

@@ -55,7 +55,7 @@ def test_the_search_tries_both_architectures(sagpool):
         (["nowhere.jsonl"], "There is no file or folder nowhere.jsonl."),
         (["MUTAG", "--method", "sagpol-h"], "There is no method 'sagpol-h'; did you mean"),
         (["MUTAG", "--set", "lr=1,2"], "lr has 2 values; give one."),
-        (["MUTAG", "--set", "lrr=1"], "'lrr' is no setting; did you mean 'lr'."),
+        (["MUTAG", "--set", "lrr=1"], "'lrr' is not a setting; did you mean 'lr'."),
         (["MUTAG", "--features", "attributes"], "MUTAG has no node attributes."),
     ],
 )

@@ -111,19 +111,19 @@ def empty(path: Path) -> str:
 
 def nothing(path: Path) -> str:
     path.touch()
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def text(path: Path) -> str:
     path.write_text("not a database, but long enough to be taken for one" * 20)
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def foreign(path: Path) -> str:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE runs (a)")
     connection.close()
-    return f"{path} is no run store of sagpool."
+    return f"{path} is not a sagpool run store."
 
 
 def folder(path: Path) -> str:
@@ -149,9 +149,7 @@ def test_a_damaged_store(rich_store, tmp_path):
     path.write_bytes(content)
     with pytest.raises(SagpoolError) as error:
         write_report(path, tmp_path / "report")
-    assert (
-        str(error.value) == f"{path} is damaged; take a copy that is whole, or name another store."
-    )
+    assert str(error.value) == f"{path} is damaged; restore a copy, or name another store."
 
 
 def test_a_folder_that_is_a_file(rich_store, tmp_path):

@@ -1,1 +1,34 @@
-"""The bench: experiments, the run store, searches, statistics, and where trainings are done."""
+"""Experiments: run them into a store, search for settings, compare methods.
+
+from sagpool.bench import rows, run_experiment
+
+result = run_experiment("quick", datasets=["MUTAG"], methods=["sagpool-h"], seeds=1)
+table = rows(result.store)
+"""
+
+from sagpool.bench.api import ExperimentResult, run_experiment
+from sagpool.bench.experiment import Experiment
+from sagpool.bench.experiment_file import experiment_names, load_experiment
+from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
+from sagpool.bench.frame import rows
+from sagpool.bench.plan import Overrides
+from sagpool.bench.run import CellState
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.bench.summary import Summary
+
+__all__ = [
+    "CellState",
+    "Experiment",
+    "ExperimentPlan",
+    "ExperimentResult",
+    "Overrides",
+    "Search",
+    "Store",
+    "Summary",
+    "experiment_names",
+    "load_experiment",
+    "plan_experiment",
+    "rows",
+    "run_experiment",
+]

@@ -1,4 +1,4 @@
-"""The SQLite file behind a run store: its tables, and what goes wrong with it, in words."""
+"""The SQLite file of a run store: its tables, and its errors as readable sentences."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +10,19 @@ from sagpool.errors import SagpoolError
 FORMAT = 1
 APPLICATION = 0x5A67706C  # marks the file as one of ours
 
-_SCHEMA = """
+# The first columns of runs and of failures.
+_TRAINING = """key TEXT PRIMARY KEY,
+    name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,             -- JSON
+    seed INTEGER NOT NULL,
+    fold INTEGER NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    finished TEXT NOT NULL"""
+_SCHEMA = f"""
 CREATE TABLE data (
     fingerprint TEXT PRIMARY KEY,
     statistics TEXT NOT NULL            -- JSON
@@ -24,31 +36,21 @@ CREATE TABLE invocations (
     versions TEXT NOT NULL              -- JSON
 );
 CREATE TABLE runs (
-    key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,                 -- of the graphs, on which their random numbers depend
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,             -- JSON
-    seed INTEGER NOT NULL,
-    fold INTEGER NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    finished TEXT NOT NULL,
+    {_TRAINING},
     diverged INTEGER NOT NULL,
     best_epoch INTEGER NOT NULL,
     epochs INTEGER NOT NULL,
     train_loss REAL, train_accuracy REAL,
     validation_loss REAL, validation_accuracy REAL,
-    test_loss REAL, test_accuracy REAL, -- NULL where the training diverged at once
+    test_loss REAL, test_accuracy REAL, -- NULL if the training diverged at once
     confusion TEXT NOT NULL,            -- JSON
     parameters INTEGER NOT NULL,
     seconds REAL NOT NULL,
-    curve BLOB NOT NULL,                -- float32: train loss, validation loss, its accuracy
+    curve BLOB NOT NULL,                -- float32: train loss, validation loss and accuracy
     traces TEXT                         -- JSON, of a few test graphs, for the first run of a cell
 );
 CREATE TABLE cells (
-    dataset TEXT NOT NULL,              -- as the person calls it
+    dataset TEXT NOT NULL,              -- its name in the experiment
     name TEXT NOT NULL,
     fingerprint TEXT NOT NULL REFERENCES data,
     method TEXT NOT NULL,
@@ -59,26 +61,16 @@ CREATE TABLE cells (
     invocation INTEGER NOT NULL REFERENCES invocations,
     search TEXT NOT NULL,
     ranking TEXT NOT NULL,              -- JSON, best first, by validation
-    bytes INTEGER NOT NULL,             -- held by a training step of one model; 0: not known
+    bytes INTEGER NOT NULL,             -- memory of one model's training step; 0: unknown
     paper_mean REAL, paper_std REAL,
-    note TEXT NOT NULL,                 -- how the data differ from the published experiment's
+    note TEXT NOT NULL,                 -- how the data differ from the published ones
     UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics)
 );
 """
-# Stores that were made before there was this table get it when they are written next.
-_FAILURES = """
+# Added to older stores when they are written next.
+_FAILURES = f"""
 CREATE TABLE IF NOT EXISTS failures (
-    key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    fold INTEGER NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    finished TEXT NOT NULL,
+    {_TRAINING},
     reason TEXT NOT NULL
 );
 """
@@ -86,14 +78,14 @@ CREATE TABLE IF NOT EXISTS failures (
 
 @contextmanager
 def open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file, made if it is not there."""
-    with sentences(path):
+    """Open the file, and create it if it does not exist."""
+    with readable_errors(path):
         connection = sqlite3.connect(path, timeout=30, isolation_level=None)
         try:
             _make_or_check(path, connection)
             yield connection
-            # At rest the store is one plain file, which can be read anywhere. Not while somebody
-            # reads: then the next writer does it.
+            # So that a store that nobody writes is a single file. Fails while another process
+            # reads; then the next writer does it.
             with suppress(sqlite3.OperationalError):
                 connection.execute("PRAGMA journal_mode = DELETE")
         finally:
@@ -102,12 +94,12 @@ def open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def open_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    """A file that is there; somebody may be writing it."""
-    with sentences(path):
+    """Open an existing file; another process may be writing it."""
+    with readable_errors(path):
         connection = _read_only(path)
         try:
             _check(path, connection)
-            connection.execute("BEGIN")  # all that is read is of one moment
+            connection.execute("BEGIN")  # a consistent snapshot
             yield connection
         finally:
             connection.close()
@@ -124,20 +116,20 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
             f"{_SCHEMA} COMMIT;"
         )
     connection.executescript(_FAILURES)
-    # A process that is killed loses nothing that was committed, in this mode; and readers do not
-    # wait for the writer.
+    # In this mode a killed process loses nothing that was committed, and readers do not wait for
+    # the writer.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _check(path: Path, connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise SagpoolError(f"{path} is no run store of sagpool.")
+        raise SagpoolError(_NOT_A_STORE.format(path=path))
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != FORMAT:
         raise SagpoolError(
-            f"{path} was written by another version of sagpool (its format is {version}, this one "
-            f"reads {FORMAT})."
+            f"{path} was written by another version of sagpool (its format is {version}; this "
+            f"version reads {FORMAT})."
         )
 
 
@@ -151,23 +143,23 @@ def _read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         if error.sqlite_errorname not in ("SQLITE_CANTOPEN", "SQLITE_READONLY_CANTINIT"):
             raise
-    # In a folder where nothing can be written, SQLite cannot put up its signs for other processes;
-    # there, nobody writes.
+    # In a read-only folder SQLite cannot create its lock files; but nobody writes there either.
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:
         raise SagpoolError(
             f"Some rows of {path} are in {log.name}, which cannot be read in a read-only folder; "
-            "copy both to another one."
+            "copy both to another folder."
         )
     return sqlite3.connect(f"{name}?immutable=1", uri=True)
 
 
-_DAMAGED = "{path} is damaged; take a copy that is whole, or name another store."
+_NOT_A_STORE = "{path} is not a sagpool run store."
+_DAMAGED = "{path} is damaged; restore a copy, or name another store."
 _SENTENCES = {
-    "SQLITE_FULL": "There is no room left on the disk of {path}; the rows in it are safe. Make "
-    "room, and run the same command again.",
+    "SQLITE_FULL": "The disk of {path} is full; the rows in it are safe. Free some space, and run "
+    "the same command again.",
     "SQLITE_READONLY": "{path} cannot be written: it is read-only.",
-    "SQLITE_NOTADB": "{path} is no run store of sagpool.",
+    "SQLITE_NOTADB": _NOT_A_STORE,
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_BUSY": "{path} is being written by another process; wait for it, or name another "
     "store.",
@@ -177,8 +169,8 @@ _SENTENCES = {
 
 
 @contextmanager
-def sentences(path: Path) -> Iterator[None]:
-    """Say what SQLite reports in words for the person."""
+def readable_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into readable sentences."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -186,4 +178,4 @@ def sentences(path: Path) -> Iterator[None]:
         for start, sentence in _SENTENCES.items():
             if name.startswith(start):
                 raise SagpoolError(sentence.format(path=path)) from None
-        raise SagpoolError(f"{path} is no run store as sagpool makes them: {error}.") from None
+        raise SagpoolError(f"{path} is not a valid run store: {error}.") from None

@@ -1,8 +1,7 @@
-"""Experiments as data: what to run, with which settings, and what others have published."""
+"""Experiments as data: what to run, with which settings, and the published results."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -14,9 +13,10 @@ from typing import Any
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.graphs.features import Features
-from sagpool.models import methods
+from sagpool.models import Value, method_settings, methods
+from sagpool.models.registry import suggestion
 
-Value = int | float
+# Of a training; methods have settings of their own besides.
 SETTINGS = tuple(
     item.name
     for item in fields(Training)
@@ -26,14 +26,14 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True)
 class DataSet:
-    name: str  # by which the experiment calls it
-    source: str | Path  # what `load` is given
+    name: str  # in the experiment
+    source: str | Path  # the argument of `load`
     features: Features = "auto"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Every method is run on every data set."""
+    """Data sets and methods; every method is run on every data set."""
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
@@ -41,19 +41,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for the methods and data sets whose names match one of the patterns."""
+    """Settings for methods and data sets whose names match one of the patterns."""
 
     values: Mapping[str, tuple[Value, ...]]
     methods: tuple[str, ...] = ("*",)
     datasets: tuple[str, ...] = ("*",)
 
     def covers(self, dataset: str, method: str) -> bool:
-        return _matches(method, self.methods) and _matches(dataset, self.datasets)
+        return matches(method, self.methods) and matches(dataset, self.datasets)
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """In percent, as published."""
+    """A published result, in percent."""
 
     mean: float
     std: float
@@ -61,53 +61,39 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What an experiment file says.
+    """The content of an experiment file."""
 
-    Args:
-        name: of the file
-        title: one line for people
-        datasets: by name
-        tables: which methods run on which data sets, by name
-        seeds: how many
-        protocol: settings that are the same everywhere, ``folds`` among them
-        grid: what a search chooses from
-        settings: what is used without a search; later rules go before earlier ones
-        statistics: of the data sets, as published
-        feature_kinds: node features of the published experiment, where others may be at hand
-        accuracy: published results by (data set, method)
-    """
-
-    name: str
-    title: str
+    name: str  # of the file
+    title: str  # one line that describes it
     datasets: Mapping[str, DataSet]
     tables: Mapping[str, Table]
     seeds: int
-    protocol: Mapping[str, Value]
-    grid: tuple[Rule, ...]
-    settings: tuple[Rule, ...]
-    statistics: Mapping[str, Mapping[str, float]]
-    feature_kinds: Mapping[str, str]
-    accuracy: Mapping[tuple[str, str], Accuracy]
+    protocol: Mapping[str, Value]  # settings of all trainings, including ``folds``
+    grid: tuple[Rule, ...]  # values that a search tries
+    settings: tuple[Rule, ...]  # values without a search; later rules override earlier ones
+    statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
+    feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
+    accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
-        """The protocol, and the settings for this cell."""
+        """The protocol and the settings of this cell, without those that the method lacks."""
         chosen = dict(self.protocol)
         for rule in self.settings:
             if rule.covers(dataset, method):
                 chosen |= {name: values[0] for name, values in rule.values.items()}
-        return chosen
+        return {name: value for name, value in chosen.items() if has_setting(method, name)}
 
     def grid_of(self, dataset: str, method: str) -> dict[str, tuple[Value, ...]]:
-        """The values that a search tries for this cell, by setting."""
+        """The values that a search tries in this cell, by setting."""
         grid: dict[str, tuple[Value, ...]] = {}
         for rule in self.grid:
             if rule.covers(dataset, method):
                 grid |= rule.values
-        return grid
+        return {name: values for name, values in grid.items() if has_setting(method, name)}
 
 
-def number(text: Any) -> Value:
-    """A number as people write it in a file or on the command line: 128, 5e-4, 1/2."""
+def number(text: Any) -> int | float:
+    """A number as written in a file or on the command line: 128, 5e-4, 1/2."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text
     try:
@@ -119,31 +105,49 @@ def number(text: Any) -> Value:
     except ZeroDivisionError:
         value = math.inf
     if not math.isfinite(value):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return value
 
 
-def check_setting(name: str, value: Value) -> None:
-    """Raise an error if this is no setting of a training, or no value for it."""
-    if name not in SETTINGS:
-        raise SagpoolError(f"'{name}' is no setting{suggestion(name, SETTINGS)}.")
-    if name == "ratio" and not 0 < value <= 1:
-        raise SagpoolError(f"ratio must be above 0 and at most 1, not {value}.")
-    if name == "dropout" and not 0 <= value < 1:
-        raise SagpoolError(f"dropout must be at least 0 and below 1, not {value}.")
-    Training("any", **{name: value})  # type: ignore[arg-type]
+def parse_value(text: Any) -> Value:
+    """The value of a setting as written in a file or on the command line: a number or a word."""
+    if isinstance(text, bool):
+        return text
+    try:
+        return number(text)
+    except ValueError:
+        if isinstance(text, str):
+            return text
+        raise
+
+
+def has_setting(method: str, name: str) -> bool:
+    return name == "folds" or name in SETTINGS or name in method_settings(method)
+
+
+def check_setting(name: str, value: Value, among: Iterable[str] | None = None) -> None:
+    """Raise an error unless one of the methods (by default all) has this setting and value."""
+    if name in SETTINGS:
+        if isinstance(value, str | bool):
+            raise SagpoolError(f"{name} must be a number, not {value!r}.")
+        if name == "ratio" and not 0 < value <= 1:
+            raise SagpoolError(f"ratio must be above 0 and at most 1, not {value}.")
+        if name == "dropout" and not 0 <= value < 1:
+            raise SagpoolError(f"dropout must be at least 0 and below 1, not {value}.")
+        Training("any", **{name: value})  # type: ignore[arg-type]
+        return
+    own = {method: method_settings(method) for method in (methods() if among is None else among)}
+    for method in (method for method, settings in own.items() if name in settings):
+        Training.from_dict({"method": method, name: value})
+    if not any(name in settings for settings in own.values()):
+        known = dict.fromkeys((*SETTINGS, *(key for settings in own.values() for key in settings)))
+        raise SagpoolError(f"'{name}' is not a setting; {suggestion(name, known)}.")
 
 
 def check_method(name: str) -> None:
     if name not in methods():
-        raise SagpoolError(f"There is no method '{name}'{suggestion(name, methods())}.")
+        raise SagpoolError(f"There is no method '{name}'; {suggestion(name, methods())}.")
 
 
-def suggestion(wrong: str, known: Iterable[str]) -> str:
-    """``; did you mean x?`` or ``; choose from x, y``, to be put behind what is wrong."""
-    close = difflib.get_close_matches(wrong, list(known), n=1)
-    return f"; did you mean '{close[0]}'" if close else f"; choose from {', '.join(known)}"
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
+def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,8 +1,7 @@
-"""Reading experiment files: from YAML to an `Experiment`, with a sentence where it is wrong."""
+"""Reads experiment files: from YAML to an `Experiment`, or to an error that says where."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -14,49 +13,49 @@ from sagpool.bench.experiment import (
     Experiment,
     Rule,
     Table,
-    Value,
     check_method,
     check_setting,
+    matches,
     number,
-    suggestion,
+    parse_value,
 )
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.graphs.features import Features
-from sagpool.models import methods
+from sagpool.models import Value, method_settings, methods
+from sagpool.models.registry import suggestion
 
-_PROTOCOL = ("seeds", "folds", *SETTINGS)
 _PUBLISHED = ("statistics", "features", "accuracy")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
-def shipped() -> list[str]:
+def experiment_names() -> list[str]:
     """The names of the experiments that come with the package."""
     folder = resources.files("sagpool.bench") / "experiments"
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
 
 
 def load_experiment(source: str | Path) -> Experiment:
-    """Read an experiment that comes with the package, by its name, or a file of one's own."""
+    """Read an experiment of the package by its name, or any other from a .yaml file."""
     path = Path(source)
     if path.suffix not in (".yaml", ".yml"):
-        if str(source) not in shipped():
+        if str(source) not in experiment_names():
             raise SagpoolError(
                 f"There is no experiment '{source}'; name a .yaml file or one of "
-                f"{', '.join(shipped())}."
+                f"{', '.join(experiment_names())}."
             )
         text = (resources.files("sagpool.bench") / "experiments" / f"{source}.yaml").read_text()
         return read_experiment(text, str(source))
     try:
         return read_experiment(path.read_text(), path.stem, path.parent)
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not a text file"
         raise SagpoolError(f"The experiment {path} cannot be read: {reason}.") from None
 
 
 def read_experiment(text: str, name: str, folder: Path = Path()) -> Experiment:
-    """Read the text of an experiment file; sources of data may be relative to its folder."""
-    import yaml  # here, so that trainings without an experiment file do not need it
+    """Read the text of an experiment file; data sources may be relative to its folder."""
+    import yaml  # only needed for experiment files
 
     try:
         content = yaml.safe_load(text)
@@ -64,13 +63,13 @@ def read_experiment(text: str, name: str, folder: Path = Path()) -> Experiment:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "unreadable"
-        raise SagpoolError(f"The experiment {name}{line} is no valid YAML: {problem}.") from None
+        raise SagpoolError(f"The experiment {name}{line} is not valid YAML: {problem}.") from None
     return _Reader(name, folder).experiment(content)
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Turns plain YAML into an `Experiment`, and tells where it is not as it should be."""
+    """Turns parsed YAML into an `Experiment`; errors name the entry that is wrong."""
 
     name: str
     folder: Path
@@ -82,22 +81,26 @@ class _Reader:
             if not top.get(needed):
                 self._fail(f"'{needed}' is missing")
         datasets = {
-            str(name): self._dataset(str(name), entry)
+            name: self._dataset(name, entry)
             for name, entry in self._mapping(top["datasets"], "datasets").items()
         }
         tables = {
-            str(name): self._table(f"tables.{name}", entry, datasets)
+            name: self._table(f"tables.{name}", entry, datasets)
             for name, entry in self._mapping(top["tables"], "tables").items()
         }
+        own = (name for method in methods() for name in method_settings(method))
+        known = dict.fromkeys(("seeds", "folds", *SETTINGS, *own))
         protocol = {
-            key: self._value(value, f"protocol.{key}")
-            for key, value in self._mapping(top["protocol"], "protocol", _PROTOCOL).items()
+            key: self._value(
+                value, f"protocol.{key}", number if key in ("seeds", "folds") else parse_value
+            )
+            for key, value in self._mapping(top["protocol"], "protocol", known).items()
         }
         seeds = protocol.pop("seeds", 1)
         if not isinstance(seeds, int) or seeds < 1:
-            self._fail(f"protocol.seeds must be a whole number from 1 on, not {seeds}")
+            self._fail(f"protocol.seeds must be an integer of at least 1, not {seeds}")
         for key, value in protocol.items():
-            self._check(key, value, f"protocol.{key}")
+            self._check(key, value, methods(), f"protocol.{key}")
         names = set(datasets)
         published = self._mapping(top.get("published"), "published", _PUBLISHED, optional=True)
         return Experiment(
@@ -153,33 +156,29 @@ class _Reader:
         for position, entry in enumerate(entries or []):
             here = f"{place}[{position}]"
             options = self._mapping(entry, here, ("methods", "datasets", "set"))
+            patterns = {}
+            for key, known in (("methods", methods()), ("datasets", sorted(datasets))):
+                patterns[key] = self._names(options.get(key, "*"), f"{here}.{key}")
+                for pattern in patterns[key]:  # one that matches nothing is a typo
+                    if not any(matches(name, [pattern]) for name in known):
+                        self._fail(f"{here}: {key} has no '{pattern}'")
+            among = [name for name in methods() if matches(name, patterns["methods"])]
             values = {
-                key: self._values(key, value, f"{here}.set.{key}", single=single)
+                key: self._values(key, value, among, f"{here}.set.{key}", single=single)
                 for key, value in self._mapping(options.get("set"), f"{here}.set").items()
             }
-            rule = Rule(
-                values,
-                self._names(options.get("methods", "*"), f"{here}.methods"),
-                self._names(options.get("datasets", "*"), f"{here}.datasets"),
-            )
-            # A pattern that covers nothing is a typo.
-            for patterns, known, kind in (
-                (rule.methods, methods(), "method"),
-                (rule.datasets, sorted(datasets), "data set"),
-            ):
-                for pattern in patterns:
-                    if not any(fnmatchcase(name, pattern) for name in known):
-                        self._fail(f"{here}: no {kind} is named '{pattern}'")
-            rules.append(rule)
+            rules.append(Rule(values, **patterns))
         return tuple(rules)
 
-    def _values(self, key: Any, entry: Any, place: str, *, single: bool) -> tuple[Value, ...]:
+    def _values(
+        self, key: str, entry: Any, among: list[str], place: str, *, single: bool
+    ) -> tuple[Value, ...]:
         entries = entry if isinstance(entry, list) else [entry]
         if not entries or (single and isinstance(entry, list)):
             self._fail(f"{place} must be {'one value' if single else 'values'}, not {entry}")
         values = tuple(self._value(value, place) for value in entries)
         for value in values:
-            self._check(str(key), value, place)
+            self._check(key, value, among, place)
         return values
 
     def _statistics(self, entry: Any, datasets: set[str]) -> dict[str, dict[str, float]]:
@@ -188,7 +187,7 @@ class _Reader:
         for name, row in self._mapping(entry, place, sorted(datasets), optional=True).items():
             here = f"{place}.{name}"
             row = self._mapping(row, here, _STATISTICS)
-            table[name] = {key: self._value(v, f"{here}.{key}") for key, v in row.items()}
+            table[name] = {key: self._value(v, f"{here}.{key}", number) for key, v in row.items()}
         return table
 
     def _accuracy(self, entry: Any, datasets: set[str]) -> dict[tuple[str, str], Accuracy]:
@@ -199,7 +198,7 @@ class _Reader:
             for name, pair in self._mapping(row, here, sorted(datasets)).items():
                 if not isinstance(pair, list) or len(pair) != 2:
                     self._fail(f"{here}.{name} must be [mean, standard deviation], not {pair}")
-                mean, std = (self._value(value, f"{here}.{name}") for value in pair)
+                mean, std = (self._value(value, f"{here}.{name}", number) for value in pair)
                 if not (0 <= mean <= 100 and std >= 0):
                     self._fail(f"{here}.{name} must be in percent, not {pair}")
                 table[name, method] = Accuracy(mean, std)
@@ -211,10 +210,10 @@ class _Reader:
         if entry is None and optional:
             return {}
         if not isinstance(entry, dict) or not all(isinstance(key, str) for key in entry):
-            self._fail(f"{place} must have names and values, not {entry!r}")
+            self._fail(f"{place} must be a mapping, not {entry!r}")
         for key in entry if known else ():
             if key not in known:
-                self._fail(f"{place} has no '{key}'{suggestion(key, known)}")
+                self._fail(f"{place} has no '{key}'; {suggestion(key, known)}")
         return entry
 
     def _names(self, entry: Any, place: str) -> tuple[str, ...]:
@@ -223,18 +222,19 @@ class _Reader:
             self._fail(f"{place} must be a name or a list of names, not {entry!r}")
         return tuple(names)
 
-    def _value(self, entry: Any, place: str) -> Value:
+    def _value(self, entry: Any, place: str, parse: Callable[[Any], Any] = parse_value) -> Any:
         try:
-            return number(entry)
+            return parse(entry)
         except (ValueError, TypeError):
-            self._fail(f"{place} must be a number, not {entry!r}")
+            kind = "a number" if parse is number else "a number or a word"
+            self._fail(f"{place} must be {kind}, not {entry!r}")
 
-    def _check(self, key: str, value: Value, place: str) -> None:
+    def _check(self, key: str, value: Value, among: Iterable[str], place: str) -> None:
         try:
             if key == "folds":
                 Training("any", folds=value)  # type: ignore[arg-type]
             else:
-                check_setting(key, value)
+                check_setting(key, value, among)
         except SagpoolError as error:
             self._fail(f"{place}: {str(error).removesuffix('.')}")
 

@@ -1,6 +1,5 @@
-"""One writer for each store."""
+"""A lock that gives each run store a single writer."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,16 +9,16 @@ from sagpool.errors import SagpoolError
 
 
 @contextmanager
-def only_writer(store: Path) -> Iterator[None]:
-    """Hold the store's lock; a process that ends in any way lets go of it.
+def writer_lock(store: Path) -> Iterator[None]:
+    """Hold the store's lock; it is released however the process ends.
 
-    The lock is a file of its own beside the store: SQLite's own locks are only held for the length
-    of a transaction, and would be lost if somebody else opened and closed the same file.
+    The lock is a separate file beside the store: SQLite's own locks last only for a transaction,
+    and are lost if the process opens and closes the same file a second time.
     """
     if store.is_dir():
         raise SagpoolError(f"{store} is a folder; a run store is a file.")
     path = store.with_name(f"{store.name}-lock")
-    descriptor = _take(path, store)
+    descriptor = _acquire(path, store)
     try:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
@@ -29,7 +28,11 @@ def only_writer(store: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _take(path: Path, store: Path) -> int:
+def _acquire(path: Path, store: Path) -> int:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        raise SagpoolError("Run stores need file locks, which Windows lacks; use WSL.") from None
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,14 +42,13 @@ def _take(path: Path, store: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(descriptor, 32).decode(errors="replace")
+            holder = os.read(descriptor, 32).decode(errors="replace") or "?"
             os.close(descriptor)
             raise SagpoolError(
-                f"{store} is being written by another process (number {holder or '?'}); wait for "
-                "it, or "
+                f"{store} is being written by another process (number {holder}); wait for it, or "
                 "name another store."
             ) from None
-        # The one before us may have removed the file between our two calls.
+        # The previous holder may have removed the file between the two calls.
         with suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
                 return descriptor

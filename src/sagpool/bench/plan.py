@@ -1,87 +1,70 @@
-"""From an experiment and a person's overrides to the trainings that have to be done."""
+"""From an experiment and overrides to cells and their trainings."""
 
 import hashlib
 import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from sagpool.bench.experiment import (
-    SETTINGS,
     Accuracy,
     DataSet,
     Experiment,
-    Value,
     check_method,
     check_setting,
-    suggestion,
+    has_setting,
+    matches,
 )
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Training
 from sagpool.graphs import Graphs
 from sagpool.graphs.named_datasets import ALIASES
-from sagpool.models import methods
+from sagpool.models import Value, method_version, methods
+from sagpool.models.registry import suggestion
+
+# In the settings of a stored run, if the method has a version.
+METHOD_VERSION = "method_version"
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a person wants otherwise than the experiment says; empty means as it says.
+    """Changes to an experiment; what is empty stays as it is."""
 
-    Args:
-        datasets: names in the experiment, or anything that `load` takes
-        methods: names or patterns, such as ``sagpool-h*``
-        tables: names in the experiment
-        seeds: how many
-        folds: of the cross-validation
-        settings: one value each, or several for a search
-    """
-
-    datasets: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()  # names in the experiment, or anything that `load` accepts
+    methods: tuple[str, ...] = ()  # names or patterns, such as ``sagpool-h*``
+    tables: tuple[str, ...] = ()  # names in the experiment
     seeds: int | None = None
     folds: int | None = None
-    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one data set.
-
-    Args:
-        dataset: where the graphs come from
-        method: a registered name
-        default: settings that are used without a search, as a training (of seed 0 and fold 0)
-        candidates: what a search chooses from
-        published: result of others
-    """
+    """One method on one data set; trainings are those of seed 0 and fold 0."""
 
     dataset: DataSet
     method: str
-    default: Training
-    candidates: tuple[Training, ...]
+    default: Training  # without a search
+    candidates: tuple[Training, ...]  # of a search
     published: Accuracy | None
 
 
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
-    """The cells of the experiment that are wished for, data set after data set."""
-    if not search:
-        for name, values in overrides.settings.items():
-            if len(values) > 1:
-                raise SagpoolError(
-                    f"{name} has {len(values)} values; give one, or let a search choose."
-                )
-    return [
-        _cell(experiment, overrides, dataset, method)
-        for dataset, method in _names(experiment, overrides)
-    ]
+    """The chosen cells of the experiment, grouped by data set."""
+    pairs = _pairs(experiment, overrides)
+    chosen = list(dict.fromkeys(method for _, method in pairs))
+    for name, values in overrides.settings.items():
+        if len(values) > 1 and not search:
+            raise SagpoolError(f"{name} has {len(values)} values; give one, or use a search.")
+        for value in values:
+            check_setting(name, value, chosen)
+    return [_cell(experiment, overrides, dataset, method) for dataset, method in pairs]
 
 
 def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Training]:
-    """The training with every seed and fold, or with the first folds of each seed alone."""
+    """The training with every seed and fold, or with only the first folds of each seed."""
     return [
         replace(template, seed=seed, fold=fold)
         for seed in range(seeds)
@@ -90,20 +73,34 @@ def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Tra
 
 
 def settings_of(training: Training) -> dict[str, Value]:
-    """All that decides a training but its method, seed and fold."""
-    return {name: getattr(training, name) for name in (*SETTINGS, "folds")}
+    """Everything that decides a training except its method, seed and fold.
+
+    That includes the version of a method that is not part of the package.
+    """
+    every = training.to_dict()
+    settings = {name: every[name] for name in every if name not in ("method", "seed", "fold")}
+    version = method_version(training.method)
+    return settings | ({METHOD_VERSION: version} if version else {})
+
+
+def training_of(method: str, settings: Mapping[str, Value]) -> Training:
+    """The training with these settings, for seed 0 and fold 0; the inverse of `settings_of`."""
+    own = {name: value for name, value in settings.items() if name != METHOD_VERSION}
+    return Training.from_dict({"method": method, **own})
 
 
 def run_key(graphs: Graphs, fingerprint: str, training: Training, precision: str) -> str:
-    """A name for a training and everything that decides its result.
+    """A hash of everything that decides the result of a training.
 
-    The data set's own name is part of it, since the random numbers depend on it.
+    The name of the data set is included because random numbers depend on it.
     """
     parts: list[Any] = [NUMERICS, graphs.name, fingerprint, precision, *training.to_dict().items()]
+    version = method_version(training.method)
+    parts += [("version", version)] if version else []
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _names(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, str]]:
+def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, str]]:
     tables = [_known(name, experiment.tables, "table") for name in overrides.tables]
     wanted = [experiment.tables[name] for name in tables or experiment.tables]
     pairs = [
@@ -114,7 +111,7 @@ def _names(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
     datasets = [_dataset(experiment, name) for name in overrides.datasets] or [
         experiment.datasets[name] for name in dict.fromkeys(name for name, _ in listed)
     ]
-    # Two folders of one name are two data sets.
+    # Two folders with the same name are two data sets.
     sources: dict[str, set[object]] = {}
     for dataset in datasets:
         sources.setdefault(dataset.name, set()).add(dataset.source)
@@ -123,8 +120,8 @@ def _names(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
     for dataset in datasets:
         of_dataset = [method for name, method in listed if name == dataset.name]
         if chosen:
-            # A method that the experiment lists for some data sets alone runs on those, unless
-            # the data set was asked for by name.
+            # A method that the experiment has only for some data sets runs only on those, unless
+            # the data set was named.
             elsewhere = {method for _, method in listed}
             runs = [
                 method
@@ -141,28 +138,26 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
     settings = experiment.settings_of(dataset.name, method)
     grid = experiment.grid_of(dataset.name, method)
     for name, values in overrides.settings.items():
-        for value in values:
-            check_setting(name, value)
-        settings[name] = values[0]
-        grid[name] = values
+        if has_setting(method, name):
+            settings[name] = values[0]
+            grid[name] = values
     if overrides.folds is not None:
         settings["folds"] = overrides.folds
-    default = Training(method, **settings)  # type: ignore[arg-type]
     candidates = [
-        replace(default, **dict(zip(grid, values, strict=True)))  # type: ignore[arg-type]
+        training_of(method, {**settings, **dict(zip(grid, values, strict=True))})
         for values in itertools.product(*grid.values())
     ]
     return Cell(
         dataset,
         method,
-        default,
+        training_of(method, settings),
         tuple(dict.fromkeys(candidates)),
         experiment.accuracy.get((dataset.name, method)),
     )
 
 
 def _dataset(experiment: Experiment, wanted: str) -> DataSet:
-    """The experiment's own entry, whatever the case, or any other data set."""
+    """The experiment's data set of that name, ignoring case, or any other data set."""
     name = ALIASES.get(wanted.lower(), wanted)
     for known, dataset in experiment.datasets.items():
         if known.lower() == name.lower():
@@ -171,7 +166,7 @@ def _dataset(experiment: Experiment, wanted: str) -> DataSet:
 
 
 def _short(source: str) -> str:
-    """How a file or folder is called, without its way and its ending."""
+    """The name of a file or folder, without its path and suffix."""
     path = Path(source)
     return path.stem if path.suffix in (".zip", ".jsonl", ".csv", ".tsv", ".sdf") else path.name
 
@@ -179,7 +174,7 @@ def _short(source: str) -> str:
 def _expand(patterns: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     for pattern in patterns:
-        matching = [name for name in methods() if fnmatchcase(name, pattern)]
+        matching = [name for name in methods() if matches(name, [pattern])]
         if not matching:
             check_method(pattern)
         found += matching
@@ -188,5 +183,5 @@ def _expand(patterns: tuple[str, ...]) -> list[str]:
 
 def _known(name: str, known: Mapping[str, object], kind: str) -> str:
     if name not in known:
-        raise SagpoolError(f"The experiment has no {kind} '{name}'{suggestion(name, known)}.")
+        raise SagpoolError(f"The experiment has no {kind} '{name}'; {suggestion(name, known)}.")
     return name

@@ -1,4 +1,4 @@
-"""How exactly trainings are computed."""
+"""The numerical precision of trainings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from sagpool.errors import SagpoolError
 
 class Precision(NamedTuple):
     dtype: torch.dtype  # of weights, features and all sums
-    # Of float32 factors in products on a GPU, in the words of torch.set_float32_matmul_precision:
-    # float32 itself, tf32 or bf16.
-    products: str = "highest"
+    # Of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision: "highest" is
+    # float32, "high" tf32, "medium" bf16.
+    matmul: str = "highest"
 
 
 PRECISIONS = {
@@ -25,19 +25,19 @@ PRECISIONS = {
 
 
 def precision_on(name: str, device: torch.device) -> Precision:
-    """The precision of that name, if the device has it."""
+    """The precision of that name; an error if the device does not support it."""
     precision = PRECISIONS[name]
-    if precision.products != "highest" and device.type != "cuda":
-        raise SagpoolError(f"{name} is for GPUs; on {device} take float32 or float64.")
+    if precision.matmul != "highest" and device.type != "cuda":
+        raise SagpoolError(f"{name} needs a GPU; on {device} use float32 or float64.")
     return precision
 
 
 @contextmanager
 def computing_in(name: str, device: torch.device) -> Iterator[Precision]:
-    """Let torch multiply in this precision for a while."""
+    """Set torch's matmul precision for the duration of the block."""
     precision = precision_on(name, device)
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision.products)
+    torch.set_float32_matmul_precision(precision.matmul)
     try:
         yield precision
     finally:

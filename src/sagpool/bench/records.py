@@ -1,4 +1,4 @@
-"""What a run store holds."""
+"""The records of a run store."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,20 +6,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
+class Validation(NamedTuple):
+    """All that a search may know about a training."""
+
+    accuracy: float
+    loss: float
+
+
 class Ranked(NamedTuple):
     """A candidate of a search."""
 
     settings: dict[str, Any]
-    accuracy: float  # on validation, the mean over the trainings
+    accuracy: float  # validation, the mean over the trainings
     loss: float
     runs: int
 
 
 @dataclass(frozen=True)
 class CellRecord:
-    """One method on one data set with the settings that were asked for or chosen."""
+    """One method on one data set, with the settings that were given or found."""
 
-    dataset: str  # as the person calls it
+    dataset: str  # its name in the experiment
     name: str  # of the graphs
     fingerprint: str
     method: str
@@ -30,15 +37,15 @@ class CellRecord:
     invocation: int
     search: str
     ranking: tuple[Ranked, ...]
-    bytes: int  # held by a training step of one model; 0: not known
+    bytes: int  # memory of one model's training step; 0: unknown
     paper_mean: float | None
     paper_std: float | None
     note: str  # how the data differ from those of the published experiment
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """A finished training."""
+class TrainingRecord:
+    """What identifies a training, and when it ended."""
 
     key: str
     name: str  # of the graphs
@@ -51,6 +58,12 @@ class Run:
     numerics: int
     invocation: int
     finished: str
+
+
+@dataclass(frozen=True, eq=False)
+class Run(TrainingRecord):
+    """A finished training."""
+
     diverged: bool
     best_epoch: int
     epochs: int
@@ -66,36 +79,20 @@ class Run:
     curve: np.ndarray  # [3, epochs] train loss, validation loss, validation accuracy
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A training that came to no result, however often it was tried."""
+@dataclass(frozen=True, eq=False)
+class Failure(TrainingRecord):
+    """A training that failed on every attempt."""
 
-    key: str
-    name: str  # of the graphs
-    fingerprint: str
-    method: str
-    settings: dict[str, Any]
-    seed: int
-    fold: int
-    precision: str
-    numerics: int
-    invocation: int
-    finished: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Invocation:
+    """One call of `run_experiment` or ``sagpool bench``."""
+
     id: int
     started: str
     command: str
     experiment: str
     device: str
     versions: dict[str, str]
-
-
-class Validation(NamedTuple):
-    """All that a search may know of a training."""
-
-    accuracy: float
-    loss: float

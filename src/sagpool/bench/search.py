@@ -1,7 +1,6 @@
-"""Choosing settings, by validation results alone.
+"""Searches for settings, by validation results only.
 
-The paper does not say on which trainings its grid search looked. Ours looks at the folds of the
-first seed.
+The paper does not say which trainings its grid search used. Ours uses the folds of the first seed.
 """
 
 import math
@@ -11,15 +10,15 @@ from enum import StrEnum
 
 import numpy as np
 
-from sagpool.bench.plan import repeat, settings_of
+from sagpool.bench.plan import repeat, settings_of, training_of
 from sagpool.bench.records import Ranked, Validation
 from sagpool.fleet import Training
 
-# What halving gives its first round: enough epochs to see that a learning rate is hopeless.
+# Of the first round of halving: enough epochs to recognise a hopeless learning rate.
 FEWEST_EPOCHS = 16
 FEWEST_FOLDS = 2
 
-# Trains all of them and gives what a search may know, in their order.
+# Trains all of them and returns their validation results, in order.
 Train = Callable[[Sequence[Training]], Sequence[Validation]]
 
 
@@ -32,18 +31,29 @@ class Search(StrEnum):
 def choose(search: Search, candidates: Sequence[Training], train: Train) -> list[Ranked]:
     """The candidates, best first.
 
-    By the mean validation accuracy, the measure of the tables; the lower loss decides between
-    equals. Those that halving has dropped come after those that it kept, later rounds first.
+    Ranked by mean validation accuracy, since the tables report accuracy; ties are broken by the
+    lower loss. Candidates that halving has dropped follow, those of later rounds first.
     """
     if search is Search.HALVING:
         return _halving(candidates, train)
     return _rank(candidates, candidates, train, folds=candidates[0].folds)
 
 
-def rounds(candidates: Sequence[Training]) -> list[tuple[int, int]]:
-    """The most epochs and the number of folds of each round of halving; the last is the full one.
+def count_trainings(search: Search, candidates: Sequence[Training]) -> int:
+    """How many trainings the search needs."""
+    if search is Search.GRID:
+        return len(candidates) * candidates[0].folds
+    total, left = 0, len(candidates)
+    for _, folds in rounds(candidates):
+        total += left * folds
+        left = math.ceil(left / 2)
+    return total
 
-    The number of epochs doubles from round to round, and that of the folds towards the end.
+
+def rounds(candidates: Sequence[Training]) -> list[tuple[int, int]]:
+    """Epochs (at most) and folds of each round of halving; the last round is a full one.
+
+    The epochs double from round to round; the folds double only towards the end.
     """
     first = candidates[0]
     count = max(1, math.ceil(math.log2(len(candidates))))
@@ -65,17 +75,17 @@ def _halving(candidates: Sequence[Training], train: Train) -> list[Ranked]:
         ranked = _rank(left, shortened, train, folds)
         kept = math.ceil(len(left) / 2)
         dropped = ranked[kept:] + dropped
-        left = [Training(left[0].method, **entry.settings) for entry in ranked[:kept]]
+        left = [training_of(left[0].method, entry.settings) for entry in ranked[:kept]]
     return _rank(left, left, train, schedule[-1][1]) + dropped
 
 
 def _rank(
     candidates: Sequence[Training], trained: Sequence[Training], train: Train, folds: int
 ) -> list[Ranked]:
-    """The candidates by what came out of ``trained``, their own or shorter trainings."""
+    """Rank the candidates by the results of ``trained``: themselves, or shorter trainings."""
     trainings = [one for template in trained for one in repeat(template, seeds=1, folds=folds)]
     seen = np.array(train(trainings)).reshape(len(candidates), folds, 2)
-    # One that comes to nothing in a single fold is not one to rely on.
+    # A candidate that fails in a single fold is unreliable.
     accuracy = np.nan_to_num(seen[..., 0], nan=0.0).mean(1)
     loss = np.nan_to_num(seen[..., 1], nan=np.inf).mean(1)
     return [

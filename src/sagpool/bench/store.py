@@ -1,4 +1,4 @@
-"""The run store: one SQLite file with a row for each finished training."""
+"""The run store: one SQLite file with one row per finished training."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.bench.database import open_to_read, open_to_write, sentences
-from sagpool.bench.lock import only_writer
+from sagpool.bench.database import open_to_read, open_to_write, readable_errors
+from sagpool.bench.engines.engine import FailedTraining, Outcome
+from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
 from sagpool.bench.records import CellRecord, Failure, Invocation, Ranked, Run, Validation
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
-from sagpool.fleet import NUMERICS, Result, Training
+from sagpool.fleet import NUMERICS
 from sagpool.graphs import Graphs, Statistics
 
 
 class Store:
-    """An open run store. `writing` and `reading` open one."""
+    """An open run store; see `writing` and `reading`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.connection = path, connection
@@ -32,108 +33,90 @@ class Store:
     @staticmethod
     @contextmanager
     def writing(path: Path) -> Iterator[Store]:
-        """Open the store, made if it is not there, as its only writer."""
+        """Open the store as its only writer, and create it if it does not exist."""
         if path.is_symlink():
-            path = path.resolve()  # one store has one lock, whatever it is called
-        with only_writer(path), open_to_write(path) as connection:
+            path = path.resolve()  # a store has one lock, however it is named
+        with writer_lock(path), open_to_write(path) as connection:
             yield Store(path, connection)
 
     @staticmethod
     @contextmanager
     def reading(path: Path) -> Iterator[Store]:
-        """Open a store that is there; somebody may be writing it."""
+        """Open an existing store; another process may be writing it."""
         if not path.is_file():
             raise SagpoolError(f"There is no run store at {path}.")
         with open_to_read(path) as connection:
             yield Store(path, connection)
 
     def begin(self, command: str, experiment: str, device: str, versions: dict[str, str]) -> int:
-        """Record that a run of the bench begins; its number."""
-        row = (_now(), command, experiment, device, json.dumps(versions))
-        sql = "INSERT INTO invocations VALUES (NULL, ?, ?, ?, ?, ?)"
-        return int(self._write(sql, row).lastrowid or 0)
+        """Record the start of an invocation; returns its number."""
+        values = [None, _now(), command, experiment, device, json.dumps(versions)]
+        return int(self._insert("", "invocations", values).lastrowid or 0)
 
     def add_data(self, graphs: Graphs, fingerprint: str) -> None:
         statistics = json.dumps(vars(graphs.statistics()))
-        self._write("INSERT OR IGNORE INTO data VALUES (?, ?)", (fingerprint, statistics))
+        self._insert("OR IGNORE", "data", [fingerprint, statistics])
 
     def add(
         self,
         key: str,
         name: str,
         fingerprint: str,
-        result: Result,
+        result: Outcome,
         precision: str,
         invocation: int,
         traces: Iterable[Trace] = (),
     ) -> None:
-        """Add a finished training, if it is not there already."""
+        """Add a finished training, unless the store has it, or why a training failed."""
+        training = result.training
+        values = [
+            *(key, name, fingerprint, training.method, settings_text(settings_of(training))),
+            *(training.seed, training.fold, precision, NUMERICS, invocation, _now()),
+        ]
+        if isinstance(result, FailedTraining):
+            self._insert("OR REPLACE", "failures", [*values, result.reason])
+            return
         curve = np.stack(list(vars(result.curve).values())).astype("<f4")
         parts = (result.train, result.validation, result.test)
         scores = [score for part in parts for score in (part.loss, part.accuracy)]
         shown = [trace.to_json() for trace in traces]
-        values = [
-            *_identity(key, name, fingerprint, result.training, precision, invocation),
-            int(result.diverged),
-            result.best_epoch,
-            result.epochs,
+        values += [
+            *(int(result.diverged), result.best_epoch, result.epochs),
             *(value if np.isfinite(value) else None for value in scores),
             json.dumps(result.confusion.tolist()),
-            result.parameters,
-            result.seconds,
-            curve.tobytes(),
+            *(result.parameters, result.seconds, curve.tobytes()),
             json.dumps(shown) if shown else None,
         ]
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR IGNORE INTO runs VALUES ({marks})", values)
-
-    def add_failure(
-        self,
-        key: str,
-        name: str,
-        fingerprint: str,
-        training: Training,
-        reason: str,
-        precision: str,
-        invocation: int,
-    ) -> None:
-        """Remember why a training came to nothing; it is not a finished one."""
-        values = [*_identity(key, name, fingerprint, training, precision, invocation), reason]
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR REPLACE INTO failures VALUES ({marks})", values)
+        self._insert("OR IGNORE", "runs", values)
 
     def add_cell(self, cell: CellRecord) -> None:
-        """Record what was asked for; the last one to ask is remembered.
+        """Add a cell, or replace it.
 
-        What is known of the cell from before stays, where the new one does not tell: the search
-        that chose its settings, and the published numbers.
+        The search that found its settings and the published numbers are carried over from the old
+        record if the new one has none.
         """
-        for old in self.cells():
-            if _place(old) != _place(cell):
-                continue
+        for old in self._same(cell):
             if not cell.ranking:
                 cell = replace(cell, search=old.search, ranking=old.ranking)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
-        ranking = [candidate._asdict() for candidate in cell.ranking]
-        values = {
-            **vars(cell),
-            "settings": settings_text(cell.settings),
-            "ranking": json.dumps(ranking),
-        }
-        names = ", ".join(values)
-        marks = ", ".join("?" * len(values))
-        self._write(f"INSERT OR REPLACE INTO cells ({names}) VALUES ({marks})", values.values())
+        ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
+        values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
+        self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
 
     def bytes_of(self, cell: CellRecord) -> int:
-        """What is known of the memory of such a cell; 0 if nothing is."""
-        return next((c.bytes for c in self.cells() if _place(c) == _place(cell)), 0)
+        """The recorded memory of a training step of this cell; 0 if unknown."""
+        return next((known.bytes for known in self._same(cell)), 0)
+
+    def _same(self, cell: CellRecord) -> list[CellRecord]:
+        key = (cell.dataset, group_key(cell))
+        return [known for known in self.cells() if (known.dataset, group_key(known)) == key]
 
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
     def validation(self, keys: Iterable[str]) -> list[Validation]:
-        """What a search may know of these trainings, in their order; NaN of one that failed."""
+        """What a search may know about these trainings, in order; NaN for one that failed."""
         sql = "SELECT validation_accuracy, validation_loss FROM runs WHERE key = ?"
         return [
             Validation(*(float("nan") if value is None else value for value in row))
@@ -142,7 +125,7 @@ class Store:
         ]
 
     def test_accuracy(self, keys: Iterable[str]) -> list[float]:
-        """Of those that are there and have one."""
+        """Test accuracies of stored runs that have one."""
         sql = "SELECT test_accuracy FROM runs WHERE key = ? AND test_accuracy NOT NULL"
         return [float(row[0]) for key in keys for row in self._read(sql, (key,))]
 
@@ -162,7 +145,7 @@ class Store:
         return runs
 
     def failures(self) -> list[Failure]:
-        """Trainings that came to nothing and have not been done since."""
+        """Trainings that failed and have not been finished since."""
         if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'failures'"):
             return []
         sql = "SELECT * FROM failures WHERE key NOT IN (SELECT key FROM runs) ORDER BY seed, fold"
@@ -171,7 +154,7 @@ class Store:
             return [Failure(**{**row, "settings": json.loads(row["settings"])}) for row in rows]
 
     def cells(self) -> list[CellRecord]:
-        """What was asked for, in the order in which it was asked for last."""
+        """All cells, the one that was run last at the end."""
         cells = []
         for row in self._named("SELECT * FROM cells ORDER BY rowid"):
             with self._decoding():
@@ -181,7 +164,7 @@ class Store:
         return cells
 
     def traces(self, key: str) -> list[Trace]:
-        """The traces of a run, if it is one that has any."""
+        """The traces of a run; few runs have any."""
         rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
         with self._decoding():
             return [Trace.from_json(entry) for (text,) in rows for entry in json.loads(text)]
@@ -202,53 +185,38 @@ class Store:
         try:
             yield
         except (ValueError, TypeError, KeyError) as error:
-            raise SagpoolError(f"{self.path} holds a row that cannot be read: {error}.") from None
+            raise SagpoolError(f"{self.path} has a row that cannot be read: {error}.") from None
 
-    def _write(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
-        with sentences(self.path):
-            return self.connection.execute(sql, tuple(values))
+    def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
+        marks = ", ".join("?" * len(values))
+        with readable_errors(self.path):
+            return self.connection.execute(
+                f"INSERT {conflict} INTO {table} VALUES ({marks})", values
+            )
 
     def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with sentences(self.path):
+        with readable_errors(self.path):
             return self.connection.execute(sql, values).fetchall()
 
     def _named(self, sql: str) -> list[dict[str, Any]]:
-        with sentences(self.path):
+        with readable_errors(self.path):
             cursor = self.connection.execute(sql)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _place(cell: CellRecord) -> tuple[Any, ...]:
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def group_key(record: CellRecord | Run | Failure) -> tuple[Any, ...]:
+    """Equal for a cell and its trainings."""
     return (
-        *(cell.dataset, cell.name, cell.fingerprint, cell.method, cell.settings),
-        *(cell.precision, cell.numerics),
+        *(record.name, record.fingerprint, record.method, settings_text(record.settings)),
+        *(record.precision, record.numerics),
     )
 
 
-def _identity(
-    key: str, name: str, fingerprint: str, training: Training, precision: str, invocation: int
-) -> list[Any]:
-    """The columns with which rows of trainings begin."""
-    return [
-        key,
-        name,
-        fingerprint,
-        training.method,
-        settings_text(settings_of(training)),
-        training.seed,
-        training.fold,
-        precision,
-        NUMERICS,
-        invocation,
-        _now(),
-    ]
-
-
 def settings_text(settings: dict[str, Any]) -> str:
-    """Equal settings give equal texts."""
+    """JSON that is equal for equal settings."""
     return json.dumps(settings, sort_keys=True)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""What the rows of a run store amount to, cell by cell. Accuracies are in percent from here on."""
+"""Summaries of a run store, one per cell. Accuracies are in percent from here on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from sagpool.bench.records import CellRecord, Failure, Run
-from sagpool.bench.store import settings_text
+from sagpool.bench.store import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A cell and its rows."""
+    """A cell and its runs."""
 
     cell: CellRecord
     runs: tuple[Run, ...]  # by seed and fold
@@ -26,7 +26,7 @@ class Summary:
 
     @property
     def learnt(self) -> bool:
-        """Whether at least one of the trainings came to something."""
+        """Whether at least one of the runs has a test accuracy."""
         return not np.isnan(self.spread.mean)
 
     @property
@@ -35,23 +35,23 @@ class Summary:
 
     @property
     def epochs(self) -> float:
-        """On the average."""
+        """Of a run, on average."""
         return float(np.mean([run.epochs for run in self.runs]))
 
     @property
     def accuracy(self) -> np.ndarray:
-        """``[runs]`` in percent; of those that ended with a model."""
+        """``[runs]`` in percent, of the runs that have one."""
         return 100 * np.array([run.test_accuracy for run in self.runs if _learnt(run)])
 
     @property
     def deviation(self) -> float | None:
-        """How far we are from the paper, in units of its spread."""
+        """Our mean minus the paper's, in units of the paper's standard deviation."""
         if self.cell.paper_mean is None or not self.cell.paper_std or not self.learnt:
             return None
         return (self.spread.mean - self.cell.paper_mean) / self.cell.paper_std
 
     def to_json(self) -> dict[str, Any]:
-        """For machines; accuracies in percent."""
+        """The summary as JSON; accuracies in percent."""
         runs = self.runs
         return {
             "dataset": self.cell.dataset,
@@ -79,7 +79,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods on one data set."""
+    """A comparison of two methods on one data set."""
 
     dataset: str
     first: str
@@ -91,25 +91,25 @@ class Pair:
 def summarise(
     cells: Iterable[CellRecord], runs: Iterable[Run], failures: Iterable[Failure] = ()
 ) -> list[Summary]:
-    """Every cell that has rows, in the order of the cells."""
+    """A summary of every cell that has runs, in the order of the cells."""
     rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        rows[_place(run)].append(run)
+        rows[group_key(run)].append(run)
     failed: dict[tuple[Any, ...], list[Failure]] = defaultdict(list)
     for failure in failures:
-        failed[_place(failure)].append(failure)
+        failed[group_key(failure)].append(failure)
     return [
-        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[_place(cell)]))
+        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[group_key(cell)]))
         for cell in cells
-        if (here := rows[_place(cell)])
+        if (here := rows[group_key(cell)])
     ]
 
 
 def latest(summaries: list[Summary]) -> list[Summary]:
-    """One for each data set and method: the one that was asked for last.
+    """For each data set and method the cell that was run last.
 
-    Never the best one: that would be a choice by test results. Of a data set that has changed, the
-    cells of its last state.
+    Not the best one: that would be a choice by test results. If a data set has changed, only cells
+    of its latest state are included.
     """
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
     current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
@@ -117,7 +117,7 @@ def latest(summaries: list[Summary]) -> list[Summary]:
 
 
 def compare_methods(summaries: list[Summary]) -> list[Pair]:
-    """All pairs of methods on each data set, on the splits that both have."""
+    """All pairs of methods on each data set, on the splits that both have run."""
     pairs = []
     for dataset in dict.fromkeys(s.cell.dataset for s in summaries):
         here = [s for s in summaries if s.cell.dataset == dataset]
@@ -139,7 +139,7 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
     if not (alike and same):
-        return None  # these have not seen the same splits
+        return None  # their splits differ
     first, second = (
         {(run.seed, run.fold): 100 * run.test_accuracy for run in s.runs if _learnt(run)}
         for s in (a, b)
@@ -171,14 +171,3 @@ def _spread(runs: list[Run], cell: CellRecord) -> Spread:
 
 def _learnt(run: Run) -> bool:
     return not np.isnan(run.test_accuracy)
-
-
-def _place(record: Run | Failure | CellRecord) -> tuple[Any, ...]:
-    return (
-        record.name,
-        record.fingerprint,
-        record.method,
-        settings_text(record.settings),
-        record.precision,
-        record.numerics,
-    )

@@ -1,17 +1,13 @@
 """``sagpool demo``: a short tour, from training to pictures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sagpool.bench.engines import Local
-from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import load_data
-from sagpool.bench.store import Store
-from sagpool.bench.summary import Summary
-from sagpool.cli.bench import run
+from sagpool.bench import Store, Summary, load_experiment, run_experiment
+from sagpool.cli.live import LiveView
 from sagpool.cli.options import AsJson
 from sagpool.cli.results import print_json, print_results
 from sagpool.explain.draw import draw
@@ -26,11 +22,9 @@ def demo(
 ) -> None:
     """Compare the paper's six methods on MUTAG, write a report, and draw kept nodes."""
     store = output / "runs.sqlite"
-    experiment = load_experiment("demo")
-    cells = plan(experiment, Overrides(), search=False)
-    engine = Local(output / "runs.sqlite-checkpoints")
-    data = load_data(cells, experiment.statistics)
-    _, summaries = run(experiment, cells, data, experiment.seeds, store, engine)
+    with LiveView() as view:
+        found = run_experiment(load_experiment("demo"), store=store, device="cpu", watch=view)
+    summaries = found.summaries
     page = write_report(store, output)
     pictures = _draw(store, summaries, output / "pictures")
     if as_json:
@@ -50,7 +44,7 @@ Next:
     )
 
 
-def _draw(store: Path, summaries: list[Summary], folder: Path) -> list[Path]:
+def _draw(store: Path, summaries: Sequence[Summary], folder: Path) -> list[Path]:
     """Draw the traces that are stored with the first run of each method."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []

@@ -1,8 +1,6 @@
-"""What is seen while the bench runs: a table on a terminal, now and then a line elsewhere."""
+"""Progress of an experiment: a live table on a terminal, otherwise a line now and then."""
 
 import time
-from collections.abc import Sequence
-from types import TracebackType
 
 import numpy as np
 from rich import box
@@ -11,74 +9,64 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sagpool.bench.plan import Cell
-from sagpool.bench.run import CellState
-from sagpool.fleet import Progress
+from sagpool.bench import CellState
 
-LINE_SECONDS = 30.0  # between two lines about one cell, where there is no terminal
-WIDE, NARROW = 90, 70  # columns of a terminal that has room for everything, for most
-SPARE_LINES = 7  # of the terminal, for what is not a cell
+LINE_SECONDS = 30.0  # between two lines about one cell, without a terminal
+WIDE, NARROW = (
+    90,
+    70,
+)  # columns of the terminal that all columns of the table need, and most of them
+SPARE_LINES = 7  # of the terminal, besides the cells
 
 
 class LiveView:
-    """Shows how far the cells are; call it with each state that has changed."""
+    """Shows the progress of all cells; to be passed to `run_experiment` as ``watch``."""
 
-    def __init__(self, cells: Sequence[Cell], console: Console) -> None:
-        self.console = console
-        self.states = [CellState(cell) for cell in cells]
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.states: list[CellState] = []  # all of them are announced before the first one starts
         self.begin = time.monotonic()
-        self.told: tuple[int, str] | None = None
-        self.told_at = 0.0
+        self.last_line: tuple[int, str] | None = None
+        self.last_line_at = 0.0
         self.live = Live(
-            get_renderable=self._render, console=console, refresh_per_second=4, transient=True
+            get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True
         )
 
     def __enter__(self) -> "LiveView":
-        if self.console.is_terminal:
-            self.live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        if self.console.is_terminal:
-            self.live.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.live.stop()
+        if kind is KeyboardInterrupt:
+            self.console.print("Stopped. Run the same command to continue.", highlight=False)
 
     def __call__(self, state: CellState) -> None:
-        place = next(i for i, known in enumerate(self.states) if known.cell is state.cell)
-        self.states[place] = state
-        if not self.console.is_terminal:
-            self._line(place, state)
+        if state not in self.states:
+            self.states.append(state)
+        elif self.console.is_terminal:
+            self.live.start()
+        else:
+            self._print_line(self.states.index(state), state)
 
-    def stop(self, words: str) -> None:
-        """Put the table away and leave a last line."""
-        self.live.stop()
-        self.console.print(words, highlight=False)
-
-    def _line(self, place: int, state: CellState) -> None:
-        """Tell when a cell enters a stage, and what it does, every so often."""
+    def _print_line(self, number: int, state: CellState) -> None:
+        """Print a line when a cell enters a stage, and every `LINE_SECONDS`."""
         now = time.monotonic()
-        new = self.told != (place, state.stage)
-        if not new and now - self.told_at < LINE_SECONDS:
+        new = self.last_line != (number, state.stage)
+        if not new and now - self.last_line_at < LINE_SECONDS:
             return
-        self.told, self.told_at = (place, state.stage), now
+        self.last_line, self.last_line_at = (number, state.stage), now
         parts = [
-            f"[{place + 1}/{len(self.states)}] {state.cell.dataset.name} {state.cell.method}: "
+            f"[{number + 1}/{len(self.states)}] {state.cell.dataset.name} {state.cell.method}: "
             f"{state.stage}",
             f"{state.done}/{state.total} trainings" if state.total else "",
             f"{_mean(state)} so far" if state.accuracies and state.stage == "training" else "",
             _mean(state) if state.accuracies and state.stage == "done" else "",
             f"{_speed(state)} models·epochs/s" if _speed(state) else "",
             f"{_eta(state)} left" if _eta(state) else "",
-            f"{len(state.lost)} failed" if state.lost else "",
+            f"{len(state.failures)} failed" if state.failures else "",
             state.reason,
         ]
-        self.console.print(
-            ", ".join(part for part in parts if part), highlight=False, soft_wrap=True
-        )
+        self.console.print(", ".join(filter(None, parts)), highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -105,23 +93,22 @@ class LiveView:
                 style=_STYLES.get(state.stage, ""),
             )
         finished = sum(state.stage in ("done", "failed") for state in self.states)
-        hidden = (
-            f", {len(self.states) - len(shown)} not shown" if len(shown) < len(self.states) else ""
-        )
+        hidden = len(self.states) - len(shown)
+        more = f", {hidden} not shown" if hidden else ""
         passed = _duration(time.monotonic() - self.begin)
         footer = (
-            f"{finished} of {len(self.states)} cells done in {passed}{hidden}. "
-            "Ctrl-C stops; the same command goes on."
+            f"{finished} of {len(self.states)} cells done in {passed}{more}. "
+            "Ctrl-C stops; the same command continues."
         )
         return Group(table, Text(footer, style="dim"))
 
     def _window(self, states: list[CellState]) -> list[CellState]:
-        """As many cells as the terminal has lines for, those at work among them."""
-        room = max(3, self.console.height - SPARE_LINES)
+        """As many cells as the terminal has lines for, including the running one."""
+        lines = max(3, self.console.height - SPARE_LINES)
         waiting = [i for i, state in enumerate(states) if state.stage == "waiting"]
         first_waiting = waiting[0] if waiting else len(states)
-        start = max(0, min(first_waiting - room // 2, len(states) - room))
-        return states[start : start + room]
+        start = max(0, min(first_waiting - lines // 2, len(states) - lines))
+        return states[start : start + lines]
 
 
 _STYLES = {"waiting": "dim", "searching": "bold", "training": "bold", "failed": "red"}
@@ -130,7 +117,7 @@ _STYLES = {"waiting": "dim", "searching": "bold", "training": "bold", "failed": 
 def _done(state: CellState) -> str:
     if not state.total:
         return ""
-    failed = f" ({len(state.lost)} failed)" if state.lost else ""
+    failed = f" ({len(state.failures)} failed)" if state.failures else ""
     return f"{state.done}/{state.total}{failed}"
 
 
@@ -139,19 +126,12 @@ def _mean(state: CellState) -> str:
 
 
 def _speed(state: CellState) -> str:
-    progress = _running(state)
-    return f"{progress.epochs_per_second:.0f}" if progress else ""
+    return f"{state.progress.epochs_per_second:.0f}" if state.progress else ""
 
 
 def _eta(state: CellState) -> str:
-    progress = _running(state)
-    if progress is None or progress.eta_seconds is None:
-        return ""
-    return _duration(progress.eta_seconds)
-
-
-def _running(state: CellState) -> Progress | None:
-    return state.progress if state.stage in ("searching", "training") else None
+    seconds = state.progress.eta_seconds if state.progress else None
+    return "" if seconds is None else _duration(seconds)
 
 
 def _duration(seconds: float) -> str:

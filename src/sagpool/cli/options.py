@@ -5,8 +5,9 @@ from typing import Annotated
 import torch
 import typer
 
-from sagpool.bench.experiment import Value, number
+from sagpool.bench.experiment import parse_value
 from sagpool.errors import SagpoolError
+from sagpool.models import Value
 
 DATA_HELP = "A .jsonl, .csv, .tsv or .sdf file, a TU folder or zip, or the name of a data set."
 SmilesColumn = Annotated[
@@ -36,11 +37,8 @@ def parse_settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
     settings: dict[str, tuple[Value, ...]] = {}
     for option in options or ():
         name, sign, values = option.partition("=")
-        try:
-            given = tuple(number(value.strip()) for value in values.split(","))
-            settings[name.strip()] = settings.get(name.strip(), ()) + given
-        except ValueError:
-            sign = ""
         if not sign or not name:
-            raise SagpoolError(f"--set takes NAME=VALUE with a number, not '{option}'.")
+            raise SagpoolError(f"--set takes NAME=VALUE, not '{option}'.")
+        given = tuple(parse_value(value.strip()) for value in values.split(","))
+        settings[name.strip()] = settings.get(name.strip(), ()) + given
     return settings

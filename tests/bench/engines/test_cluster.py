@@ -1,8 +1,8 @@
-"""How much room there is in a cluster, and the words for what is wrong with it."""
+"""How many workers fit into a cluster, and errors about missing resources."""
 
 import pytest
 
-from sagpool.bench.engines.cluster import Needs, choose_needs, describe, slots
+from sagpool.bench.engines.cluster import WorkerResources, choose_resources, describe, slots
 from sagpool.errors import SagpoolError
 
 
@@ -12,20 +12,30 @@ def node(cpus, gpus=0, *, alive=True):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "device", "needs", "words"),
+    ("nodes", "device", "resources", "words"),
     [
-        ([node(4), node(2)], "auto", Needs("cpu"), "Ray: 6 CPUs of 2 machines"),
-        ([node(1), node(0)], "auto", Needs("cpu"), "Ray: 1 CPU of 1 machine"),
-        ([node(9, 8), node(2)], "auto", Needs("cuda", gpus=1), "Ray: 8 GPUs (H200) of 1 machine"),
-        ([node(9, 8), node(2)], "cpu", Needs("cpu"), "Ray: 11 CPUs of 2 machines"),
-        ([node(1, 8)], "cuda", Needs("cuda", gpus=1), "Ray: 1 GPU (H200) of 1 machine"),
-        ([node(4), node(4, 2, alive=False)], "auto", Needs("cpu"), "Ray: 4 CPUs of 1 machine"),
+        ([node(4), node(2)], "auto", WorkerResources("cpu"), "Ray: 6 CPUs on 2 machines"),
+        ([node(1), node(0)], "auto", WorkerResources("cpu"), "Ray: 1 CPU on 1 machine"),
+        (
+            [node(9, 8), node(2)],
+            "auto",
+            WorkerResources("cuda", gpus=1),
+            "Ray: 8 GPUs (H200) on 1 machine",
+        ),
+        ([node(9, 8), node(2)], "cpu", WorkerResources("cpu"), "Ray: 11 CPUs on 2 machines"),
+        ([node(1, 8)], "cuda", WorkerResources("cuda", gpus=1), "Ray: 1 GPU (H200) on 1 machine"),
+        (
+            [node(4), node(4, 2, alive=False)],
+            "auto",
+            WorkerResources("cpu"),
+            "Ray: 4 CPUs on 1 machine",
+        ),
     ],
 )
-def test_workers_have_a_gpu_or_a_cpu_each(nodes, device, needs, words):
-    assert choose_needs(device, nodes) == needs
-    assert describe(nodes, needs) == words
-    assert str(slots(nodes, needs)) in words
+def test_workers_have_a_gpu_or_a_cpu_each(nodes, device, resources, words):
+    assert choose_resources(device, nodes) == resources
+    assert describe(nodes, resources) == words
+    assert str(slots(nodes, resources)) in words
 
 
 @pytest.mark.parametrize(
@@ -34,10 +44,10 @@ def test_workers_have_a_gpu_or_a_cpu_each(nodes, device, needs, words):
         ("cuda", "The Ray cluster has no GPU to train on."),
         ("cpu", "The Ray cluster has no CPU to train on."),
         ("auto", "The Ray cluster has no CPU to train on."),
-        ("cuda:1", "With --engine ray, --device is auto, cpu or cuda, not 'cuda:1'."),
+        ("cuda:1", "With Ray, the device must be auto, cpu or cuda, not 'cuda:1'."),
     ],
 )
-def test_what_is_not_there_is_told(device, words):
-    with pytest.raises(SagpoolError) as told:
-        choose_needs(device, [node(0)])
-    assert str(told.value) == words
+def test_missing_resources_are_an_error(device, words):
+    with pytest.raises(SagpoolError) as raised:
+        choose_resources(device, [node(0)])
+    assert str(raised.value) == words

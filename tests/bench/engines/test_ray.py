@@ -1,9 +1,8 @@
-"""A real Ray cluster of several nodes on this machine: the rows of the local engine, come what may.
+"""A real Ray cluster of several nodes on this machine gives the rows of the local engine.
 
-Nodes are slow to start, so all tests share one cluster.
+Nodes are slow to start, so all tests use one cluster.
 """
 
-import json
 import os
 import signal
 import sqlite3
@@ -16,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sagpool.bench import Store, run_experiment
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
-from sagpool.bench.engines.engine import Failed
-from sagpool.bench.plan import Overrides, plan
-from sagpool.bench.run import Bench, load_data, versions
-from sagpool.bench.search import Search
-from sagpool.bench.store import Store
+from sagpool.bench.engines.engine import FailedTraining
+from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
+from sagpool.models import plugins, registry
 
 ray = pytest.importorskip("ray")
 
@@ -38,7 +36,7 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("OMP_NUM_THREADS", "1")
-        # That a machine is gone would otherwise be noticed after half a minute.
+        # Otherwise Ray takes half a minute to notice that a machine is gone.
         health = {
             "health_check_initial_delay_ms": 0,
             "health_check_period_ms": 500,
@@ -68,7 +66,7 @@ def engine(cluster):
                 one.pool.drop(worker)
 
     def make(**options):
-        leave()  # there is room for one at a time
+        leave()  # the cluster has room for the workers of one engine
         made.append(Ray(**{"split_seconds": 0, **options}))
         return made[-1]
 
@@ -77,7 +75,7 @@ def engine(cluster):
 
 
 def rows(results):
-    """By training, without the time that they took."""
+    """By training, without their duration."""
     return {result.training: result.row() | {"seconds": 0} for result in results}
 
 
@@ -92,48 +90,56 @@ def assert_equal(ours, theirs):
 
 
 def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
-    """Of a long fleet and two short ones: whoever has those gets a part of the other."""
+    """A long fleet and two short ones: the worker that has finished those gets a part of it."""
     from sagpool.bench.engines.chunks import Chunks
 
-    pieces, end = [], Chunks.end
+    parts, end = [], Chunks.end
 
     def spy(self, worker, given=()):
-        pieces.extend(given)
+        parts.extend(given)
         end(self, worker, given)
+
+    def train_until_split(graphs, trainings, *, on_progress, **options):
+        """The two long trainings wait after an epoch until their worker has to split them."""
+        worker = on_progress.__self__
+
+        def wait(progress):
+            while len(trainings) == 2 and not worker.split_into:
+                time.sleep(0.01)
+            on_progress(progress)
+
+        return train(graphs, trainings, on_progress=wait, **options)
 
     monkeypatch.setattr(Chunks, "end", spy)
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=4)
     trainings = [replace(one, hidden=6, max_epochs=1)]
-    # One worker gets the first two of these, the other, when it has done the above, the third.
-    lengths = (500, 500, 1, 500)
-    trainings += [
-        replace(one, fold=fold, max_epochs=epochs, patience=500)
-        for fold, epochs in enumerate(lengths)
-    ]
+    # One worker gets the first two of these; the other gets the third after the one above.
+    lengths = (10, 10, 1, 10)
+    trainings += [replace(one, fold=fold, max_epochs=n) for fold, n in enumerate(lengths)]
     job = Job(mutag, tuple(trainings), frozenset(trainings[4:]), "float64", lambda t: t.hidden == 6)
-    told, progress = [], []
-    used = engine()
+    results, progress = [], []
+    used = engine(train=train_until_split)
     used.pool.fill(2, 2)
-    while len(used.pool.idle) < 2:  # so that none has ended before the other is there
+    while len(used.pool.idle) < 2:  # so that both workers get a chunk
         list(used.pool.answers(1))
-    used.run(job, told.append, progress.append)
-    assert len(told) == 4
-    assert any(piece.state for piece in pieces), "the long one was split"
+    used.run(job, results.append, progress.append)
+    assert len(results) == 4
+    assert [bool(part.state) for part in parts] == [True, True], "the long fleet was split"
     expected = []
-    Local(tmp_path).run(job, expected.append, lambda told: None)
-    assert_equal(rows(told), rows(expected))
+    Local(tmp_path).run(job, expected.append, lambda progress: None)
+    assert_equal(rows(results), rows(expected))
     ours, theirs = (
-        next(r for r in results if r.training.hidden == 6).weights for results in (told, expected)
+        next(r for r in found if r.training.hidden == 6).weights for found in (results, expected)
     )
     for name, weights in theirs.items():
         np.testing.assert_allclose(ours[name], weights, rtol=1e-9)
-    assert sum(result.weights is not None for result in told) == 1
+    assert sum(result.weights is not None for result in results) == 1
     assert (progress[-1].done, progress[-1].total, progress[-1].running) == (4, 4, 0)
-    assert progress[-1].epochs == 1 + sum(lengths[:3]), "none of them was trained twice"
-    assert used.device == "Ray: 2 CPUs of 2 machines"
+    assert progress[-1].epochs == 1 + sum(lengths[:3]), "no epoch was trained twice"
+    assert used.device == "Ray: 2 CPUs on 2 machines"
 
 
-def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, tmp_path):
+def test_a_training_that_fails_is_recorded_and_the_others_continue(engine, small, tmp_path):
     died = tmp_path / "died"
 
     def stumble(graphs, trainings, **options):
@@ -144,14 +150,11 @@ def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, 
             os.kill(os.getpid(), signal.SIGKILL)
         return train(graphs, trainings, **options)
 
-    cells = plan(small, Overrides(methods=("gpool-h",)), search=False)
     path = tmp_path / "runs.sqlite"
 
     def bench(engine):
-        with Store.writing(path) as store:
-            number = store.begin("sagpool bench", small.name, engine.device, versions())
-            told = (store, engine, load_data(cells, {}), 2, Search.NONE, "float32", number)
-            (state,) = Bench(*told).run(cells)
+        (state,) = run_experiment(small, methods="gpool-h", store=path, engine=engine).cells
+        with Store.reading(path) as store:
             return state, store.runs(), store.failures()
 
     state, runs, failures = bench(engine(train=stumble))
@@ -160,31 +163,68 @@ def test_what_cannot_be_trained_is_recorded_and_the_rest_goes_on(engine, small, 
     assert [(one.seed, one.fold) for one in failures] == [(1, 0)]
     assert failures[0].reason.startswith("RuntimeError in test_ray.py, line ")
     assert failures[0].reason.endswith(": planted")
-    assert [type(one) for one in state.lost] == [Failed]
+    assert [type(one) for one in state.failures] == [FailedTraining]
     assert (state.stage, state.done, state.total) == ("done", 3, 4)
-    # It is missing, and so the same command tries it again.
+    # It is missing, so the same command tries it again.
     state, runs, failures = bench(engine())
-    assert (len(runs), failures, state.lost) == (4, [], [])
+    assert (len(runs), failures, state.failures) == (4, [], [])
+
+
+PLUGIN = """
+from dataclasses import replace
+from sagpool.models import build, register
+
+@register("plugin-h", settings={"scale": 1.0})
+def plugin_h(shape):
+    wide = int(shape.hidden * shape.settings["scale"])
+    return build("gpool-h", replace(shape, hidden=wide, settings={}))
+"""
+
+
+def test_workers_load_the_plugins_of_the_driver(engine, mutag, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(plugins, "_loaded", dict(plugins._loaded))
+    file = tmp_path / "plugin.py"
+    file.write_text(PLUGIN)
+    plugins.load_plugin(file)
+    one = Training.from_dict({"method": "plugin-h", "hidden": 4, "scale": 1.5, "max_epochs": 1})
+    results, expected = [], []
+    engine().run(job_of(mutag, one), results.append, lambda progress: None)
+    Local(tmp_path).run(job_of(mutag, one), expected.append, lambda progress: None)
+    assert_equal(rows(results), rows(expected))
+
+    registry.register("unknown-h", version="1")(registry.find_method("gpool-h").build)
+    with pytest.raises(SagpoolError, match=r"^The workers .* lack the method 'unknown-h'"):
+        engine().run(job_of(mutag, Training("unknown-h")), results.append, lambda progress: None)
+
+
+def job_of(graphs, training):
+    return Job(graphs, (training,), frozenset(), "float64", lambda training: False)
 
 
 RUN = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
-OPTIONS = (
-    "--dataset MUTAG --method gpool-h --seeds 8 --folds 4 --members 2 --precision float64 "
-    "--set hidden=4 --set patience=100 --set max_epochs="
-)
+OPTIONS = {
+    "datasets": "MUTAG",
+    "methods": "gpool-h",
+    "seeds": 8,
+    "folds": 4,
+    "precision": "float64",
+}
+SETTINGS = {"hidden": 4, "patience": 100, "max_epochs": 60}
 TRAININGS = 32
-EPOCHS = 60
 
 
 class Command:
-    """``sagpool bench`` in a process of its own."""
+    """``sagpool bench`` in a separate process."""
 
-    def __init__(self, cluster, store: Path, *options: str) -> None:
+    def __init__(self, cluster, store: Path) -> None:
         self.store = store
         self.process = subprocess.Popen(
             [
-                *(*RUN, *f"{OPTIONS}{EPOCHS}".split(), "--store", str(store)),
-                *("--engine", "ray", "--address", cluster.address, *options),
+                *(*RUN, "--store", str(store), "--members", "2", "--precision", "float64"),
+                *("--dataset", "MUTAG", "--method", "gpool-h", "--seeds", "8", "--folds", "4"),
+                *(f"--set={name}={value}" for name, value in SETTINGS.items()),
+                *("--engine", "ray", "--address", cluster.address),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -193,7 +233,7 @@ class Command:
         )
 
     def wait_for(self, condition) -> None:
-        """Until it is so; the command must not end before."""
+        """Wait until it holds; fail if the command ends before."""
         while not condition():
             if self.process.poll() is not None:
                 pytest.fail(self.process.stderr.read())
@@ -210,12 +250,12 @@ def count(store: Path) -> int:
     try:
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
             return connection.execute("SELECT count(*) FROM runs").fetchone()[0]
-    except sqlite3.OperationalError:  # it is just being made
+    except sqlite3.OperationalError:  # it is being created
         return 0
 
 
 def workers_of(node) -> list[int]:
-    """Processes that train on a node."""
+    """The processes that train on a node."""
     (raylet,) = node.all_processes["raylet"]
     found = []
     for folder in Path("/proc").iterdir():
@@ -229,7 +269,7 @@ def workers_of(node) -> list[int]:
     return found
 
 
-def test_a_worker_is_killed_and_a_machine_goes_away(cluster, tmp_path):
+def test_a_killed_worker_and_a_lost_machine(cluster, tmp_path):
     stores = [tmp_path / "local.sqlite", tmp_path / "ray.sqlite"]
     lost = cluster.add_node(**NODE)
     command = Command(cluster, stores[1])
@@ -241,8 +281,7 @@ def test_a_worker_is_killed_and_a_machine_goes_away(cluster, tmp_path):
     cluster.remove_node(lost, allow_graceful=False)
     command.end()
     assert command.process.returncode == 0, command.err
-    local = [*RUN, *f"{OPTIONS}{EPOCHS}".split(), "--store", str(stores[0])]
-    subprocess.run(local, check=True, capture_output=True)
+    run_experiment(settings=SETTINGS, store=stores[0], device="cpu", **OPTIONS)
     found = []
     for path in stores:
         with Store.reading(path) as store:
@@ -260,14 +299,14 @@ def test_a_worker_is_killed_and_a_machine_goes_away(cluster, tmp_path):
     assert_equal(ours, theirs)
 
 
-def test_ctrl_c_and_a_killed_driver_leave_only_what_is_missing(cluster, tmp_path):
+def test_ctrl_c_and_a_killed_driver_lose_no_rows(cluster, engine, tmp_path):
     store = tmp_path / "runs.sqlite"
     stopped = Command(cluster, store)
     stopped.wait_for(lambda: count(store))
     os.killpg(stopped.process.pid, signal.SIGINT)
     assert stopped.end() == ""
     assert stopped.process.returncode == 130, stopped.err
-    assert stopped.err.splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert stopped.err.splitlines()[-1] == "Stopped. Run the same command to continue."
     assert "Traceback" not in stopped.err
     first = count(store)
     assert 0 < first < TRAININGS
@@ -279,9 +318,8 @@ def test_ctrl_c_and_a_killed_driver_leave_only_what_is_missing(cluster, tmp_path
     second = count(store)
     assert first < second < TRAININGS
 
-    last = Command(cluster, store, "--json")
-    (cell,) = json.loads(last.end())
-    assert (cell["runs"], cell["failed"]) == (TRAININGS, 0)
+    last = run_experiment(settings=SETTINGS, store=store, engine=engine(), **OPTIONS)
+    assert (len(last.summaries[0].runs), last.failure) == (TRAININGS, "")
     with Store.reading(store) as rows:
         by_command = [run.invocation for run in rows.runs()]
     assert [by_command.count(number) for number in (1, 2, 3)] == [

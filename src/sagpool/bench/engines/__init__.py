@@ -1,4 +1,4 @@
-"""Where trainings are done."""
+"""Engines: where and how the trainings of an experiment are run."""
 
 from sagpool.bench.engines.engine import Engine, Job
 from sagpool.bench.engines.local import Local

@@ -1,4 +1,4 @@
-"""Which trainings are where: cut into chunks, given out, taken back, tried again."""
+"""Which worker trains what: trainings are handed out in chunks, taken back and retried."""
 
 from __future__ import annotations
 
@@ -7,161 +7,140 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-TRIES = 3
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trainings of one shape, by number, for one worker.
-
-    Args:
-        numbers: of the trainings
-        state: of a fleet that was stopped, for those of them that have begun
-        strikes: how often all of them were with a worker that failed
-        avoid: where that was last
-    """
+    """Trainings of one shape, by number, for one worker."""
 
     numbers: tuple[int, ...]
-    state: bytes | None = None
-    strikes: int = 0
-    avoid: str = ""
+    state: bytes | None = None  # checkpoint of a stopped fleet with those that have started
+    failures: int = 0  # workers that have failed with all of them
+    avoid: str = ""  # node of the last of those workers
 
 
 @dataclass(eq=False)
-class _Given:
+class _Assignment:
     chunk: Chunk
-    left: set[int]
+    unfinished: set[int]
     since: float
 
 
 class Chunks:
-    """All trainings of a job, from the first to the last.
+    """All trainings of a job: waiting, assigned to a worker, or finished.
 
-    Args:
-        groups: numbers of those that can be stacked
+    Each group has the numbers of trainings that can be in one fleet.
     """
 
     def __init__(self, groups: Iterable[Sequence[int]]) -> None:
-        self.fresh = deque(deque(group) for group in groups)
-        self.again: deque[Chunk] = deque()
-        self.given: dict[object, _Given] = {}
-        self.unfinished = sum(map(len, self.fresh))
-        self.share, self.shares = 0, 0  # how large, and how many of them are still to be had
+        self.queued = deque(deque(group) for group in groups)
+        self.requeued: deque[Chunk] = deque()
+        self.assigned: dict[object, _Assignment] = {}
+        self.unfinished = sum(map(len, self.queued))
+        self.size, self.left_of_size = 0, 0  # of the next chunks, and how many get that size
 
     @property
     def waiting(self) -> int:
-        """Trainings that nobody has."""
-        return sum(map(len, self.fresh)) + sum(len(chunk.numbers) for chunk in self.again)
+        """Trainings that no worker has."""
+        return sum(map(len, self.queued)) + sum(len(chunk.numbers) for chunk in self.requeued)
 
     def offer(
-        self, worker: object, workers: int, now: float, place: str = "", places: Iterable[str] = ()
+        self, worker: object, workers: int, now: float, node: str = "", nodes: Iterable[str] = ()
     ) -> Chunk | None:
-        """Work for an idle worker, if there is any for it.
+        """Assign a chunk to an idle worker; None if there is none for it.
 
-        That is an equal share of what waits, so each worker's fleet is as large as can be. Workers
-        are not equally fast, nor trainings equally long, but whoever ends first gets a part of what
-        the others have: see `straggler`.
+        What waits is divided equally among the workers, so that each fleet is as large as possible.
+        Workers and trainings differ in speed; `straggler` finds work for those that finish early.
 
-        Args:
-            worker: who asks
-            workers: how many there are
-            now: in seconds
-            place: where the worker is
-            places: where all of them are; what failed at one is tried elsewhere first
+        ``now`` is in seconds, ``node`` is that of the worker and ``nodes`` are those of all
+        ``workers``: a failed chunk is retried on another node first.
         """
-        elsewhere = any(other != place for other in places)
-        for chunk in self.again:
-            if not (chunk.avoid and chunk.avoid == place and elsewhere):
-                self.again.remove(chunk)
-                return self._give(worker, chunk, now)
-        if not self.fresh:
+        other_nodes = any(other != node for other in nodes)
+        for chunk in self.requeued:
+            if not (chunk.avoid and chunk.avoid == node and other_nodes):
+                self.requeued.remove(chunk)
+                return self._assign(worker, chunk, now)
+        if not self.queued:
             return None
-        if not self.shares:
-            self.share, self.shares = math.ceil(self.waiting / workers), workers
-        self.shares -= 1
-        group = self.fresh[0]
-        numbers = tuple(group.popleft() for _ in range(min(self.share, len(group))))
+        if not self.left_of_size:
+            self.size, self.left_of_size = math.ceil(self.waiting / workers), workers
+        self.left_of_size -= 1
+        group = self.queued[0]
+        numbers = tuple(group.popleft() for _ in range(min(self.size, len(group))))
         if not group:
-            self.fresh.popleft()
-        return self._give(worker, Chunk(numbers), now)
+            self.queued.popleft()
+        return self._assign(worker, Chunk(numbers), now)
 
-    def _give(self, worker: object, chunk: Chunk, now: float) -> Chunk:
-        self.given[worker] = _Given(chunk, set(chunk.numbers), now)
+    def _assign(self, worker: object, chunk: Chunk, now: float) -> Chunk:
+        self.assigned[worker] = _Assignment(chunk, set(chunk.numbers), now)
         return chunk
 
-    def take(self, worker: object, count: int) -> None:
-        """The worker takes the first trainings of its chunk alone; the others wait again."""
-        given = self.given[worker]
-        rest = given.chunk.numbers[count:]
-        given.chunk = replace(given.chunk, numbers=given.chunk.numbers[:count])
-        given.left.difference_update(rest)
+    def accept(self, worker: object, count: int) -> None:
+        """The worker takes only the first trainings of its chunk; the others are queued again."""
+        assignment = self.assigned[worker]
+        chunk = assignment.chunk
+        rest = chunk.numbers[count:]
+        assignment.chunk = replace(chunk, numbers=chunk.numbers[:count])
+        assignment.unfinished.difference_update(rest)
         if not rest:
             return
-        if given.chunk.strikes:
-            self.again.append(replace(given.chunk, numbers=rest))
+        if chunk.failures:
+            self.requeued.append(replace(chunk, numbers=rest))
         else:
-            self.fresh.appendleft(deque(rest))
+            self.queued.appendleft(deque(rest))
 
     def finish(self, worker: object, number: int) -> None:
         """A training is done."""
-        self.given[worker].left.remove(number)
+        self.assigned[worker].unfinished.remove(number)
         self.unfinished -= 1
 
-    def end(self, worker: object, pieces: Iterable[Chunk] = ()) -> None:
-        """The worker is idle; what it had left is in the pieces."""
-        given = self.given.pop(worker)
-        pieces = [replace(p, strikes=given.chunk.strikes, avoid=given.chunk.avoid) for p in pieces]
-        assert given.left == {number for piece in pieces for number in piece.numbers}
-        self.again.extend(pieces)
+    def end(self, worker: object, parts: Iterable[Chunk] = ()) -> None:
+        """The worker is idle; the parts hold the trainings that it did not finish."""
+        assignment = self.assigned.pop(worker)
+        chunk = assignment.chunk
+        parts = [replace(part, failures=chunk.failures, avoid=chunk.avoid) for part in parts]
+        assert assignment.unfinished == {number for part in parts for number in part.numbers}
+        self.requeued.extend(parts)
 
-    def fail(self, worker: object, *, blame: bool, place: str = "") -> tuple[int, ...]:
-        """The worker is gone, or has failed; what it had left is for others.
+    def fail(self, worker: object, *, blame: bool, node: str = "") -> tuple[int, ...]:
+        """The worker has failed; its unfinished trainings are queued again.
 
-        One of its trainings may be the cause. Who fails for the first time is tried again with
-        fewer others, then alone: so nobody is given up for what somebody else has done.
-
-        Args:
-            worker: who failed
-            blame: whether it may have been because of a training
-            place: where the worker was
-
-        Returns:
-            those that have failed `TRIES` times
+        With ``blame`` any of them may be the cause. After a first failure they are retried in
+        smaller chunks, then one by one, so that no training is given up because of another one.
+        Returns the trainings that have now failed `ATTEMPTS` times.
         """
-        given = self.given.pop(worker)
-        left = tuple(number for number in given.chunk.numbers if number in given.left)
+        assignment = self.assigned.pop(worker)
+        chunk = assignment.chunk
+        left = tuple(number for number in chunk.numbers if number in assignment.unfinished)
         if not left:
             return ()
         if not blame:
-            self.again.append(Chunk(left, strikes=given.chunk.strikes, avoid=given.chunk.avoid))
+            self.requeued.append(Chunk(left, failures=chunk.failures, avoid=chunk.avoid))
             return ()
-        strikes = given.chunk.strikes + 1
-        if strikes == TRIES:
+        failures = chunk.failures + 1
+        if failures == ATTEMPTS:
             self.unfinished -= len(left)
             return left
-        size = 1 if strikes == TRIES - 1 else math.isqrt(len(left))
+        size = 1 if failures == ATTEMPTS - 1 else math.isqrt(len(left))
         for first in range(0, len(left), size):
-            self.again.append(Chunk(left[first : first + size], strikes=strikes, avoid=place))
+            self.requeued.append(Chunk(left[first : first + size], failures=failures, avoid=node))
         return ()
 
     def straggler(self, now: float, seconds: float) -> object | None:
-        """With nothing left to give out: who has most left, of those that take their time.
+        """The worker to split when nothing waits: the one with most unfinished trainings.
 
-        Nobody is named twice for one chunk.
-
-        Args:
-            now: in seconds
-            seconds: that a chunk is left in peace
+        Only workers whose chunk has run for that many seconds, and each chunk only once.
         """
-        if self.fresh or self.again:
+        if self.queued or self.requeued:
             return None
         slow = {
-            worker: len(given.left)
-            for worker, given in self.given.items()
-            if len(given.left) > 1 and now - given.since >= seconds
+            worker: len(assignment.unfinished)
+            for worker, assignment in self.assigned.items()
+            if len(assignment.unfinished) > 1 and now - assignment.since >= seconds
         }
         if not slow:
             return None
         worker = max(slow, key=slow.__getitem__)
-        self.given[worker].since = math.inf
+        self.assigned[worker].since = math.inf
         return worker

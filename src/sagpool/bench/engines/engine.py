@@ -1,4 +1,4 @@
-"""What the bench asks of whoever trains."""
+"""The interface between the bench and the engine that trains."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,50 +10,39 @@ from sagpool.graphs import Graphs
 
 @dataclass(frozen=True)
 class Job:
-    """Trainings on one data set.
-
-    Args:
-        graphs: the data set
-        trainings: all that are wanted
-        done: those of them that have been reported before
-        precision: a name in `sagpool.bench.precision.PRECISIONS`
-        keeps: whether the result of a training is to carry its weights
-    """
+    """Trainings on one data set."""
 
     graphs: Graphs
     trainings: tuple[Training, ...]
-    done: frozenset[Training]
-    precision: str
-    keeps: Callable[[Training], bool]
+    done: frozenset[Training]  # those with a stored result, which are skipped
+    precision: str  # a name in `sagpool.bench.precision.PRECISIONS`
+    keep_weights: Callable[[Training], bool]  # whether a result should include the weights
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A training that came to no result, however often it was tried."""
+class FailedTraining:
+    """A training that raised an error or killed its worker on every attempt."""
 
     training: Training
     reason: str
 
 
-Outcome = Result | Failed
+Outcome = Result | FailedTraining
+OnResult = Callable[[Outcome], None]
+OnProgress = Callable[[Progress], None]
 
 
 class Engine(Protocol):
-    """Does jobs."""
+    """Runs jobs."""
 
     @property
     def device(self) -> str:
-        """A name for people of what it runs on."""
+        """A readable description of the hardware."""
 
-    def run(
-        self,
-        job: Job,
-        on_result: Callable[[Outcome], None],
-        on_progress: Callable[[Progress], None],
-    ) -> None:
-        """Do all trainings of the job that are not done.
+    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
+        """Run all trainings of the job that are not done.
 
-        Each is reported at least once, in this process and thread, and counts as done when
-        ``on_result`` has returned. What is raised by the two functions, and Ctrl-C, ends the job;
-        the next call for the same trainings goes on from where it was.
+        Each outcome is reported at least once, in the calling thread, and counts as done when
+        ``on_result`` returns. An exception in a callback, or Ctrl-C, ends the job; the next call
+        with the same trainings resumes it.
         """

@@ -2,144 +2,136 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
-from sagpool.bench.engines.cluster import Needs
-from sagpool.bench.engines.worker import Hello, Worker, build
+from sagpool.bench.engines.cluster import WorkerResources
+from sagpool.bench.engines.worker import Worker, WorkerInfo, library_versions
 from sagpool.errors import SagpoolError
+from sagpool.models import loaded_plugins
 
-STARTS = 5  # workers that may die in a row before one has said hello
+FAILED_STARTS = 5  # workers that may die in a row before any of them has started
 
 
 @dataclass(eq=False)
-class Remote:
-    """One worker. It is idle when no answer of it is awaited.
+class RemoteWorker:
+    """One worker. It is idle when no call is pending."""
 
-    Args:
-        actor: its handle
-        asked: the method whose answer is awaited
-        answer: a reference to that
-        node: id of its machine, once it has said hello
-    """
+    actor: Any  # its Ray handle
+    pending: str = ""  # name of the method that was called
+    answer: Any = None  # a reference to the result of that call
+    node: str = ""  # id of its machine, once it has started
+    methods: dict[str, str] = field(default_factory=dict)  # versions of those that it knows
 
-    actor: Any
-    asked: str = ""
-    answer: Any = None
-    node: str = ""
-
-    def ask(self, method: str, *arguments: object) -> None:
-        self.asked, self.answer = method, getattr(self.actor, method).remote(*arguments)
+    def call(self, method: str, *arguments: object) -> None:
+        self.pending, self.answer = method, getattr(self.actor, method).remote(*arguments)
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Of a worker, or what came instead of it."""
+    """The result of a call, or the error that it ended with."""
 
-    worker: Remote
-    asked: str
+    worker: RemoteWorker
+    called: str
     value: Any = None
     error: str = ""
     died: bool = False
 
 
-class Pool:
-    """As many workers as there is room and work for; those that die are replaced.
+class WorkerPool:
+    """As many workers as fit and have work; those that die are replaced."""
 
-    Args:
-        needs: what each of them takes
-        train: what each of them calls
-    """
-
-    def __init__(self, needs: Needs, train: Callable[..., object]) -> None:
-        self.needs, self.train = needs, train
-        self.workers: list[Remote] = []
-        self.dead_starts = 0
-        # One call to wait in, one to be told something meanwhile.
+    def __init__(self, resources: WorkerResources, train: Callable[..., object]) -> None:
+        self.resources, self.train = resources, train
+        self.workers: list[RemoteWorker] = []
+        self.failed_starts = 0
+        # Two calls at a time: one waits in `poll`, the other is `split`.
         self.make = ray.remote(
-            num_cpus=needs.cpus, num_gpus=needs.gpus, max_concurrency=2, max_restarts=0
+            num_cpus=resources.cpus, num_gpus=resources.gpus, max_concurrency=2, max_restarts=0
         )(Worker)
 
-    def fill(self, wanted: int, room: int) -> None:
-        """Start what is missing; each says hello when it is there.
-
-        Args:
-            wanted: how many workers there should be
-            room: how many there can be, with the machines of today
-        """
+    def fill(self, wanted: int, capacity: int) -> None:
+        """Start missing workers; ``capacity`` of them fit on the machines of the cluster now."""
         starting = [worker for worker in self.workers if not worker.node]
-        for worker in starting[: max(0, len(self.workers) - room)]:
-            self.drop(worker)  # its machine went away before it was there
+        for worker in starting[: max(0, len(self.workers) - capacity)]:
+            self.drop(worker)  # its machine left before it had started
         for _ in range(wanted - len(self.workers)):
-            worker = Remote(self.make.remote(self.needs.device, self.needs.cpus, self.train))
-            worker.ask("hello")
+            worker = RemoteWorker(
+                self.make.remote(self.resources.device, self.resources.cpus, self.train)
+            )
+            worker.call("start", loaded_plugins())
             self.workers.append(worker)
 
     @property
-    def idle(self) -> list[Remote]:
-        return [worker for worker in self.workers if not worker.asked]
+    def idle(self) -> list[RemoteWorker]:
+        return [worker for worker in self.workers if not worker.pending]
 
     @property
-    def places(self) -> set[str]:
-        """Where those are that have said hello."""
+    def nodes(self) -> set[str]:
+        """Machines with a worker that has started."""
         return {worker.node for worker in self.workers if worker.node}
 
     def answers(self, seconds: float) -> Iterator[Answer]:
-        """Those that have come, after waiting for the first of them."""
-        asked = {worker.answer: worker for worker in self.workers if worker.asked}
-        if not asked:
+        """Wait up to that long for an answer; yields all answers that have arrived."""
+        waiting = {worker.answer: worker for worker in self.workers if worker.pending}
+        if not waiting:
             time.sleep(seconds)
             return
-        ready, _ = ray.wait(list(asked), num_returns=1, timeout=seconds, fetch_local=False)
-        if ready:  # and all others that are there as well
-            ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=0, fetch_local=False)
+        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds, fetch_local=False)
+        if ready:  # and all others that have arrived
+            ready, _ = ray.wait(
+                list(waiting), num_returns=len(waiting), timeout=0, fetch_local=False
+            )
         for reference in ready:
-            answer = self._read(asked[reference])
-            if answer.asked == "hello":
-                self._welcome(answer)
+            answer = self._read(waiting[reference])
+            if answer.called == "start":
+                self._add_started(answer)
             else:
                 yield answer
 
-    def drop(self, worker: Remote) -> None:
-        """Do without a worker, whatever it does."""
+    def drop(self, worker: RemoteWorker) -> None:
+        """Kill a worker, whatever it is doing."""
         ray.kill(worker.actor)
         self.workers.remove(worker)
 
-    def _read(self, worker: Remote) -> Answer:
-        asked, worker.asked = worker.asked, ""
+    def _read(self, worker: RemoteWorker) -> Answer:
+        called, worker.pending = worker.pending, ""
         try:
-            return Answer(worker, asked, ray.get(worker.answer))
+            return Answer(worker, called, ray.get(worker.answer))
         except RayTaskError as error:
-            return Answer(worker, asked, error=f"{type(error.cause).__name__}: {error.cause}")
+            cause = error.cause
+            name = "" if isinstance(cause, SagpoolError) else f"{type(cause).__name__}: "
+            return Answer(worker, called, error=f"{name}{cause}")
         except RayError as error:
             self.drop(worker)
-            return Answer(worker, asked, error=_reason(error), died=True)
+            return Answer(worker, called, error=_reason(error), died=True)
 
-    def _welcome(self, answer: Answer) -> None:
+    def _add_started(self, answer: Answer) -> None:
         if answer.died:
-            self.dead_starts += 1
-            if self.dead_starts == STARTS:
+            self.failed_starts += 1
+            if self.failed_starts == FAILED_STARTS:
                 raise SagpoolError(f"No worker can be started in the cluster: {answer.error}")
             return
         if answer.error:
-            raise SagpoolError(f"A worker of the cluster does not start: {answer.error}")
-        hello: Hello = answer.value
-        for name, here in build().items():
-            if hello.build[name] != here:
+            raise SagpoolError(f"A worker of the cluster cannot start: {answer.error}")
+        info: WorkerInfo = answer.value
+        for name, version in library_versions().items():
+            if info.libraries[name] != version:
                 raise SagpoolError(
-                    f"A machine of the cluster has {name} {hello.build[name]}, this one {here}; "
-                    "install the same on all."
+                    f"A machine of the cluster has {name} {info.libraries[name]}, this one "
+                    f"{version}; install the same version on all machines."
                 )
-        answer.worker.node, self.dead_starts = hello.node, 0
+        answer.worker.node, answer.worker.methods = info.node, info.methods
+        self.failed_starts = 0
 
 
 def _reason(error: RayError) -> str:
     """Why a worker died, in one line."""
     text = " ".join(str(error).split())
     if isinstance(error, RayActorError):
-        for sign in ("The actor died", "The actor is dead", "The actor is temporarily"):
-            text = text[max(0, text.find(sign)) :]
+        for start in ("The actor died", "The actor is dead", "The actor is temporarily"):
+            text = text[max(0, text.find(start)) :]
     return f"The worker died: {text[:300]}"

@@ -1,4 +1,4 @@
-"""Fleets that were stopped, cut into smaller ones that go on where it was."""
+"""Splitting a stopped fleet into smaller ones that resume where it stopped."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,51 +13,41 @@ from sagpool.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """A part of a fleet.
-
-    Args:
-        trainings: that are not done
-        state: a checkpoint of `train` for them
-    """
+class FleetPart:
+    """Unfinished trainings of a stopped fleet, and a checkpoint from which `train` resumes them."""
 
     trainings: tuple[Training, ...]
     state: bytes
 
 
-def cut(
+def split_checkpoint(
     checkpoint: Path,
     graphs: Graphs,
     trainings: Sequence[Training],
     dtype: torch.dtype,
-    keeps: Callable[[Training], bool],
-    pieces: int,
-) -> list[Piece]:
-    """What a stopped call of `train` had left, in pieces; who has begun keeps what it learnt.
+    keep_weights: Callable[[Training], bool],
+    parts: int,
+) -> list[FleetPart]:
+    """Distribute the unfinished trainings of a stopped call of `train` over several checkpoints.
 
-    Args:
-        checkpoint: the file of the call
-        graphs: as it got them; so the other arguments
-        trainings: all of them
-        dtype: of the weights
-        keeps: whether the result of a training carries its weights
-        pieces: how many, if there are trainings enough
+    The first argument is the file that the call wrote, the next four are those of the call. There
+    are as many parts as requested, or fewer if there are fewer trainings.
     """
-    saved = Checkpoint.load(checkpoint, identity_of(graphs, trainings, dtype, keeps))
-    left = [number for number in range(len(trainings)) if number not in saved.results]
-    # Those that have begun come first, so that each piece has its share of them.
-    left.sort(key=lambda number: number not in saved.members)
+    saved = Checkpoint.load(checkpoint, identity_of(graphs, trainings, dtype, keep_weights))
+    unfinished = [number for number in range(len(trainings)) if number not in saved.results]
+    # Started trainings first, so that they are spread evenly over the parts.
+    unfinished.sort(key=lambda number: number not in saved.members)
     made = []
     with TemporaryDirectory() as folder:
-        for first in range(min(pieces, len(left))):
-            numbers = left[first::pieces]
+        for first in range(min(parts, len(unfinished))):
+            numbers = unfinished[first::parts]
             part = [trainings[number] for number in numbers]
             members = {
-                place: saved.members[number]
-                for place, number in enumerate(numbers)
+                position: saved.members[number]
+                for position, number in enumerate(numbers)
                 if number in saved.members
             }
-            file = Path(folder) / "piece.npz"
-            Checkpoint(identity_of(graphs, part, dtype, keeps), members=members).save(file)
-            made.append(Piece(tuple(part), file.read_bytes()))
+            file = Path(folder) / "part.npz"
+            Checkpoint(identity_of(graphs, part, dtype, keep_weights), members=members).save(file)
+            made.append(FleetPart(tuple(part), file.read_bytes()))
     return made

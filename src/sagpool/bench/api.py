@@ -1,0 +1,148 @@
+"""`run_experiment`: an experiment, from its description to its results, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sagpool.bench.engines import Engine, Local
+from sagpool.bench.engines.chunks import ATTEMPTS
+from sagpool.bench.engines.cluster import connected
+from sagpool.bench.experiment import Experiment
+from sagpool.bench.experiment_plan import check_choice, plan_experiment
+from sagpool.bench.plan import Overrides
+from sagpool.bench.run import CellState, ExperimentRunner, versions
+from sagpool.bench.search import Search
+from sagpool.bench.store import Store
+from sagpool.bench.summary import Summary, summarise
+from sagpool.errors import SagpoolError
+from sagpool.models import Value
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentResult:
+    """The results of `run_experiment`."""
+
+    summaries: tuple[Summary, ...]  # of every cell that has finished trainings
+    cells: tuple[CellState, ...]  # the final state of every cell, with its failures
+    store: Path  # with the rows of all trainings
+
+    @property
+    def failure(self) -> str:
+        """What went wrong, in one sentence; empty if every training has a result."""
+        failed = [state for state in self.cells if state.stage == "failed"]
+        if failed:
+            cell = failed[0].cell
+            return (
+                f"{len(failed)} of {len(self.cells)} cells could not be run; {cell.method} on "
+                f"{cell.dataset.name}: {failed[0].reason}"
+            )
+        lost = [(state.cell, failure) for state in self.cells for failure in state.failures]
+        if not lost:
+            return ""
+        cell, first = lost[0]
+        count = "1 training" if len(lost) == 1 else f"{len(lost)} trainings"
+        return (
+            f"{count} failed {ATTEMPTS} times; {cell.method} on {cell.dataset.name}, "
+            f"seed {first.training.seed}, fold {first.training.fold}: {first.reason}"
+        )
+
+
+def run_experiment(
+    experiment: str | Path | Experiment = "lee2019",
+    *,
+    datasets: str | Sequence[str] = (),
+    methods: str | Sequence[str] = (),
+    tables: str | Sequence[str] = (),
+    seeds: int | None = None,
+    folds: int | None = None,
+    settings: Mapping[str, Value | Sequence[Value]] | None = None,
+    search: Search | str = Search.NONE,
+    store: str | Path = "runs.sqlite",
+    device: str = "auto",
+    engine: str | Engine = "local",
+    address: str | None = None,
+    members: int | None = None,
+    precision: str = "float32",
+    checkpoint_seconds: float = 60.0,
+    command: str = "",
+    watch: Callable[[CellState], None] = lambda state: None,
+) -> ExperimentResult:
+    """Run an experiment into a run store. Trainings that the store already has are not repeated.
+
+    Args:
+        experiment: the name of an experiment of the package, a .yaml file, or an `Experiment`
+        datasets: names in the experiment, or anything that `sagpool.load` accepts; by default all
+        methods: names or patterns such as ``sagpool-h*``; by default those of the experiment
+        tables: of the experiment; by default all
+        seeds: how many
+        folds: of the cross-validation
+        settings: values by name, such as ``{"lr": 0.005, "conv": "gin"}``; several for a search. A
+            setting that only some of the methods have applies to those
+        search: ``none``, ``grid`` or ``halving``
+        store: the file of the run store
+        device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
+        engine: ``local`` (this process), ``ray``, or an engine object
+        address: of the Ray cluster; by default one is started on this machine
+        members: the largest number of models that train side by side; by default what fits
+        precision: a name in `sagpool.bench.precision.PRECISIONS`
+        checkpoint_seconds: between two checkpoints of a running fleet; not with Ray
+        command: recorded in the store
+        watch: called whenever the state of a cell changes
+    """
+    values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
+    parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
+    overrides = Overrides(*parts, seeds, folds, values)
+    plan = plan_experiment(experiment, overrides, search=search, precision=precision, store=store)
+    with (
+        _open_engine(engine, plan.store, device, address, members, checkpoint_seconds) as trainer,
+        Store.writing(plan.store) as opened,
+    ):
+        name, used = plan.experiment.name, versions(cell.method for cell in plan.cells)
+        command = command or f"run_experiment({name!r})"
+        invocation = opened.begin(command, name, trainer.device, used)
+        states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
+        # The store may have more seeds.
+        summaries = summarise(
+            [cell for cell in opened.cells() if cell.invocation == invocation],
+            [run for run in opened.runs() if run.seed < plan.seeds],
+            [failure for failure in opened.failures() if failure.seed < plan.seeds],
+        )
+    return ExperimentResult(tuple(summaries), tuple(states), plan.store)
+
+
+@contextmanager
+def _open_engine(
+    engine: str | Engine,
+    store: Path,
+    device: str,
+    address: str | None,
+    members: int | None,
+    checkpoint_seconds: float,
+) -> Iterator[Engine]:
+    if not isinstance(engine, str):
+        yield engine
+        return
+    check_choice("engine", engine, ENGINES)
+    if engine == "local":
+        if address is not None:
+            raise SagpoolError("The address is that of a Ray cluster; it needs the engine 'ray'.")
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        yield Local(Path(f"{store}-checkpoints"), device, members, checkpoint_seconds)
+        return
+    with connected(address):
+        from sagpool.bench.engines.on_ray import Ray  # optional dependency
+
+        yield Ray(device, members)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)

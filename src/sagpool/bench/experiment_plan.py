@@ -1,0 +1,125 @@
+"""What an experiment would run: its cells, with the data loaded and everything checked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sagpool.bench.experiment import Experiment
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
+from sagpool.bench.precision import PRECISIONS
+from sagpool.bench.search import Search, count_trainings
+from sagpool.bench.store import Store
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.fleet.schedule import group_by_shape
+from sagpool.graphs import Graphs, load
+
+log = logging.getLogger("sagpool")
+
+
+@dataclass(frozen=True)
+class FingerprintedGraphs:
+    """A data set with a hash of its content, which takes a while to compute."""
+
+    graphs: Graphs
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentPlan:
+    """What `run_experiment` would run, with the data sets loaded and everything checked."""
+
+    experiment: Experiment
+    cells: tuple[Cell, ...]
+    data: Mapping[str, FingerprintedGraphs]
+    seeds: int
+    search: Search
+    precision: str
+    store: Path
+
+    def keys(self, cell: Cell, trainings: Iterable[Training]) -> list[str]:
+        """The keys of trainings in the store."""
+        data = self.data[cell.dataset.name]
+        return [
+            run_key(data.graphs, data.fingerprint, training, self.precision)
+            for training in trainings
+        ]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One row per cell: how many trainings it has, and how many of them are stored."""
+        stored = set[str]()
+        if self.store.exists():
+            with Store.reading(self.store) as store:
+                stored = store.keys()
+        rows = []
+        for cell in self.cells:
+            trainings = repeat(cell.default, self.seeds)
+            row = {"dataset": cell.dataset.name, "method": cell.method, "trainings": len(trainings)}
+            if self.search is Search.NONE:
+                names = ("lr", "weight_decay", "hidden", "ratio")
+                row |= {"stored": len(stored.intersection(self.keys(cell, trainings)))}
+                row |= {name: getattr(cell.default, name) for name in names}
+                row |= dict(cell.default.method_settings)
+            else:
+                searching = count_trainings(self.search, cell.candidates)
+                row |= {"candidates": len(cell.candidates), "search": searching}
+            rows.append(row)
+        return rows
+
+
+def plan_experiment(
+    experiment: str | Path | Experiment = "lee2019",
+    overrides: Overrides = Overrides(),
+    *,
+    search: Search | str = Search.NONE,
+    precision: str = "float32",
+    store: str | Path = "runs.sqlite",
+) -> ExperimentPlan:
+    """Read the experiment, load its data and check everything; see `run_experiment`."""
+    check_choice("precision", precision, tuple(PRECISIONS))
+    check_choice("search", search, tuple(Search))
+    search = Search(search)
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    if overrides.seeds is not None and overrides.seeds < 1:
+        raise SagpoolError(f"seeds must be at least 1, not {overrides.seeds}.")
+    cells = tuple(plan(experiment, overrides, search=search is not Search.NONE))
+    data = _load_data(cells, experiment.statistics)
+    seeds, path = overrides.seeds or experiment.seeds, Path(store)
+    path = path.resolve() if path.is_symlink() else path
+    return ExperimentPlan(experiment, cells, data, seeds, search, precision, path)
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise SagpoolError(f"{name} must be one of {', '.join(known)}, not '{value}'.")
+
+
+def _load_data(
+    cells: Iterable[Cell], published: Mapping[str, Mapping[str, float]]
+) -> dict[str, FingerprintedGraphs]:
+    """Load the data sets of the cells, by name, and check that all trainings are possible."""
+    data: dict[str, FingerprintedGraphs] = {}
+    for cell in cells:
+        name = cell.dataset.name
+        if name not in data:
+            graphs = load(cell.dataset.source, cell.dataset.features)
+            data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
+            _compare_statistics(graphs, published.get(name, {}))
+        group_by_shape(data[name].graphs, [cell.default, *cell.candidates])
+    return data
+
+
+def _compare_statistics(graphs: Graphs, published: Mapping[str, float]) -> None:
+    ours = vars(graphs.statistics())
+    for name, theirs in published.items():
+        if round(ours[name], 2) != theirs:
+            log.warning(
+                "%s has %s = %.2f here and %.2f in the paper; is it the same data set?",
+                *(graphs.name, name, ours[name], theirs),
+            )

@@ -1,0 +1,43 @@
+"""Finished trainings as a table."""
+
+from pathlib import Path
+from typing import Any
+
+from sagpool.bench.plan import METHOD_VERSION
+from sagpool.bench.records import Run
+from sagpool.bench.store import Store
+from sagpool.errors import SagpoolError
+from sagpool.models import method_settings, method_version, methods
+
+
+def rows(store: str | Path, *, frame: bool = True) -> Any:
+    """All finished trainings of a run store, one row each, with a column for every setting.
+
+    Curves and confusion matrices are left out; `Store.runs` has them.
+
+    Args:
+        store: the file
+        frame: whether to return a `pandas.DataFrame`; otherwise a list of dictionaries
+    """
+    with Store.reading(Path(store)) as opened:
+        found = [_row(run) for run in opened.runs()]
+    if not frame:
+        return found
+    try:
+        import pandas
+    except ImportError:
+        raise SagpoolError(
+            "A data frame needs pandas; install it with: pip install pandas"
+        ) from None
+    return pandas.DataFrame(found)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    values = {k: v for k, v in vars(run).items() if k not in ("settings", "confusion", "curve")}
+    settings = dict(run.settings)
+    # A store leaves out the defaults of a method's own settings. Those of another version are not
+    # known here.
+    if run.method in methods() and method_version(run.method) == settings.get(METHOD_VERSION, ""):
+        settings = method_settings(run.method) | settings
+    # A method may have a setting with the name of another column.
+    return values | {f"setting_{k}" if k in values else k: v for k, v in settings.items()}
