@@ -184,7 +184,7 @@ EDITS = [
     (("shape", "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
     (("shape",), {}, DAMAGED + "'in_channels' is missing."),
     (("vocabulary",), [], DAMAGED + "list indices must be integers or slices, not str."),
-    (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a name twice."),
+    (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a duplicate name."),
     (("vocabulary", "node_labels"), NAMES, CHANGED),
     (("shape", "ratio"), 0.6, CHANGED),
     (

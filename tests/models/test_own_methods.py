@@ -143,7 +143,7 @@ def test_layers_of_ones_own_keep_the_promises(pool):
 
 def test_the_check_finds_a_layer_that_depends_on_the_order_of_nodes():
     register("mine-g")(lambda shape: global_(shape, Halves(3 * shape.hidden)))
-    with pytest.raises(AssertionError, match="mine-g gives another result if the nodes"):
+    with pytest.raises(AssertionError, match=r"mine-g gives another result for . of 6 graphs"):
         testing.check_method("mine-g")
 
 

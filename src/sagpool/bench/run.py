@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 
-import sagpool
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.experiment_plan import ExperimentPlan
@@ -22,6 +19,7 @@ from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
 from sagpool.fleet.memory import step_bytes
+from sagpool.fleet.versions import versions as library_versions
 from sagpool.models import method_version
 
 
@@ -41,15 +39,7 @@ class CellState:
 
 def versions(methods: Iterable[str] = ()) -> dict[str, str]:
     """Versions of everything that decides a result, including methods from outside the package."""
-    found = {
-        "sagpool": sagpool.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "numerics": str(NUMERICS),
-    }
-    found |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
-    return found | {
+    return library_versions() | {
         f"method {name}": method_version(name) for name in methods if method_version(name)
     }
 

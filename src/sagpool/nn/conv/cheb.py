@@ -57,7 +57,8 @@ class ChebConv(Conv):
         # Clenshaw's recurrence runs on the output rows, which for scores are single numbers:
         # b_k = XΘ_k + 2 L̂ b_{k+1} - b_{k+2}, and XΘ_0 + L̂ b_1 - b_2 is the result.
         degree = structure.degree.to(x.dtype)[:, None]
-        scale = torch.where(degree > 0, degree.rsqrt(), 0)  # an edge may be directed: degree 0
+        # A node without neighbours has the scale 0; `where` first, or its gradient would be NaN.
+        scale = torch.where(degree > 0, degree, 1).rsqrt() * (degree > 0)
 
         def laplacian(y: Tensor) -> Tensor:
             return -scale * structure.neighbour_sum(scale * y)
