@@ -27,6 +27,7 @@ lint: venv
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: venv
 	$(BIN)/ruff format

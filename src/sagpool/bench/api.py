@@ -16,11 +16,12 @@ from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
 from sagpool.bench.plan import Overrides
-from sagpool.bench.run import CellState, ExperimentRunner, versions
+from sagpool.bench.run import CellState, ExperimentRunner
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
+from sagpool.fleet.versions import versions
 from sagpool.models import Value
 
 ENGINES = ("local", "ray")

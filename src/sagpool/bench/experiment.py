@@ -146,7 +146,8 @@ def check_setting(name: str, value: Value, among: Iterable[str] | None = None) -
 
 def check_method(name: str) -> None:
     if name not in methods():
-        raise SagpoolError(f"There is no method '{name}'; {suggestion(name, methods())}.")
+        hint = " Load methods of your own with --plugin FILE."
+        raise SagpoolError(f"There is no method '{name}'; {suggestion(name, methods())}.{hint}")
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +19,6 @@ from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
 from sagpool.fleet.memory import step_bytes
-from sagpool.fleet.versions import versions as library_versions
-from sagpool.models import method_version
 
 
 @dataclass(eq=False)
@@ -35,13 +33,6 @@ class CellState:
     progress: Progress | None = None  # of the running fleet
     failures: list[FailedTraining] = field(default_factory=list)
     reason: str = ""  # why the whole cell failed
-
-
-def versions(methods: Iterable[str] = ()) -> dict[str, str]:
-    """Versions of everything that decides a result, including methods from outside the package."""
-    return library_versions() | {
-        f"method {name}": method_version(name) for name in methods if method_version(name)
-    }
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,7 @@ from sagpool.graphs import NO_TEST, Graphs, from_networkx, from_pyg
 from sagpool.graphs.concat import concat
 from sagpool.graphs.features import Features
 from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Value
 from sagpool.ops.device import find_device
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         max_epochs: stop after this many epochs in any case
         validation: fraction of the graphs held out for early stopping and for choosing the best
             weights; 0 trains on all graphs for ``max_epochs``
+        method_settings: settings of the method itself, such as ``{"conv": "gin"}``
         features: node features of a list, as in `sagpool.load`; `Graphs` already have theirs
         device: where to train and to predict
         random_state: an int, a ``RandomState``, or None for a different seed at each fit
@@ -77,6 +79,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         patience: int = Training.patience,
         max_epochs: int = MAX_EPOCHS,
         validation: float = Training.validation,
+        method_settings: Mapping[str, Value] | None = None,
         features: Features = "auto",
         device: torch.device | str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
@@ -91,6 +94,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.patience = patience
         self.max_epochs = max_epochs
         self.validation = validation
+        self.method_settings = method_settings
         self.features = features
         self.device = device
         self.random_state = random_state
@@ -156,6 +160,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             validation=self.validation,
             # Without validation graphs, training never stops early.
             patience=self.patience if self.validation else self.max_epochs,
+            method_settings=tuple((self.method_settings or {}).items()),
             **{name: getattr(self, name) for name in names},
         )
 

@@ -44,9 +44,9 @@ def candidates_for(
     if not search:
         small = graphs.node_counts.mean() < SMALL_GRAPHS
         chosen = method or ("sagpool-g" if small else "sagpool-h")
-        return [Training(chosen, **{**fixed, **QUICK, **settings})]
+        return [Training.from_dict({"method": chosen, **fixed, **QUICK, **settings})]
     grid = [
-        Training(name, **{**fixed, "lr": lr, "hidden": hidden, **settings})
+        Training.from_dict({"method": name, **fixed, "lr": lr, "hidden": hidden, **settings})
         for name in ([method] if method else METHODS)
         for lr in GRID["lr"]
         for hidden in GRID["hidden"]

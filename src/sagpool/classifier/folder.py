@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from sagpool.classifier.model import TrainedModel
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.vocabulary import Vocabulary
-from sagpool.models import Shape, build, methods
+from sagpool.models import Shape, build, method_version, methods
 
-FORMAT = 1
+log = logging.getLogger("sagpool")
+
+# Format 2 has settings of the method, which a reader of format 1 would ignore.
+FORMATS = (1, 2)
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 # The saved fields of a `Shape` with their types; `members` is for training only.
 _SHAPE: dict[str, tuple[type, ...]] = {
@@ -40,10 +44,13 @@ def write_folder(model: TrainedModel, folder: Path) -> None:
     """Write a model into a folder, which is created if it does not exist."""
     weights = save({name: t.cpu().contiguous() for name, t in model.weights.items()})
     shape = {name: getattr(model.shape, name) for name in _SHAPE}
+    settings = dict(model.shape.settings)
     config: dict[str, Any] = {
-        "format": FORMAT,
+        "format": 2 if settings else 1,
         "method": model.method,
-        "shape": shape | {"ratio": float(model.shape.ratio)},
+        "shape": shape
+        | {"ratio": float(model.shape.ratio)}
+        | ({"settings": settings} if settings else {}),
         "vocabulary": model.vocabulary.to_json(),
     }
     config["sha256"] = {"weights": _sha256(weights), "config": _checksum(config)}
@@ -69,7 +76,9 @@ def read_folder(folder: Path) -> TrainedModel:
     try:
         method = str(config["method"])
         if method not in methods():
-            raise SagpoolError(f"there is no method {method[:60]!r}")
+            raise SagpoolError(
+                f"there is no method {method[:60]!r}; if it is your own, load it with --plugin FILE"
+            )
         vocabulary = Vocabulary.from_json(config["vocabulary"])
         shape = _read_shape(config["shape"], vocabulary)
         about = dict(config["about"])
@@ -87,6 +96,9 @@ def read_folder(folder: Path) -> TrainedModel:
     weights = _read_weights(folder, expected, checksum["weights"])
     if _checksum(config) != checksum["config"]:
         raise SagpoolError(f"{path} was changed after it was written; save the model again.")
+    saved = about.get("versions", {}).get(f"method {method}", "")
+    if saved != method_version(method):
+        log.warning("The code of %s has changed since %s was saved.", method, folder)
     return TrainedModel(method, shape, vocabulary, weights, about)
 
 
@@ -98,11 +110,11 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise SagpoolError(f"{path} is damaged: it is not valid JSON.") from None
     if not isinstance(config, dict) or type(config.get("format")) is not int:
         raise SagpoolError(f"{path} is not the configuration of a sagpool model.")
-    if config["format"] != FORMAT:
-        age = "a newer" if config["format"] > FORMAT else "an older"
+    if config["format"] not in FORMATS:
+        age = "a newer" if config["format"] > FORMATS[-1] else "an older"
         raise SagpoolError(
             f"{path.parent} was written by {age} version of sagpool (format {config['format']}; "
-            f"this version reads {FORMAT})."
+            f"this version reads {FORMATS[0]} to {FORMATS[-1]})."
         )
     return config
 
@@ -120,7 +132,7 @@ def _read_shape(entry: Any, vocabulary: Vocabulary) -> Shape:
     ):
         if values[name] != named:
             raise SagpoolError(f"it has layers for {values[name]} {what}, but names for {named}")
-    return Shape(**values)
+    return Shape(**values, settings=dict(entry.get("settings", {})))
 
 
 def _read_weights(

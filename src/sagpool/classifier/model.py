@@ -108,10 +108,14 @@ def trained_model(graphs: Graphs, result: Result, **about: Any) -> TrainedModel:
     training = result.training
     settings = {
         name: value
-        for name, value in vars(training).items()
+        for name, value in training.to_dict().items()
         if name not in ("method", "fold", "folds", "validation", "patience", "max_epochs")
     }
-    described = {"data": vars(graphs.statistics()), "settings": settings, "versions": versions()}
+    described = {
+        "data": vars(graphs.statistics()),
+        "settings": settings,
+        "versions": versions([training.method]),
+    }
     return TrainedModel(
         training.method,
         shape_of(graphs, training),

@@ -1,7 +1,9 @@
 """``sagpool``: the list of commands, of which only the one that is called is imported."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
@@ -30,11 +32,38 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     called = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
         if name == called:
-            app.command(name)(getattr(import_module(f"sagpool.cli.{name}"), name))
+            app.command(name)(_with_plugins(getattr(import_module(f"sagpool.cli.{name}"), name)))
         else:
             app.command(name, help=summary)(lambda: None)
     app.callback()(_options)
     return app
+
+
+def _with_plugins(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one more option, ``--plugin``."""
+    from sagpool.models import load_plugin
+
+    def run(*, plugin: list[str] | None, **options: Any) -> None:
+        for source in plugin or ():
+            load_plugin(source)
+        command(**options)
+
+    option = Annotated[
+        list[str] | None,
+        typer.Option(help="A Python file or module with methods of your own. May be repeated."),
+    ]
+    known = inspect.signature(command, eval_str=True)
+    added = inspect.Parameter(
+        "plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option
+    )
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in known.parameters.values()
+    ]
+    run.__signature__ = known.replace(parameters=[*parameters, added])  # type: ignore[attr-defined]
+    run.__annotations__ = {item.name: item.annotation for item in (*parameters, added)}
+    run.__doc__ = command.__doc__
+    return run
 
 
 def _print_version(wanted: bool) -> None:

@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 
 from sagpool.bench.experiment import check_method, check_setting
 from sagpool.classifier import Fit, fit
+from sagpool.classifier.fit import METHODS
 from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
 from sagpool.cli import options
 from sagpool.errors import SagpoolError
@@ -59,7 +60,7 @@ def train(
     for name, values in options.parse_settings(settings).items():
         if len(values) > 1:
             raise SagpoolError(f"{name} has {len(values)} values; give one.")
-        check_setting(name, values[0])
+        check_setting(name, values[0], [method] if method else METHODS)
         chosen[name] = values[0]
     _check_folder(output)
     graphs = load(data, features, columns=Columns(smiles_column, label_column))

@@ -62,6 +62,8 @@ class Training:
     def __post_init__(self) -> None:
         changed = changed_settings(self.method, dict(self.method_settings))
         object.__setattr__(self, "method_settings", tuple(changed.items()))
+        for name in changed.keys() & {item.name for item in fields(self)}:
+            raise SagpoolError(f"Every training has a '{name}'; {self.method} needs another name.")
         # Equal trainings draw equal random numbers, so 1 and np.float64(1) become 1.0.
         for item in fields(self)[:-1]:
             value = getattr(self, item.name)

@@ -1,16 +1,18 @@
 """The versions that decide the result of a training."""
 
 import platform
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 
 import sagpool
 from sagpool.fleet.training import NUMERICS
+from sagpool.models import method_version
 
 
-def versions() -> dict[str, str]:
-    """By name: the package, its numerics, Python, torch, NumPy and, where there is one, CUDA."""
+def versions(methods: Iterable[str] = ()) -> dict[str, str]:
+    """Of the package, its numerics, Python, torch, NumPy, CUDA, and methods from plugins."""
     found = {
         "sagpool": sagpool.__version__,
         "python": platform.python_version(),
@@ -18,4 +20,7 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "numerics": str(NUMERICS),
     }
-    return found | ({"cuda": torch.version.cuda} if torch.version.cuda else {})
+    found |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
+    return found | {
+        f"method {name}": method_version(name) for name in methods if method_version(name)
+    }
