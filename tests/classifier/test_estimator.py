@@ -417,7 +417,7 @@ def test_wrong_graphs_and_classes(X, y, message):
         ({"lr": -1}, "lr must be above 0"),
         ({"hidden": 8.5}, "hidden must be int, not 8.5."),
         ({"ratio": 2, "method": "sagpool-h"}, "The ratio must be above 0 and at most 1"),
-        ({"validation": 1}, "The validation share must be in"),
+        ({"validation": 1}, "validation must be in"),
         ({"features": "colour"}, "Unknown node features 'colour'"),
         ({"features": "labels"}, "graphs has no node labels."),
         ({"device": "abacus"}, "There is no kind of device named 'abacus'."),

@@ -69,7 +69,7 @@ def test_the_validation_part_without_a_test_part(mutag):
     assert sorted([*parts.train, *parts.validation]) == list(range(188))
     positive = mutag.y[torch.from_numpy(parts.validation)].float().mean()
     assert positive == pytest.approx(125 / 188, abs=0.02)
-    with pytest.raises(SagpoolError, match="validation share must be in"):
+    with pytest.raises(SagpoolError, match="validation must be in"):
         Training("gpool-h", fold=0, validation=0)
 
 

@@ -1,4 +1,4 @@
-"""MUTAG, small trainings on it, and how to compare what came out of two runs."""
+"""MUTAG, small trainings on it, and comparisons of the results of two runs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +13,9 @@ from sagpool.fleet import Result, Training
 
 
 def some_trainings(count: int, method: str = "sagpool-h", **settings) -> list[Training]:
-    """Small ones that differ in all in which members of a fleet may, and end at different epochs.
+    """Small ones that differ in everything that members may differ in, and in their last epoch.
 
-    Where k is decided by the training part, that of the first differs from that of the second.
+    In methods whose k depends on the training graphs, the first two have different k.
     """
     defaults = {"hidden": 8, "batch_size": 80, "patience": 2}
     return [
@@ -36,11 +36,11 @@ def some_trainings(count: int, method: str = "sagpool-h", **settings) -> list[Tr
 
 
 def assert_same(actual: list[Result], expected: list[Result]) -> None:
-    """Bit for bit, in all but the time that it took."""
+    """Bit for bit, apart from the time."""
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
         one, other = replace(one, seconds=0.0), replace(other, seconds=0.0)
-        assert repr(one.row()) == repr(other.row())  # NaN is not equal to itself, but its name is
+        assert repr(one.row()) == repr(other.row())  # NaN is not equal to itself, but its repr is
         for name in vars(one.curve):
             assert getattr(one.curve, name).tobytes() == getattr(other.curve, name).tobytes()
         assert (one.weights is None) == (other.weights is None)
@@ -50,7 +50,7 @@ def assert_same(actual: list[Result], expected: list[Result]) -> None:
 
 
 def assert_close(actual: list[Result], expected: list[Result], tolerance: float = 1e-9) -> None:
-    """Up to rounding, in all but the time that it took."""
+    """Up to rounding, apart from the time."""
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
         row, expected_row = one.row(), other.row()
@@ -73,7 +73,7 @@ def assert_close_curves(one: Result, other: Result, tolerance: float) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """On graphs as small as these, threads do little but wait for each other."""
+    """With graphs this small, threads mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -87,7 +87,7 @@ def mutag() -> sagpool.Graphs:
 
 @pytest.fixture(scope="session")
 def kit() -> SimpleNamespace:
-    """What the test files share; importlib mode gives them no way to import each other."""
+    """Functions for all test files, which cannot import each other in importlib mode."""
     return SimpleNamespace(
         trainings=some_trainings,
         same=assert_same,

@@ -30,7 +30,7 @@ def new_state(members: int, numbers: int, dtype=torch.float64) -> AdamState:
 
 
 def gradient(step: int, dtype=torch.float64) -> torch.Tensor:
-    """With entries of very different sizes, and some that are zero at first."""
+    """Entries of very different sizes, some of them zero in the first steps."""
     scale = torch.logspace(-9, 3, 13, dtype=dtype)
     if step < 3:
         scale[::4] = 0
@@ -40,7 +40,7 @@ def gradient(step: int, dtype=torch.float64) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-6)], ids=str
 )
-def test_members_step_as_torch_does_with_their_own_settings_and_step_counts(dtype, tolerance):
+def test_each_member_steps_like_torch_with_its_own_settings_and_step_count(dtype, tolerance):
     state = new_state(len(LR), 13, dtype)
     references = []
     for member in range(len(LR)):
@@ -50,7 +50,7 @@ def test_members_step_as_torch_does_with_their_own_settings_and_step_counts(dtyp
         )
         references.append((parameter, adam))
     for step in range(60):
-        # Each member sits out at steps of its own.
+        # Each member is inactive in different steps.
         active = torch.tensor([(step + member) % (member + 2) > 0 for member in range(len(LR))])
         grad = gradient(step, dtype)
         for member, (parameter, adam) in enumerate(references):
@@ -68,7 +68,7 @@ def test_members_step_as_torch_does_with_their_own_settings_and_step_counts(dtyp
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_inactive_members_stay_bit_for_bit_as_they_are(dtype):
+def test_inactive_members_do_not_change_by_a_bit(dtype):
     state = new_state(4, 13, dtype)
     adam_step(state, gradient(0, dtype), LR, DECAY, torch.tensor([True, True, True, False]))
     before = [tensor.clone() for tensor in state]
@@ -78,7 +78,7 @@ def test_inactive_members_stay_bit_for_bit_as_they_are(dtype):
         assert not torch.equal(tensor[1], old[1])
 
 
-def test_a_member_that_is_not_a_number_touches_nobody():
+def test_a_member_with_nan_or_infinite_gradients_changes_no_other():
     def two_steps(wrong: float | None) -> AdamState:
         state = new_state(4, 13)
         for step in range(2):
@@ -106,7 +106,7 @@ def hundred_steps(mutag, kit) -> Callable[[torch.dtype], Fleet]:
     return start
 
 
-def test_after_100_steps_in_single_precision_the_weights_are_those_of_torch(
+def test_after_100_steps_in_single_precision_the_weights_equal_those_of_torch(
     hundred_steps, monkeypatch
 ):
     fleet = hundred_steps(torch.float32)
@@ -125,10 +125,10 @@ def test_after_100_steps_in_single_precision_the_weights_are_those_of_torch(
     torch.testing.assert_close(fleet.state.weights, weights.detach(), rtol=0, atol=1e-6)
 
 
-def test_a_fleet_of_one_is_a_model_trained_by_torch(mutag, hundred_steps):
-    """With nothing of the fleet but its initial weights and its order of batches.
+def test_a_fleet_of_one_equals_a_model_trained_by_torch(mutag, hundred_steps):
+    """The reference takes only the initial weights and the order of batches from the fleet.
 
-    In double precision: two runs of their own, in single precision, drift apart by rounding alone.
+    In double precision, because two separate runs in single precision drift apart by rounding.
     """
     fleet = hundred_steps(torch.float64)
     training, graphs = fleet.first, fleet.splits[0].train

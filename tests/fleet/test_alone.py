@@ -1,4 +1,4 @@
-"""A training gives the same alone, in a fleet, and in a slot that was another's before."""
+"""A training gives the same result alone, in a fleet, and in a refilled slot."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from sagpool.nn import Streams
 
 
 @pytest.mark.parametrize("method", methods())
-def test_alone_or_in_company_the_same(method, mutag, kit):
+def test_the_same_alone_and_in_fleets(method, mutag, kit):
     trainings = kit.trainings(7, method)
     fleet = train(mutag, trainings, members=7, dtype=torch.float64)
     assert [result.training for result in fleet] == trainings
@@ -37,7 +37,7 @@ def test_single_precision_follows_the_same_curve_for_ten_epochs(method, mutag, k
         kit.close_curves(one, other, 1e-3)
 
 
-def test_these_trainings_put_a_fleet_to_the_test(mutag, kit):
+def test_these_trainings_cover_refills_and_different_k(mutag, kit):
     """Slots are refilled at different epochs, with members of other settings."""
     trainings = kit.trainings(7, "sagpool-g")
     assert len({shape_of(mutag, training).k for training in trainings}) > 1
@@ -47,7 +47,7 @@ def test_these_trainings_put_a_fleet_to_the_test(mutag, kit):
 
 
 def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
-    """Or its size would decide on the shapes of the others' batches."""
+    """Otherwise its graphs would change the shapes of the other members' batches."""
     trainings = kit.trainings(5, max_epochs=3, patience=9)
     trainings[2] = replace(trainings[2], max_epochs=1)
     fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
@@ -56,12 +56,12 @@ def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
     assert fleet.slots.running.tolist() == [0, 1, -1, 3, 4]
     seen: list = []
 
-    def noted(graphs: Graphs, ids) -> Batch:
+    def recorded(graphs: Graphs, ids) -> Batch:
         batch = pack(graphs, ids)
         seen.append(batch.real.any(1).tolist())
         return batch
 
-    monkeypatch.setattr("sagpool.fleet.shard.pack", noted)
+    monkeypatch.setattr("sagpool.fleet.shard.pack", recorded)
     fleet.epoch()
     assert seen == [[True, True, False, True, True]] * 3  # two steps and the validation
 
@@ -74,19 +74,19 @@ def test_a_different_key_gives_a_different_curve(mutag, kit):
         assert not np.allclose(alone.curve.train_loss, other.curve.train_loss, rtol=0, atol=1e-3)
 
 
-def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, monkeypatch):
-    """The keys of which are the same in a slot that was another's before."""
+def test_each_member_and_each_step_has_its_own_random_numbers(mutag, kit, monkeypatch):
+    """The keys are the same in a refilled slot."""
     trainings = kit.trainings(4, max_epochs=3, patience=9)
     seen: list[list[int]] = []
 
-    def noted(keys: torch.Tensor, first_graph: int = 0) -> Streams:
+    def recorded(keys: torch.Tensor, first_graph: int = 0) -> Streams:
         seen.append(keys.tolist())
         return Streams(keys, first_graph)
 
-    monkeypatch.setattr("sagpool.fleet.shard.Streams", noted)
-    monkeypatch.setattr("sagpool.fleet.evaluate.Streams", noted)
+    monkeypatch.setattr("sagpool.fleet.shard.Streams", recorded)
+    monkeypatch.setattr("sagpool.fleet.evaluate.Streams", recorded)
     train(mutag, trainings, members=4)
-    fleet = np.array(seen)  # [steps, validations and the three chunks of the last, members]
+    fleet = np.array(seen)  # [steps, validations and three chunks of the evaluation, members]
     steps = fleet[[0, 1, 3, 4, 6, 7]]
     assert len(np.unique(steps)) == steps.size
     validations = fleet[[2, 5, 8, 9, 10, 11]]
@@ -97,7 +97,7 @@ def test_each_member_and_each_step_has_random_numbers_of_its_own(mutag, kit, mon
     assert np.array_equal(np.reshape(seen, (4, 12)), fleet.T)
 
 
-def test_what_somebody_else_draws_from_torch_changes_nothing(mutag, kit):
+def test_the_state_of_torchs_generator_changes_nothing(mutag, kit):
     trainings = kit.trainings(3)
     torch.manual_seed(1)
     first = train(mutag, trainings, members=2, keep_weights=True)

@@ -1,4 +1,4 @@
-"""The file: whole or not there, never a pickle, and refused with a sentence when it is wrong."""
+"""Checkpoint files: written completely or not at all, no pickles, clear errors if damaged."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def trainings(kit):
 
 @pytest.fixture
 def file(mutag, trainings, tmp_path) -> Path:
-    """Of a run that was stopped after two epochs, with one result and one that still waits."""
+    """Of a run that was stopped after two epochs, with one result and one waiting training."""
     path = tmp_path / "runs" / "fleet.npz"
     shorter = replace(trainings[0], max_epochs=1)
     trainings[0] = shorter
@@ -48,7 +48,7 @@ def rewrite(file: Path, **changes) -> None:
     np.savez(file, **content)
 
 
-def test_holds_who_runs_who_waits_and_who_is_done(file, trainings, mutag, kit):
+def test_it_holds_running_waiting_and_finished_trainings(file, trainings, mutag, kit):
     with np.load(file, allow_pickle=False) as arrays:
         assert all(arrays[name].dtype != object for name in arrays.files)
         identity = json.loads(arrays["meta"].tobytes())["identity"]
@@ -61,12 +61,12 @@ def test_holds_who_runs_who_waits_and_who_is_done(file, trainings, mutag, kit):
     kit.same(list(saved.results.values()), train(mutag, trainings, members=2)[:1])
 
 
-def test_what_is_saved_is_what_is_loaded(mutag, kit, tmp_path):
-    """Also of a training that diverged, and so has results that are not numbers."""
+def test_loading_gives_what_was_saved(mutag, kit, tmp_path):
+    """Also for a diverged training, whose scores are NaN."""
     trainings = kit.trainings(4, lr=0.01)
     trainings[0] = replace(trainings[0], lr=1e6)
     fleet = Fleet(
-        mutag, trainings, Slots.fill(range(4), 3), torch.float64, keeps=lambda training: True
+        mutag, trainings, Slots.fill(range(4), 3), torch.float64, keep_weights=lambda training: True
     )
     results = {}
     for _ in range(2):
@@ -88,11 +88,11 @@ def test_what_is_saved_is_what_is_loaded(mutag, kit, tmp_path):
             )
 
 
-def test_no_file_is_an_empty_one(tmp_path):
+def test_without_a_file_the_checkpoint_is_empty(tmp_path):
     assert Checkpoint.load(tmp_path / "none.npz", "mine").results == {}
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(file, monkeypatch):
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(file, monkeypatch):
     old = file.read_bytes()
 
     def half(stream, **arrays):
@@ -109,14 +109,14 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(file, monkeypatc
     assert [path.name for path in file.parent.iterdir()] == ["fleet.npz"]
 
 
-def test_a_folder_that_cannot_be_is_an_error(mutag, trainings, tmp_path):
+def test_a_folder_that_cannot_be_created_is_an_error(mutag, trainings, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SagpoolError, match=r"^The checkpoint .*deeper/c\.npz "):
         train(mutag, trainings, checkpoint=tmp_path / "file" / "deeper" / "c.npz")
 
 
 @pytest.mark.parametrize("other", ["trainings", "order", "dtype", "weights", "features", "graphs"])
-def test_of_other_trainings_it_is_refused(other, file, mutag, trainings):
+def test_a_checkpoint_of_other_trainings_is_refused(other, file, mutag, trainings):
     graphs, options = mutag, {}
     if other == "trainings":
         trainings = [*trainings[:3], replace(trainings[3], lr=0.5)]
@@ -136,7 +136,7 @@ def test_of_other_trainings_it_is_refused(other, file, mutag, trainings):
     assert file.read_bytes() == old
 
 
-def test_of_another_version_it_is_refused(file, mutag, trainings):
+def test_a_checkpoint_of_another_version_is_refused(file, mutag, trainings):
     rewrite(file, format=99)
     with pytest.raises(
         SagpoolError, match=r"^The checkpoint .* is of another version of sagpool; name"
@@ -145,7 +145,7 @@ def test_of_another_version_it_is_refused(file, mutag, trainings):
 
 
 class Trap:
-    """Unpickled, it leaves a file behind."""
+    """Creates a file when unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -154,7 +154,7 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def test_a_pickle_is_not_opened(tmp_path, mutag, trainings):
+def test_pickles_are_not_loaded(tmp_path, mutag, trainings):
     file, sprung = tmp_path / "trap.npz", tmp_path / "sprung"
     np.savez(file, meta=np.array([Trap(sprung)], dtype=object))
     with pytest.raises(SagpoolError, match=r"is damaged \(.*\); remove it\.$"):
@@ -163,7 +163,7 @@ def test_a_pickle_is_not_opened(tmp_path, mutag, trainings):
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"[1]", b"PK\x03\x04", b"\x93NUMPY"])
-def test_of_something_else_it_is_refused(content, tmp_path, mutag, trainings):
+def test_other_kinds_of_files_are_refused(content, tmp_path, mutag, trainings):
     file = tmp_path / "else.npz"
     file.write_bytes(content)
     with pytest.raises(SagpoolError, match=r"^The checkpoint .*else\.npz is damaged \("):
@@ -175,14 +175,14 @@ def test_of_something_else_it_is_refused(content, tmp_path, mutag, trainings):
 
 
 @pytest.mark.parametrize("change", [{"results": []}, {"members": {"7": {}}}, {"running": "x"}])
-def test_with_parts_that_do_not_fit_it_is_refused(change, file, mutag, trainings):
+def test_inconsistent_content_is_refused(change, file, mutag, trainings):
     rewrite(file, **change)
     with pytest.raises(SagpoolError, match=r"^The checkpoint .* is damaged \("):
         train(mutag, trainings, checkpoint=file)
 
 
-def test_damaged_anywhere_it_is_refused_or_as_it_was(file, kit):
-    """A changed byte may lie where nothing is read, such as the time of an entry."""
+def test_a_damaged_file_is_refused_or_gives_the_same(file, kit):
+    """Some bytes are never read, such as the time stamp of an entry."""
     whole = file.read_bytes()
     with np.load(file) as arrays:
         identity = json.loads(arrays["meta"].tobytes())["identity"]

@@ -1,4 +1,4 @@
-"""Stopped anywhere and continued, a run gives the rows that it would have given, bit for bit."""
+"""A run that is stopped anywhere and continued gives the same results, bit for bit."""
 
 import random
 from types import SimpleNamespace
@@ -11,16 +11,16 @@ import sagpool.fleet.shard
 from sagpool.fleet import train
 from sagpool.fleet.checkpoint import Checkpoint
 
-MEMBERS = 5  # so that an empty slot may stay, which takes four or more
+MEMBERS = 5  # with four or more, the fleet may go on with an empty slot
 
 
 def many(kit):
-    """Fewer slots than trainings, all of one shape but the last."""
+    """More trainings than slots, all of one shape but the last."""
     return [*kit.trainings(9, "sagpool-g", hidden=4), *kit.trainings(1, "gpool-h", hidden=4)]
 
 
 class Events:
-    """Counts all moments at which something might end a run, and ends it at one of them."""
+    """Counts the points at which a run might be stopped, and stops it at one of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last, self.dead = 0, None, False
@@ -53,7 +53,7 @@ class Events:
             raise KeyboardInterrupt
 
     def end_at(self, last: int | None, *, kill: bool = False) -> None:
-        """A kill leaves no time for saving."""
+        """Stop at the n-th event; a kill saves nothing."""
         self.count, self.last, self.kill, self.dead = 0, last, kill, False
 
 
@@ -87,7 +87,7 @@ def random_points(events: Events, seed: str) -> list[int]:
     return points
 
 
-def test_this_run_puts_checkpoints_to_the_test(uninterrupted):
+def test_these_trainings_end_at_different_epochs(uninterrupted):
     epochs = [result.epochs for result in uninterrupted]
     assert len(set(epochs[:-1])) > 2
 
@@ -98,7 +98,7 @@ def test_interrupted_at_20_points(run, uninterrupted, kit):
         run.file.unlink()
         run.events.end_at(point)
         with pytest.raises(KeyboardInterrupt):
-            run.to_the_end(seconds=1e9)  # saved by the interrupt alone
+            run.to_the_end(seconds=1e9)  # saved only at the interrupt
         assert run.file.exists()
         run.events.end_at(None)
         kit.same(run.to_the_end(), uninterrupted)
@@ -124,13 +124,13 @@ def test_interrupted_again_and_again(run, uninterrupted, kit):
             continue
         break
     else:
-        raise AssertionError("it never came to its end")
+        raise AssertionError("it never ended")
     assert attempt > 3
     kit.same(results, uninterrupted)
 
 
 def test_a_failing_callback_loses_no_result(mutag, kit, tmp_path):
-    """Two end at the same epoch, and the first is more than the callback can take."""
+    """Several end at the same epoch, and the callback fails at the first of them."""
     trainings = kit.trainings(5, max_epochs=2, patience=9)
     expected = train(mutag, trainings, members=3)
     file = tmp_path / "fleet.npz"
@@ -140,12 +140,14 @@ def test_a_failing_callback_loses_no_result(mutag, kit, tmp_path):
 
     with pytest.raises(OSError, match="the disk is full"):
         train(mutag, trainings, members=3, checkpoint=file, on_result=fail)
-    told: list = []
-    kit.same(train(mutag, trainings, members=3, checkpoint=file, on_result=told.append), expected)
-    assert [result.training for result in told] == trainings[3:]
+    reported: list = []
+    kit.same(
+        train(mutag, trainings, members=3, checkpoint=file, on_result=reported.append), expected
+    )
+    assert [result.training for result in reported] == trainings[3:]
 
 
-def test_a_finished_run_is_not_run_again(run, uninterrupted, kit):
+def test_a_finished_run_does_not_train_again(run, uninterrupted, kit):
     run.to_the_end()
     run.events.end_at(1)
     kit.same(run.to_the_end(), uninterrupted)

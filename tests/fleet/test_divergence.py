@@ -1,4 +1,4 @@
-"""A member that turns NaN is reported, and nobody else notices."""
+"""A member whose loss becomes NaN is reported, and does not affect the others."""
 
 import math
 from dataclasses import replace
@@ -27,13 +27,13 @@ def test_a_learning_rate_of_a_million_is_reported_as_diverged(mutag, kit):
 
 
 @pytest.mark.parametrize("method", methods())
-def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
-    """Beside it they get what they get beside the same member, who leaves in good health."""
+def test_a_diverged_member_does_not_change_the_others_by_a_bit(method, mutag, kit):
+    """They get the same results beside the same member that ends without diverging."""
     trainings = kit.trainings(5, method, seed=1, fold=1, patience=9, max_epochs=5)
     trainings[2] = replace(trainings[2], lr=1e6)
 
     def run(healthy_epochs: int | None = None) -> dict:
-        fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keeps=lambda training: True)
+        fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keep_weights=lambda training: True)
         if healthy_epochs:
             fleet.lr[2] = 1e-3
             fleet.state.stopping.max_epochs[2] = healthy_epochs
@@ -52,9 +52,9 @@ def test_its_mates_do_not_notice_bit_for_bit(method, mutag, kit):
     kit.same([beside[n] for n in others], [healthy[n] for n in others])
 
 
-def test_one_that_had_learnt_before_keeps_its_best_epoch(mutag, kit):
+def test_a_member_that_diverges_later_has_the_scores_of_its_best_epoch(mutag, kit):
     (training,) = kit.trainings(1, max_epochs=9, patience=9)
-    fleet = Fleet(mutag, [training], Slots.fill([0], 1), keeps=lambda training: True)
+    fleet = Fleet(mutag, [training], Slots.fill([0], 1), keep_weights=lambda training: True)
     fleet.epoch()
     (best,), test = fleet.shards[0][1].stack.state_dicts([True]), fleet.splits[0].test
     fleet.lr[0] = 1e6
@@ -69,7 +69,7 @@ def test_one_that_had_learnt_before_keeps_its_best_epoch(mutag, kit):
     torch.testing.assert_close(result.weights, best, rtol=0, atol=0)
 
 
-def test_its_slot_is_refilled(mutag, kit):
+def test_the_slot_of_a_diverged_member_is_refilled(mutag, kit):
     trainings = kit.trainings(4)
     trainings[0] = replace(trainings[0], lr=1e6)
     results = train(mutag, trainings, members=1, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Ctrl-C, which comes at any moment, is acted on at a good one."""
+"""Ctrl-C is delayed until the state is consistent."""
 
 import signal
 import threading
@@ -16,13 +16,13 @@ def press() -> None:
 
 
 @pytest.fixture(autouse=True)
-def usual_handler():
+def default_handler():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-def test_it_is_raised_when_asked_for():
+def test_it_is_raised_when_the_block_checks_for_it():
     reached = []
 
     def block() -> None:
@@ -40,7 +40,7 @@ def test_it_is_raised_when_asked_for():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_it_is_raised_at_the_end_at_the_latest():
+def test_it_is_raised_at_the_end_of_the_block_at_the_latest():
     reached = []
 
     def block() -> None:
@@ -54,7 +54,7 @@ def test_it_is_raised_at_the_end_at_the_latest():
     assert reached == ["the end"]
 
 
-def test_another_error_goes_first_and_the_usual_handler_comes_back():
+def test_another_error_comes_first_and_the_default_handler_is_restored():
     def block() -> None:
         with interrupt_held_back():
             press()
@@ -67,7 +67,7 @@ def test_another_error_goes_first_and_the_usual_handler_comes_back():
         press()
 
 
-def test_somebody_elses_handler_stays():
+def test_a_custom_handler_stays():
     heard = []
     signal.signal(signal.SIGINT, lambda *_: heard.append("press"))
     with interrupt_held_back() as raise_if_pressed:
@@ -85,8 +85,8 @@ def test_other_threads_can_train(mutag, kit):
 
 
 @pytest.mark.parametrize("moment", ["initial_weights", "predict", "adam_step", "validate"])
-def test_wherever_it_comes_the_run_can_be_continued(moment, mutag, kit, monkeypatch, tmp_path):
-    """Also while a slot is being refilled."""
+def test_a_run_interrupted_anywhere_can_be_continued(moment, mutag, kit, monkeypatch, tmp_path):
+    """Also during a refill."""
     trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
     expected = train(mutag, trainings, members=2, keep_weights=True)
     module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.shard

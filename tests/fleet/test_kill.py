@@ -9,7 +9,7 @@ import pytest
 
 from sagpool.fleet import train
 
-# Waits inside the n-th step until it is told to go on.
+# Waits in the n-th step for a line of input.
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_continued_after_a_signal(sent, wait_at, seconds, mutag, kit, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["fleet.npz"]
 
     expected = train(mutag, trainings, members=3, keep_weights=True)
-    told: list = []
-    options = {"keep_weights": True, "checkpoint": file, "on_result": told.append}
+    reported: list = []
+    options = {"keep_weights": True, "checkpoint": file, "on_result": reported.append}
     kit.same(train(mutag, trainings, members=3, **options), expected)
-    assert 0 < len(told) < len(trainings), "nothing was saved, or the signal not heeded"
+    assert 0 < len(reported) < len(trainings), "nothing was saved, or the signal had no effect"

@@ -1,4 +1,4 @@
-"""A fleet that does not fit shrinks; one that fits does not grow."""
+"""A fleet that does not fit into memory shrinks; memory does not grow over time."""
 
 import gc
 import logging
@@ -16,7 +16,7 @@ from sagpool.fleet.schedule import Slots
 
 
 class Memory:
-    """Runs out in a function of the fleet, from its n-th call on, with more members than fit."""
+    """A function that runs out of memory from its n-th call on, with more members than fit."""
 
     def __init__(self, monkeypatch, where: str, fits: int, calls: int, error=None) -> None:
         module = sagpool.fleet.fleet if where == "predict" else sagpool.fleet.shard
@@ -28,7 +28,7 @@ class Memory:
             self.sizes.append(size)
             if len(self.sizes) >= calls and size > fits:
                 if where == "adam_step":
-                    function(*arguments)  # what was done so far has to be taken back
+                    function(*arguments)  # its changes have to be undone
                 raise error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
             return function(*arguments)
 
@@ -38,16 +38,16 @@ class Memory:
 def limit_slots(monkeypatch, fits: int) -> None:
     empty = sagpool.fleet.fleet.FleetState.empty
 
-    def limited(members, weights):
-        if members > fits:
+    def limited(weights):
+        if len(weights) > fits:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return empty(members, weights)
+        return empty(weights)
 
     monkeypatch.setattr(sagpool.fleet.fleet.FleetState, "empty", limited)
 
 
-def fail_to_enter(monkeypatch, calls: set[int], error: type[Exception]) -> None:
-    """At these calls, of those who get a slot."""
+def fail_to_load(monkeypatch, calls: set[int], error: type[Exception]) -> None:
+    """Raise at these calls of the function that loads a member into its slot."""
     state = sagpool.fleet.fleet.FleetState
     put, count = state.put, 0
 
@@ -73,11 +73,11 @@ def undisturbed(mutag, trainings):
 
 @pytest.mark.parametrize("fits", [1, 3])
 @pytest.mark.parametrize("calls", [2, 7, 12])
-def test_a_fleet_halves_itself_and_goes_on(
+def test_a_fleet_continues_with_half_of_its_slots(
     fits, calls, mutag, trainings, undisturbed, kit, monkeypatch, caplog
 ):
     memory = Memory(monkeypatch, "adam_step", fits, calls)
-    told: list = []
+    reported: list = []
     progress: list = []
     with caplog.at_level(logging.WARNING, "sagpool"):
         results = train(
@@ -85,24 +85,26 @@ def test_a_fleet_halves_itself_and_goes_on(
             trainings,
             members=6,
             dtype=torch.float64,
-            on_result=told.append,
+            on_result=reported.append,
             on_progress=progress.append,
         )
     kit.close(results, undisturbed)
-    assert sorted(map(id, told)) == sorted(map(id, results))
-    assert progress[-1].epochs == sum(result.epochs for result in results), "some was done twice"
+    assert sorted(map(id, reported)) == sorted(map(id, results))
+    assert progress[-1].epochs == sum(result.epochs for result in results), (
+        "some epochs were repeated"
+    )
     assert max(memory.sizes[: calls + 1]) > fits
     assert max(memory.sizes[-5:]) <= fits
     # 6 slots, or the 4 that are left once the queue is empty.
     after = 2 if calls == 12 else 3
-    told_first = f"Out of memory: going on with {after} members, batches in 1 parts."
-    assert caplog.messages[0] == told_first
+    first_message = f"Out of memory: continuing with {after} members, batches in 1 parts."
+    assert caplog.messages[0] == first_message
 
 
 def test_one_member_that_does_not_fit_takes_more_parts(
     mutag, trainings, undisturbed, kit, monkeypatch, caplog
 ):
-    """Slots are halved first: parts make everybody slower."""
+    """Slots are halved first: parts slow down every member."""
     pack, sizes = sagpool.fleet.shard.pack, []
 
     def limited(graphs, ids):
@@ -113,8 +115,8 @@ def test_one_member_that_does_not_fit_takes_more_parts(
 
     monkeypatch.setattr(sagpool.fleet.shard, "pack", limited)
     with caplog.at_level(logging.WARNING, "sagpool"):
-        results = train(mutag, trainings, members=6, dtype=torch.float64)
-    kit.close(results, undisturbed)
+        results = train(mutag, trainings[:6], members=6, dtype=torch.float64)
+    kit.close(results, undisturbed[:6])
     assert sizes[:5] == [480, 240, 80, 40, 20]
     assert max(sizes[4:]) == 20
     assert [message.split("with ")[1] for message in caplog.messages] == [
@@ -126,7 +128,7 @@ def test_one_member_that_does_not_fit_takes_more_parts(
 
 
 @pytest.mark.parametrize("fits", [1, 2])
-def test_a_fleet_that_cannot_be_built_begins_with_fewer(
+def test_a_fleet_that_cannot_be_built_starts_with_fewer_slots(
     fits, mutag, trainings, undisturbed, kit, monkeypatch
 ):
     limit_slots(monkeypatch, fits)
@@ -142,7 +144,7 @@ def test_a_fleet_that_cannot_be_built_begins_with_fewer(
     assert max(running) == 1
 
 
-def test_when_none_can_be_built_it_is_an_error(mutag, trainings, monkeypatch):
+def test_it_is_an_error_if_no_fleet_can_be_built(mutag, trainings, monkeypatch):
     limit_slots(monkeypatch, 0)
     with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
         train(mutag, trainings, members=6)
@@ -153,42 +155,46 @@ def test_when_none_can_be_built_it_is_an_error(mutag, trainings, monkeypatch):
 def test_memory_may_run_out_in_a_refill(
     members, after, mutag, trainings, undisturbed, kit, monkeypatch
 ):
-    """A slot has been given away by then, and its new member not entered it.
+    """The slot is assigned by then, but its new member is not loaded.
 
-    Nor does the first try to shrink succeed.
+    The first attempt to shrink fails as well.
     """
     first = members + after + 1
-    fail_to_enter(monkeypatch, {first, first + min(members, 2)}, torch.OutOfMemoryError)
+    fail_to_load(monkeypatch, {first, first + min(members, 2)}, torch.OutOfMemoryError)
     progress: list = []
-    results = train(
-        mutag, trainings, members=members, dtype=torch.float64, on_progress=progress.append
+    count = members + 4
+    options = {"members": members, "dtype": torch.float64, "on_progress": progress.append}
+    results = train(mutag, trainings[:count], **options)
+    kit.close(results, undisturbed[:count])
+    assert progress[-1].epochs == sum(result.epochs for result in results), (
+        "some epochs were repeated"
     )
-    kit.close(results, undisturbed)
-    assert progress[-1].epochs == sum(result.epochs for result in results), "some was done twice"
 
 
 @pytest.mark.parametrize("call", [5, 6, 7])
-def test_a_refill_that_fails_is_saved_as_it_is(call, mutag, trainings, kit, monkeypatch, tmp_path):
+def test_a_run_whose_refill_failed_can_be_continued(
+    call, mutag, trainings, kit, monkeypatch, tmp_path
+):
     options = {"members": 4, "checkpoint": tmp_path / "run.npz"}
     expected = train(mutag, trainings, members=4)
     with monkeypatch.context() as patch:
-        fail_to_enter(patch, {call}, ZeroDivisionError)
+        fail_to_load(patch, {call}, ZeroDivisionError)
         with pytest.raises(ZeroDivisionError):
             train(mutag, trainings, **options)
     kit.same(train(mutag, trainings, **options), expected)
 
 
 @pytest.mark.parametrize("calls", [1, 2])
-def test_memory_may_run_out_in_the_evaluation_too(
+def test_memory_may_run_out_in_the_evaluation(
     calls, mutag, trainings, undisturbed, kit, monkeypatch
 ):
-    """The epoch before it is taken back, and done again."""
+    """The epoch before it is undone and repeated."""
     Memory(monkeypatch, "predict", 1, calls)
     results = train(mutag, trainings, members=6, dtype=torch.float64)
     kit.close(results, undisturbed)
 
 
-def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
+def test_a_failed_epoch_changes_nothing(mutag, kit, monkeypatch):
     fleet = Fleet(mutag, kit.trainings(3, max_epochs=9), Slots.fill(range(3), 3))
     fleet.epoch()
     before = fleet.members()
@@ -203,7 +209,7 @@ def test_an_epoch_that_fails_leaves_no_trace(mutag, kit, monkeypatch):
             assert torch.equal(value, old) if isinstance(value, torch.Tensor) else value == old
 
 
-def test_empty_slots_are_the_first_to_go(mutag, kit):
+def test_shrinking_removes_empty_slots_first(mutag, kit):
     trainings = kit.trainings(4, max_epochs=3, patience=9)
     fleet = Fleet(mutag, trainings, Slots(np.array([-1, 0, 1, 2])), torch.float64)
     fleet.shrink()
@@ -223,7 +229,7 @@ def test_empty_slots_are_the_first_to_go(mutag, kit):
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
 )
-def test_when_not_even_one_fits_it_is_an_error(error, mutag, trainings, monkeypatch):
+def test_it_is_an_error_if_not_even_one_member_fits(error, mutag, trainings, monkeypatch):
     Memory(monkeypatch, "adam_step", 0, 1, error)
     with pytest.raises(
         MemoryShortageError,
@@ -232,14 +238,14 @@ def test_when_not_even_one_fits_it_is_an_error(error, mutag, trainings, monkeypa
         train(mutag, trainings, members=6)
 
 
-def test_another_error_is_not_taken_for_a_lack_of_memory(mutag, trainings, monkeypatch):
+def test_other_errors_are_not_mistaken_for_a_lack_of_memory(mutag, trainings, monkeypatch):
     Memory(monkeypatch, "adam_step", 0, 1, RuntimeError("mat1 and mat2 shapes cannot be"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         train(mutag, trainings, members=6)
 
 
 def live_tensors() -> tuple[int, int]:
-    """How many there are, and their bytes."""
+    """Number and bytes of all live tensors."""
     gc.collect()
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
     strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
@@ -267,11 +273,11 @@ def test_memory_stays_flat(method, mutag, kit):
     count, size = live_tensors()
     later = pages_of(110)[-30:]
     assert live_tensors() == (count, pytest.approx(size, rel=0.02))
-    # The allocator takes and gives back by turns.
+    # The allocator takes memory and gives it back again and again.
     assert min(later) <= 1.02 * max(warm)
 
 
-def test_those_that_are_done_leave_no_tensors_behind(mutag, kit):
+def test_finished_trainings_leave_no_tensors_behind(mutag, kit):
     seen = {}
 
     def count(progress) -> None:

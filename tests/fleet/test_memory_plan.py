@@ -1,3 +1,5 @@
+"""How many members fit into memory, and in how many parts."""
+
 import sys
 
 import pytest
@@ -5,7 +7,7 @@ import torch
 
 from sagpool.fleet import MemoryShortageError, Training, train
 from sagpool.fleet import memory as fleet_memory
-from sagpool.fleet.memory import Room, choose_fleet_size, free_memory, step_bytes
+from sagpool.fleet.memory import FleetSize, choose_fleet_size, free_memory, step_bytes
 from sagpool.fleet.schedule import split_of
 from sagpool.models import Output, methods
 
@@ -18,7 +20,7 @@ def of(**settings) -> Training:
 
 @pytest.fixture
 def free(monkeypatch):
-    """Sets what is free, and lets a CPU take it."""
+    """Sets the free memory, and lets a CPU use all of it."""
     monkeypatch.setattr(fleet_memory, "CPU_THREAD_BYTES", 10**12)
 
     def set_free(count: float) -> None:
@@ -27,7 +29,7 @@ def free(monkeypatch):
     return set_free
 
 
-def test_a_step_takes_more_for_wider_layers_larger_batches_and_longer_numbers(mutag):
+def test_wider_layers_larger_batches_and_double_precision_need_more_bytes(mutag):
     small = step_bytes(mutag, of(), torch.float32)
     assert 1.5 * small < step_bytes(mutag, of(hidden=64), torch.float32) < 8 * small
     assert 1.5 * small < step_bytes(mutag, of(batch_size=128), torch.float32) < 5 * small
@@ -35,19 +37,21 @@ def test_a_step_takes_more_for_wider_layers_larger_batches_and_longer_numbers(mu
 
 
 @pytest.mark.parametrize("method", methods())
-def test_the_guess_is_what_a_real_batch_keeps(method, mutag, monkeypatch):
-    """With all graphs as the sample, and a batch of all of them, nothing is left to guess."""
+def test_the_estimate_equals_what_a_real_batch_saves(method, mutag, monkeypatch):
+    """If all graphs are tried, and are one batch, nothing is left to estimate."""
     train = split_of(mutag, of()).train
     training = of(method=method, batch_size=len(train))
-    guess = step_bytes(mutag, training, torch.float32)
-    monkeypatch.setattr(fleet_memory, "TRIED_GRAPHS", len(train))
-    assert guess == pytest.approx(step_bytes(mutag, training, torch.float32), rel=0.05)
+    estimate = step_bytes(mutag, training, torch.float32)
+    monkeypatch.setattr(fleet_memory, "TRIAL_GRAPHS", len(train))
+    assert estimate == pytest.approx(step_bytes(mutag, training, torch.float32), rel=0.05)
 
 
-def test_what_does_not_depend_on_the_graphs_is_counted_once(mutag):
-    """Set2Set keeps a sum of weights that is larger than all that it keeps of a graph."""
-    weights, batch = fleet_memory._step(mutag, of(method="set2set-g", batch_size=64), torch.float32)
-    more_weights, more_batch = fleet_memory._step(
+def test_bytes_that_do_not_depend_on_the_graphs_are_counted_once(mutag):
+    """Set2Set saves a sum of weights that is larger than everything it saves for a graph."""
+    weights, batch = fleet_memory.trial_step(
+        mutag, of(method="set2set-g", batch_size=64), torch.float32
+    )
+    more_weights, more_batch = fleet_memory.trial_step(
         mutag, of(method="set2set-g", batch_size=128), torch.float32
     )
     assert more_weights == weights
@@ -55,62 +59,69 @@ def test_what_does_not_depend_on_the_graphs_is_counted_once(mutag):
     assert batch < 64 * 200e3
 
 
-def test_few_graphs_are_tried_and_fewer_large_ones(mutag, monkeypatch):
+def test_few_graphs_are_tried_and_fewer_if_they_are_large(mutag, monkeypatch):
     tried: list[int] = []
     pack = fleet_memory.pack
 
-    def noted(graphs, ids):
+    def recorded(graphs, ids):
         tried.append(ids.size)
         return pack(graphs, ids)
 
-    monkeypatch.setattr(fleet_memory, "pack", noted)
-    guess = step_bytes(mutag, of(method="diffpool-h", batch_size=128), torch.float32)
-    assert tried[-1] == fleet_memory.TRIED_GRAPHS
+    monkeypatch.setattr(fleet_memory, "pack", recorded)
+    estimate = step_bytes(mutag, of(method="diffpool-h", batch_size=128), torch.float32)
+    assert tried[-1] == fleet_memory.TRIAL_GRAPHS
     tried.clear()
-    monkeypatch.setattr(fleet_memory, "TRIED_BYTES", 1)
+    monkeypatch.setattr(fleet_memory, "TRIAL_BYTES", 1)
     rough = step_bytes(mutag, of(method="diffpool-h", batch_size=128), torch.float32)
     assert tried[-1] == 1
     assert max(tried) <= 2
-    assert rough == pytest.approx(guess, rel=0.2)
+    assert rough == pytest.approx(estimate, rel=0.2)
 
 
-def test_as_many_as_there_are_trainings(mutag, free, monkeypatch):
+def test_at_most_one_member_for_each_training(mutag, free, monkeypatch):
     free(10**12)
-    monkeypatch.setattr(fleet_memory, "CPU_MOST_BYTES", 10**12)
-    assert choose_fleet_size(mutag, [of()] * 7, torch.float32) == Room(7, 1)
-    assert choose_fleet_size(mutag, [of()] * 5000, torch.float32) == Room(
-        fleet_memory.MOST_MEMBERS, 1
+    monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 10**12)
+    assert choose_fleet_size(mutag, [of()] * 7, torch.float32) == FleetSize(7, 1)
+    assert choose_fleet_size(mutag, [of()] * 5000, torch.float32) == FleetSize(
+        fleet_memory.MAX_MEMBERS, 1
     )
 
 
 def test_fewer_members_in_less_memory_and_then_more_parts(mutag, free):
     one = step_bytes(mutag, of(), torch.float32)
 
-    def fitting(members: float) -> Room:
-        free((members + 1e-3) * one * fleet_memory.OVERHEAD / fleet_memory.FILL)
+    def fitting(members: float) -> FleetSize:
+        free((members + 1e-3) * one * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
         return choose_fleet_size(mutag, [of()] * 500, torch.float32)
 
-    assert [fitting(n) for n in (1, 20, 50, 200)] == [Room(n, 1) for n in (1, 20, 50, 200)]
-    rooms = [fitting(share) for share in (0.99, 0.5, 0.3, 0.0)]
-    assert [r.members for r in rooms] == [1] * 4
-    parts = [r.parts for r in rooms]
+    assert [fitting(n) for n in (1, 20, 50, 200)] == [FleetSize(n, 1) for n in (1, 20, 50, 200)]
+    sizes = [fitting(fraction) for fraction in (0.99, 0.5, 0.3, 0.0)]
+    assert [size.members for size in sizes] == [1] * 4
+    parts = [size.parts for size in sizes]
     assert 1 < parts[0] < parts[1] < parts[2] < parts[3] == of().batch_size
 
 
-@pytest.mark.parametrize("share", [0.9, 0.6, 0.4, 0.25])
-def test_a_part_and_its_filler_fit(share, mutag, free):
+@pytest.mark.parametrize("fraction", [0.9, 0.6, 0.4, 0.25])
+def test_a_part_and_its_filler_graph_fit(fraction, mutag, free):
     training = of(method="diffpool-h")
-    weights, batch = fleet_memory._step(mutag, training, torch.float32)
-    free((weights + (share + 1e-3) * batch) * fleet_memory.OVERHEAD / fleet_memory.FILL)
+    weights, batch = fleet_memory.trial_step(mutag, training, torch.float32)
+    free(
+        (weights + (fraction + 1e-3) * batch) * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION
+    )
     parts = choose_fleet_size(mutag, [training], torch.float32).parts
     graphs = -(-training.batch_size // parts)
-    assert (graphs + 1) / training.batch_size <= share
+    assert (graphs + 1) / training.batch_size <= fraction
     fewer = -(-training.batch_size // (parts - 1))
-    assert (fewer + 1) / training.batch_size > share, "fewer parts would do"
+    assert (fewer + 1) / training.batch_size > fraction, "fewer parts would do"
 
 
-def test_every_thread_has_a_member_if_in_parts(mutag, free):
-    free(1.2 * step_bytes(mutag, of(), torch.float32) * fleet_memory.OVERHEAD / fleet_memory.FILL)
+def test_every_thread_has_a_member_even_if_it_takes_parts(mutag, free):
+    free(
+        1.2
+        * step_bytes(mutag, of(), torch.float32)
+        * fleet_memory.OVERHEAD
+        / fleet_memory.MEMORY_FRACTION
+    )
     torch.set_num_threads(3)
     try:
         members, parts = choose_fleet_size(mutag, [of()] * 9, torch.float32)
@@ -123,15 +134,20 @@ def test_every_thread_has_a_member_if_in_parts(mutag, free):
     assert 2 <= fewer.parts < parts
 
 
-def test_given_members_stay_and_parts_follow(mutag, free):
-    free(4.5 * step_bytes(mutag, of(), torch.float32) * fleet_memory.OVERHEAD / fleet_memory.FILL)
-    rooms = [choose_fleet_size(mutag, [of()] * 50, torch.float32, n) for n in (2, 4, 8, 16)]
-    assert [r.members for r in rooms] == [2, 4, 8, 16]
-    assert [r.parts for r in rooms[:2]] == [1, 1]
-    assert 1 < rooms[2].parts < rooms[3].parts
+def test_a_given_number_of_members_is_kept_and_parts_follow(mutag, free):
+    free(
+        4.5
+        * step_bytes(mutag, of(), torch.float32)
+        * fleet_memory.OVERHEAD
+        / fleet_memory.MEMORY_FRACTION
+    )
+    sizes = [choose_fleet_size(mutag, [of()] * 50, torch.float32, n) for n in (2, 4, 8, 16)]
+    assert [size.members for size in sizes] == [2, 4, 8, 16]
+    assert [size.parts for size in sizes[:2]] == [1, 1]
+    assert 1 < sizes[2].parts < sizes[3].parts
 
 
-def test_fewer_of_larger_ones(mutag, monkeypatch):
+def test_fewer_members_with_larger_models(mutag, monkeypatch):
     monkeypatch.setattr(fleet_memory, "free_memory", lambda device: 2 * 10**8)
     small, large = (
         choose_fleet_size(mutag, [of(hidden=hidden)] * 500, torch.float32).members
@@ -140,7 +156,7 @@ def test_fewer_of_larger_ones(mutag, monkeypatch):
     assert large < small < 500
 
 
-def test_on_a_cpu_a_fleet_stays_small_whatever_the_memory(mutag, monkeypatch):
+def test_on_a_cpu_a_fleet_stays_small_with_any_amount_of_memory(mutag, monkeypatch):
     monkeypatch.setattr(fleet_memory, "free_memory", lambda device: 10**15)
     trainings = [of(hidden=128, batch_size=128)] * 2000
     members, parts = choose_fleet_size(mutag, trainings, torch.float32)
@@ -149,36 +165,36 @@ def test_on_a_cpu_a_fleet_stays_small_whatever_the_memory(mutag, monkeypatch):
     assert parts == 1
 
 
-def test_on_a_cpu_there_is_a_limit_to_what_is_taken(mutag, free, monkeypatch):
+def test_on_a_cpu_all_threads_together_have_a_limit(mutag, free, monkeypatch):
     free(10**15)
     one = step_bytes(mutag, of(), torch.float32)
-    monkeypatch.setattr(fleet_memory, "CPU_MOST_BYTES", 7.5 * one * fleet_memory.OVERHEAD)
-    assert choose_fleet_size(mutag, [of()] * 500, torch.float32) == Room(7, 1)
-    monkeypatch.setattr(fleet_memory, "CPU_MOST_BYTES", 0.5 * one * fleet_memory.OVERHEAD)
+    monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 7.5 * one * fleet_memory.OVERHEAD)
+    assert choose_fleet_size(mutag, [of()] * 500, torch.float32) == FleetSize(7, 1)
+    monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 0.5 * one * fleet_memory.OVERHEAD)
     members, parts = choose_fleet_size(mutag, [of()] * 500, torch.float32)
     assert members == 1
     assert parts > 1
 
 
-def test_when_not_even_the_try_fits(mutag, monkeypatch):
+def test_when_not_even_the_trial_step_fits(mutag, monkeypatch):
     def fail(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(Output, "loss_sums", fail)
     with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
         step_bytes(mutag, of(), torch.float32)
-    assert choose_fleet_size(mutag, [of()] * 9, torch.float32) == Room(1, of().batch_size)
-    assert choose_fleet_size(mutag, [of()] * 9, torch.float32, 4) == Room(4, of().batch_size)
+    assert choose_fleet_size(mutag, [of()] * 9, torch.float32) == FleetSize(1, of().batch_size)
+    assert choose_fleet_size(mutag, [of()] * 9, torch.float32, 4) == FleetSize(4, of().batch_size)
 
 
-def test_free_memory_is_less_than_there_is():
+def test_free_memory_is_plausible():
     assert 2**20 < free_memory(CPU) < 2**50
 
 
-def test_the_choice_is_taken_unless_told_otherwise(mutag, kit, monkeypatch):
-    # Not by its name: `sagpool.fleet.train` is the function.
+def test_train_uses_the_choice_unless_members_are_given(mutag, kit, monkeypatch):
+    # `sagpool.fleet.train` is the function, not the module.
     module = sys.modules["sagpool.fleet.train"]
-    monkeypatch.setattr(module, "choose_fleet_size", lambda *given: Room(given[3] or 2, 1))
+    monkeypatch.setattr(module, "choose_fleet_size", lambda *given: FleetSize(given[3] or 2, 1))
     running: list[int] = []
     trainings = kit.trainings(5)
     train(mutag, trainings, on_progress=lambda progress: running.append(progress.running))

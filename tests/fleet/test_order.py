@@ -1,3 +1,5 @@
+"""Batches of an epoch: every graph once, in an order that depends on the member alone."""
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ def batches_of(train, keys, epochs, batch_size):
 
 @settings(max_examples=100, derandomize=True)
 @given(members=members, batch_size=st.integers(1, 50), epoch=st.integers(0, 10**6))
-def test_each_member_sees_each_of_its_graphs_once_in_as_few_batches_as_can_be(
+def test_each_member_sees_each_of_its_graphs_once_in_as_few_batches_as_possible(
     members, batch_size, epoch
 ):
     train, keys = zip(*members, strict=True)
@@ -35,7 +37,7 @@ def test_each_member_sees_each_of_its_graphs_once_in_as_few_batches_as_can_be(
 
 @settings(max_examples=50, derandomize=True)
 @given(members=members, batch_size=st.integers(1, 50), epoch=st.integers(0, 10**6))
-def test_the_order_of_a_member_is_its_own(members, batch_size, epoch):
+def test_the_order_of_a_member_does_not_depend_on_the_others(members, batch_size, epoch):
     train, keys = zip(*members, strict=True)
     epochs = [epoch + member for member in range(len(train))]
     together = batches_of(train, keys, epochs, batch_size)
@@ -53,7 +55,7 @@ def test_the_order_changes_with_the_epoch_and_the_key():
         for epoch in (0, 1, 2)
     ]
     assert len(set(orders)) == 6
-    # Shuffled: the positions of neighbours are on average a third of the length apart.
+    # If shuffled, neighbours differ by a third of the length on average.
     for order in orders:
         assert 20 < np.abs(np.diff(order)).mean() < 46
 
@@ -64,11 +66,11 @@ def test_a_slot_without_graphs_has_empty_batches():
     assert sorted(batches[:, 1].ravel()) == [-1, 4, 5, 6]
 
 
-def test_what_was_computed_ahead_is_used_where_it_is_the_same():
+def test_orders_computed_ahead_are_used_if_they_are_the_same():
     train = [np.arange(9), np.arange(5), np.arange(7)]
     keys, epochs = np.array([1, 2, 3], np.uint64), np.array([4, 4, 4])
     ahead = epoch_orders(train, keys, epochs + 1)
-    keys[1] = 77  # another training has got the slot
+    keys[1] = 77  # another training has the slot now
     orders = epoch_orders(train, keys, epochs + 1, ahead)
     expected = epoch_orders(train, keys, epochs + 1)
     assert orders[0] is ahead[0]

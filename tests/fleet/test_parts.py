@@ -1,4 +1,4 @@
-"""A batch in parts gives what the whole batch gives; so does a validation in chunks."""
+"""Batches in parts, and validation in chunks, give the same results."""
 
 from dataclasses import replace
 
@@ -21,11 +21,13 @@ METHODS = ("sagpool-h", "sagpool-g", "set2set-g", "diffpool-h", "random-h")
 
 
 def unequal(kit, method: str = "sagpool-h") -> list[Training]:
-    """Some have no graphs at all in the last batch, the others few, and not as many."""
-    shares = (0.1, 0.3, 0.2, 0.45, 0.12)
+    """Some have no graphs in the last batch, the others a few, in different numbers."""
+    fractions = (0.1, 0.3, 0.2, 0.45, 0.12)
     return [
-        replace(training, validation=share)
-        for training, share in zip(kit.trainings(5, method, batch_size=40), shares, strict=True)
+        replace(training, validation=fraction)
+        for training, fraction in zip(
+            kit.trainings(5, method, batch_size=40), fractions, strict=True
+        )
     ]
 
 
@@ -39,7 +41,7 @@ def run(graphs, trainings, members: int, parts: int = 1) -> list[Result]:
     return [results[number] for number in range(len(trainings))]
 
 
-def test_these_trainings_put_parts_to_the_test(mutag, kit):
+def test_these_trainings_have_unequal_last_batches_and_dropout(mutag, kit):
     trainings = unequal(kit)
     fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
     last = [len(split.train) - 3 * 40 for split in fleet.splits]
@@ -61,7 +63,7 @@ def test_one_graph_at_a_time(mutag, kit):
     kit.close(run(mutag, trainings, 2, parts=40), run(mutag, trainings, 2))
 
 
-def test_no_part_draws_what_another_drew(mutag):
+def test_parts_draw_different_random_numbers(mutag):
     batch = pack(mutag, [range(8)])
     pool, keys = RandomPool(0.5), torch.tensor([5])
     kept = [pool(batch.x, batch.structure, Streams(keys, first)).perm for first in (0, 0, 8)]
@@ -79,14 +81,14 @@ def test_validation_in_chunks(chunk, method, mutag, kit, monkeypatch):
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_no_more_graphs_at_a_time_than_it_says(parts, mutag, kit, monkeypatch):
+def test_no_more_graphs_at_a_time_than_the_parts_allow(parts, mutag, kit, monkeypatch):
     pack, seen = sagpool.fleet.shard.pack, []
 
-    def noted(graphs, ids):
+    def recorded(graphs, ids):
         seen.append(max(map(len, ids)))
         return pack(graphs, ids)
 
-    monkeypatch.setattr(sagpool.fleet.shard, "pack", noted)
+    monkeypatch.setattr(sagpool.fleet.shard, "pack", recorded)
     trainings = kit.trainings(2, batch_size=20, validation=0.6, max_epochs=1)
     run(mutag, trainings, 2, parts)
     graphs = {1: 20, 2: 10, 3: 7, 7: 3}[parts]
@@ -95,7 +97,7 @@ def test_no_more_graphs_at_a_time_than_it_says(parts, mutag, kit, monkeypatch):
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
-def test_parts_are_as_even_as_can_be_and_doubling_makes_them_smaller(batch_size, parts):
+def test_parts_are_even_and_doubling_makes_them_smaller(batch_size, parts):
     parts = min(parts, batch_size)
     size = Sizes.of(batch_size, parts).train
     assert (size - 1) * parts < batch_size <= size * parts
@@ -104,17 +106,17 @@ def test_parts_are_as_even_as_can_be_and_doubling_makes_them_smaller(batch_size,
 
 
 @pytest.mark.parametrize("members", [None, 3])
-def test_little_memory_leads_to_parts(members, mutag, kit, monkeypatch):
+def test_with_little_memory_batches_are_cut_into_parts(members, mutag, kit, monkeypatch):
     trainings = unequal(kit)
     expected = run(mutag, trainings, 5)
     fleets: list[Fleet] = []
     init = Fleet.__init__
 
-    def noted(fleet, *arguments):
+    def recorded(fleet, *arguments):
         init(fleet, *arguments)
         fleets.append(fleet)
 
-    monkeypatch.setattr(Fleet, "__init__", noted)
+    monkeypatch.setattr(Fleet, "__init__", recorded)
     free = 1.5 * fleet_memory.step_bytes(mutag, trainings[0], torch.float64)
     monkeypatch.setattr(fleet_memory, "free_memory", lambda device: free)
     kit.close(train(mutag, trainings, members=members, dtype=torch.float64), expected)
@@ -122,8 +124,8 @@ def test_little_memory_leads_to_parts(members, mutag, kit, monkeypatch):
     assert fleet.parts > (3 if members is None else 9)
 
 
-def test_a_wing_may_be_empty(mutag, kit):
-    """One of four members is done, and each has a thread of its own."""
+def test_a_shard_may_be_empty(mutag, kit):
+    """One of four members is done, and each has its own thread."""
     trainings = kit.trainings(4, max_epochs=3, patience=9)
     trainings[1] = replace(trainings[1], max_epochs=1)
     expected = run(mutag, trainings, 4)

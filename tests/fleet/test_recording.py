@@ -1,4 +1,4 @@
-"""Training by kernels, and what of it is recorded where there is a GPU."""
+"""Training with kernels, and recorded steps on a GPU."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ import torch
 
 from sagpool.fleet import Training, train
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.recording import Recorder, _Recording, can_record
+from sagpool.fleet.recording import Recorder, _Recording, _Size, can_record
 from sagpool.fleet.schedule import Slots
 from sagpool.graphs import Graphs, load
 from sagpool.models import Shape, build, methods
@@ -24,7 +24,7 @@ DEVICE = os.environ["SAGPOOL_TEST_DEVICE"]
 
 
 @pytest.fixture
-def by_kernels(use_kernels):
+def with_kernels(use_kernels):
     return lambda: use_kernels(True)
 
 
@@ -37,7 +37,7 @@ def few() -> Graphs:
 
 
 @pytest.mark.parametrize("method", ["sagpool-h", "set2set-g"])
-def test_by_kernels_a_training_takes_the_same_course(method, few, by_kernels):
+def test_training_with_kernels_gives_the_same_curve(method, few, with_kernels):
     """Two trainings in one slot, which is refilled."""
     trainings = [
         Training(
@@ -46,7 +46,7 @@ def test_by_kernels_a_training_takes_the_same_course(method, few, by_kernels):
         for s in range(2)
     ]
     expected = train(few, trainings, members=1)
-    by_kernels()
+    with_kernels()
     results = train(few, trainings, members=1, device=DEVICE)
     for one, other in zip(results, expected, strict=True):
         np.testing.assert_allclose(one.curve.train_loss, other.curve.train_loss, atol=1e-4)
@@ -55,7 +55,7 @@ def test_by_kernels_a_training_takes_the_same_course(method, few, by_kernels):
         )
 
 
-def test_what_waits_for_the_device_is_not_recorded():
+def test_methods_that_wait_for_the_device_are_not_recorded():
     shape = Shape(3, 2, hidden=4, k=3, max_nodes=9)
     cannot = {method for method in methods() if not can_record(build(method, shape))}
     assert "sagpool-h" not in cannot
@@ -64,22 +64,22 @@ def test_what_waits_for_the_device_is_not_recorded():
     assert not can_record(SAGPool(3, min_score=0.1))
 
 
-class Noted:
-    """In place of a step: what room it was given."""
+class FakeStep:
+    """In place of a step: records the sizes that it was given."""
 
     def __init__(self) -> None:
-        self.rooms: list[tuple[int, int]] = []
+        self.sizes: list[tuple[int, int]] = []
 
     def __call__(self, ids, rows, entries) -> None:
-        self.rooms.append((rows, entries))
+        self.sizes.append((rows, entries))
 
 
-def test_a_step_gets_a_little_more_room_than_it_needs(few):
-    step = Noted()
+def test_a_step_gets_some_spare_rows_and_entries(few):
+    step = FakeStep()
     recorder = Recorder(SAGPool(3), few)
     ids = np.array([[0, 1, 2], [3, 4, -1]])
     recorder(step, ids)
-    ((rows, entries),) = step.rooms
+    ((rows, entries),) = step.sizes
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
     assert needed <= rows <= 1.015 * needed + 64
     assert rows % 64 == 0
@@ -87,7 +87,7 @@ def test_a_step_gets_a_little_more_room_than_it_needs(few):
 
 
 def test_the_tightest_recording_that_fits_is_replayed(few):
-    step, recorder = Noted(), Recorder(SAGPool(3), few)
+    step, recorder = FakeStep(), Recorder(SAGPool(3), few)
     ids, replayed = np.array([[0, 1, 2], [3, 4, -1]]), []
 
     class Graph:
@@ -100,12 +100,12 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
     entries = int(few.batch_source.counts[:5].sum())
     for name, rows in (("loose", needed + 40), ("tight", needed + 3), ("too small", needed - 1)):
-        place = torch.zeros(2, 3, dtype=torch.int32, device=few.device)
-        recorder.recordings.append(_Recording(Graph(name), place, rows, entries, (None,)))
+        buffer = torch.zeros(2, 3, dtype=torch.int32, device=few.device)
+        recorder.recordings.append(_Recording(Graph(name), buffer, _Size(rows, entries, (None,))))
     recorder(step, ids)
     assert replayed == ["tight"]
     assert recorder.recordings[1].ids.tolist() == ids.tolist()
-    assert not step.rooms
+    assert not step.sizes
 
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
@@ -120,10 +120,10 @@ OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
         ([RuntimeError("operation not permitted when stream is capturing")], ["small"], False),
     ],
 )
-def test_a_recording_that_finds_no_room_takes_that_of_the_others(
+def test_if_a_recording_does_not_fit_the_others_are_dropped(
     failures, left, records, few, monkeypatch
 ):
-    step, recorder = Noted(), Recorder(SAGPool(3), few)
+    step, recorder = FakeStep(), Recorder(SAGPool(3), few)
     monkeypatch.setattr(recorder, "records", True)
     monkeypatch.setattr(recorder, "_captured", lambda step: "small")
     recorder(step, np.array([[0]]))
@@ -138,13 +138,13 @@ def test_a_recording_that_finds_no_room_takes_that_of_the_others(
     assert [recording.graph for recording in recorder.recordings] == left
     assert recorder.records is records
     assert not failures
-    assert len(step.rooms) == 2
+    assert len(step.sizes) == 2
 
 
 @pytest.mark.parametrize("end", ["shrink", "clear"])
-def test_what_was_recorded_is_let_go_of_at_once(end, few, by_kernels):
-    """Not when Python looks for circles again; until then there would be no memory for others."""
-    by_kernels()
+def test_recordings_are_freed_at_once(end, few, with_kernels):
+    """Not only by garbage collection: until then others could not use the memory."""
+    with_kernels()
     training = Training("sagpool-h", hidden=4, batch_size=6, max_epochs=9, folds=2, validation=0.4)
     trainings = [replace(training, seed=seed) for seed in range(2)]
     fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
@@ -160,8 +160,8 @@ def test_what_was_recorded_is_let_go_of_at_once(end, few, by_kernels):
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_members_with_a_k_of_their_own(parts, few, by_kernels):
-    """A slot that is refilled brings its k along."""
+def test_members_with_different_k(parts, few, with_kernels):
+    """A refilled slot has the k of its new member."""
     trainings = [
         Training(
             "sortpool-g", hidden=8, batch_size=6, max_epochs=1, folds=2, seed=s, validation=0.4
@@ -169,11 +169,11 @@ def test_members_with_a_k_of_their_own(parts, few, by_kernels):
         for s in range(2)
     ]
     expected = train(few, trainings)
-    by_kernels()
+    with_kernels()
     fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 1), parts=parts)
     for training, result in zip(trainings, expected, strict=True):
-        fleet.k[0] += 1  # something else, which _enter and refresh have to put right
-        fleet._enter(0, trainings.index(training))
+        fleet.k[0] += 1  # a wrong k, which _load and refresh have to correct
+        fleet._load(0, trainings.index(training))
         done = fleet.epoch()
         (found,) = done.values()
         np.testing.assert_allclose(found.curve.train_loss, result.curve.train_loss, atol=1e-4)

@@ -1,4 +1,4 @@
-"""What a result says, computed once more from the weights that it carries."""
+"""Results, checked against the model rebuilt from their weights."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ METHODS = ["sagpool-h", "sagpool-g-gat", "diffpool-h", "sortpool-g-conv1d", "nop
 
 @pytest.fixture(scope="module")
 def results(mutag, kit):
-    """Several of each method, with different numbers of folds and validation shares."""
+    """Several of each method, with different numbers of folds and validation fractions."""
     trainings = []
     for method in METHODS:
         trainings += kit.trainings(3, method, max_epochs=8)
@@ -37,21 +37,21 @@ def parts_of(result, graphs):
 
 
 def logits_of(result, graphs, part):
-    """By the model, rebuilt from its name, shape and kept weights."""
+    """From the model, rebuilt from its name, shape and weights."""
     model = build(result.training.method, shape_of(graphs, result.training)).double().eval()
     model.load_state_dict(result.weights)
     with torch.no_grad():
         return model(pack(graphs, [part])).logits[0, : len(part)]
 
 
-def test_the_scores_are_those_of_the_kept_weights_on_each_part(results, mutag):
+def test_the_scores_are_those_of_the_weights_on_each_part(results, mutag):
     for result in results:
         parts = parts_of(result, mutag)
         for name in ("train", "validation", "test"):
-            part, told = getattr(parts, name), getattr(result, name)
+            part, reported = getattr(parts, name), getattr(result, name)
             logits, y = logits_of(result, mutag, part), mutag.y[part]
-            assert told.loss == pytest.approx(float(cross_entropy(logits, y)), abs=1e-9)
-            assert told.accuracy == float((logits.argmax(1) == y).double().mean())
+            assert reported.loss == pytest.approx(float(cross_entropy(logits, y)), abs=1e-9)
+            assert reported.accuracy == float((logits.argmax(1) == y).double().mean())
         predicted = logits_of(result, mutag, parts.test).argmax(1)
         expected = np.zeros((2, 2), np.int64)
         for truth, prediction in zip(mutag.y[parts.test], predicted, strict=True):
@@ -91,14 +91,14 @@ def test_a_curve_has_a_point_for_each_epoch(results):
 
 
 def test_the_training_loss_is_the_mean_over_graphs_not_over_batches(mutag, kit):
-    """With no step to speak of and no dropout, it is the loss of the initial weights."""
+    """With a negligible step and no dropout, it is the loss of the initial weights."""
     settings = {"lr": 1e-300, "weight_decay": 0.0, "dropout": 0.0, "max_epochs": 1}
     (training,) = kit.trainings(1, batch_size=100, **settings)
     (result,) = train(mutag, [training], dtype=torch.float64)
     assert result.curve.train_loss[0] == pytest.approx(result.train.loss, abs=1e-9)
 
 
-def test_parameters_and_seconds(results, mutag):
+def test_the_number_of_parameters(results, mutag):
     for result in results:
         training = result.training
         shape = shape_of(mutag, training)
@@ -107,22 +107,22 @@ def test_parameters_and_seconds(results, mutag):
         assert not result.diverged
 
 
-def test_seconds_are_shared_out(mutag, kit, monkeypatch):
-    """By a clock that goes on by one whenever it is looked at."""
+def test_seconds_are_divided_among_members(mutag, kit, monkeypatch):
+    """With a clock that ticks once whenever it is read."""
     ticks = iter(range(10**6))
     monkeypatch.setattr("sagpool.fleet.fleet.time.perf_counter", lambda: float(next(ticks)))
     results = train(mutag, kit.trainings(7), members=3)
     total = next(ticks)
     assert all(result.seconds > 0 for result in results)
-    # Each epoch and each evaluation looks twice: half of the ticks lie between two looks.
+    # Each epoch and each evaluation reads it twice: half of the ticks lie between two readings.
     assert sum(result.seconds for result in results) == pytest.approx(total / 2)
 
 
-def test_weights_are_kept_on_request_only(mutag, kit):
+def test_results_contain_weights_only_on_request(mutag, kit):
     assert all(result.weights is None for result in train(mutag, kit.trainings(2)))
 
 
-def test_a_row_is_plain_numbers(results):
+def test_a_row_has_plain_python_values(results):
     row = results[0].row()
     assert {type(value) for value in row.values()} <= {str, int, float, bool, list}
     assert row["method"] == "sagpool-h"
@@ -131,13 +131,13 @@ def test_a_row_is_plain_numbers(results):
     assert row["confusion"] == results[0].confusion.tolist()
 
 
-def test_what_is_tested_on_decides_on_nothing(mutag, kit):
-    """Other classes of the test graphs, and nothing changes but the test scores."""
+def test_the_test_graphs_do_not_influence_training(mutag, kit):
+    """With other classes of the test graphs, only the test scores change."""
     (training,) = kit.trainings(1, max_epochs=6)
     parts = split(mutag.y, training.seed, training.fold)
     y = mutag.y.clone()
     zeros, ones = (parts.test[mutag.y[parts.test] == c] for c in (0, 1))
-    y[zeros[0]], y[ones[0]] = 1, 0  # as many of each class as before
+    y[zeros[0]], y[ones[0]] = 1, 0  # the same number in each class
     other = replace(mutag, y=y)
     (before,), (after,) = (run_on_fixed_parts(graphs, training, parts) for graphs in (mutag, other))
     for name in vars(before.curve):
@@ -149,8 +149,8 @@ def test_what_is_tested_on_decides_on_nothing(mutag, kit):
 
 
 def run_on_fixed_parts(graphs, training, parts):
-    """Parts are stratified by class; here they stay though classes change."""
+    """Splits are stratified by class; here they stay the same although classes change."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("schedule", "fleet", "room"):
+        for module in ("schedule", "fleet", "memory"):
             patch.setattr(f"sagpool.fleet.{module}.split_of", lambda *_: parts)
         return train(graphs, [training], keep_weights=True)

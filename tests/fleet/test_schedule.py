@@ -1,4 +1,4 @@
-"""Slots, queue and groups: nothing is trained here."""
+"""Slots, queue and groups, without training."""
 
 from collections import deque
 
@@ -30,17 +30,17 @@ def test_a_slot_goes_to_the_next_in_the_queue():
     assert not slots.waiting
 
 
-def test_ranks_are_closed_when_more_than_a_quarter_of_the_slots_is_empty():
+def test_slots_are_compacted_when_more_than_a_quarter_is_empty():
     slots = Slots(np.array([0, -1, 2, 3]))
     assert not slots.too_empty
     slots.release(np.array([True, False, False, False]))
     assert slots.too_empty
-    slots.close_ranks()
+    slots.compact()
     assert slots.running.tolist() == [2, 3]
     assert not slots.too_empty
 
 
-def test_ranks_stay_while_someone_waits_or_nobody_runs():
+def test_slots_are_not_compacted_while_trainings_wait_or_when_none_runs():
     assert not Slots(np.array([-1, -1, 2]), deque([5])).too_empty
     assert not Slots(np.array([-1, -1])).too_empty
 
@@ -84,13 +84,13 @@ def test_every_training_runs_once_and_in_the_order_of_the_queue(trainings, membe
             if (number := int(slots.running[slot])) not in begun:
                 begun.append(number)
         if slots.too_empty:
-            slots.close_ranks()
+            slots.compact()
     assert begun == trainings
     assert sorted(done) == sorted(trainings)
     assert not slots.waiting
 
 
-def test_a_queue_knows_whom_it_holds():
+def test_slots_hold_running_and_waiting_trainings():
     slots = Slots.fill([4, 5, 6], 2)
     assert slots.holds([6, 9])
     assert slots.holds([4])
@@ -137,16 +137,16 @@ def test_the_shape_is_that_of_the_data_and_k_of_the_training_part(mutag):
     assert (mutag.node_counts[train] > shape.k + 1).mean() < 0.6
 
 
-def test_the_parts_are_those_of_the_split(mutag):
+def test_the_split_is_that_of_the_settings(mutag):
     training = Training("sagpool-h", seed=4, fold=2, folds=5, validation=0.3)
     parts, expected = split_of(mutag, training), split(mutag.y, 4, 2, folds=5, validation=0.3)
     for name in ("train", "validation", "test"):
         assert np.array_equal(getattr(parts, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("share", [0.01, 0.99])
-def test_too_few_graphs_to_train_and_validate_is_an_error(mutag, share):
+@pytest.mark.parametrize("fraction", [0.01, 0.99])
+def test_too_few_graphs_to_train_and_validate_is_an_error(mutag, fraction):
     few = mutag[list(range(10))]
-    message = r"^MUTAG has too few graphs .* with 2 folds and a validation share of 0\.\d+\.$"
+    message = r"^MUTAG has too few graphs .* with 2 folds and a validation fraction of 0\.\d+\.$"
     with pytest.raises(SagpoolError, match=message):
-        split_of(few, Training("sagpool-h", folds=2, validation=share))
+        split_of(few, Training("sagpool-h", folds=2, validation=fraction))

@@ -1,4 +1,4 @@
-"""On a CPU the slots are shared out among threads, which changes nothing but the time."""
+"""On a CPU each thread trains some of the slots, with the same results."""
 
 import threading
 from dataclasses import replace
@@ -24,7 +24,7 @@ def threads(one_thread):
 
 
 @given(st.integers(1, 50), st.integers(1, 9))
-def test_every_slot_is_in_one_wing(members, count):
+def test_every_slot_is_in_one_shard(members, count):
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -37,7 +37,7 @@ def test_every_slot_is_in_one_wing(members, count):
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_a_gpu_has_one_wing():
+def test_a_gpu_has_one_shard():
     assert shards_of(200, torch.device("cuda")) == [slice(0, 200)]
 
 
@@ -50,11 +50,11 @@ def test_the_same_results_with_any_number_of_threads(mutag, kit, threads):
         assert torch.get_num_threads() == count
 
 
-def test_the_last_batch_is_no_wider_than_it_must_be(mutag, kit, monkeypatch):
-    """DiffPool would make as much of an empty place as of a graph."""
+def test_the_last_batch_is_no_wider_than_necessary(mutag, kit, monkeypatch):
+    """In DiffPool padding takes as much time as a graph."""
     widths, original = [], Shard._step
 
-    def noted(shard, graphs):
+    def recorded(shard, graphs):
         step = original(shard, graphs)
 
         def take(ids):
@@ -63,16 +63,16 @@ def test_the_last_batch_is_no_wider_than_it_must_be(mutag, kit, monkeypatch):
 
         return take
 
-    monkeypatch.setattr(Shard, "_step", noted)
+    monkeypatch.setattr(Shard, "_step", recorded)
     trainings = [replace(one, batch_size=32) for one in kit.trainings(2, max_epochs=9)]
     fleet = Fleet(mutag, trainings, Slots.fill(range(2), 2))
     fleet.epoch()
     most = max(len(split.train) for split in fleet.splits)
-    assert most % 32, "or there is nothing to see"
+    assert most % 32, "otherwise the last batch is full"
     assert widths == [32] * (most // 32) + [most % 32]
 
 
-def test_wings_work_in_the_fleets_own_rows(mutag, kit, threads):
+def test_shards_work_on_views_of_the_fleets_rows(mutag, kit, threads):
     threads(2)
     fleet = Fleet(mutag, kit.trainings(3, max_epochs=9), Slots.fill(range(3), 3))
     before = fleet.state.weights.clone()
@@ -105,7 +105,7 @@ def test_interrupted_in_one_thread_and_continued(point, mutag, kit, threads, mon
     kit.same(train(mutag, trainings, **options, checkpoint=file), expected)
 
 
-def test_none_is_left_running():
+def test_no_thread_is_left_running_after_an_error():
     failed, ended = threading.Event(), threading.Event()
 
     def fail():

@@ -1,4 +1,4 @@
-"""Weights as one matrix, and what they are at first."""
+"""Weights as one matrix, and their initial values."""
 
 import math
 
@@ -15,13 +15,13 @@ SHAPE = Shape(7, 2, hidden=32, k=12, max_nodes=20, members=3)
 
 
 def first_weights(mutag, training) -> dict[str, torch.Tensor]:
-    """Of a training, as the fleet starts it."""
+    """The initial weights of a training in a fleet."""
     fleet = Fleet(mutag, [training], Slots.fill([0], 1))
     return {name: p.detach()[0] for name, p in fleet.shards[0][1].stack.model.named_parameters()}
 
 
 @pytest.mark.parametrize("method", methods())
-def test_rows_are_members(method):
+def test_each_row_is_a_member(method):
     model = build(method, SHAPE)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     stack = Stack(model)
@@ -40,7 +40,7 @@ def test_rows_are_members(method):
     assert all(torch.equal(three[name], values[2:]) for name, values in before.items())
 
 
-def test_gradients_lie_where_the_weights_lie():
+def test_gradients_have_the_layout_of_the_weights():
     stack = Stack(build("sagpool-h", SHAPE))
     loss = sum(
         ((position + 1) * parameter).sum()
@@ -52,7 +52,7 @@ def test_gradients_lie_where_the_weights_lie():
     assert torch.equal(stack.gradients(loss), expected.weights)
 
 
-def test_a_model_that_knows_no_members_is_refused():
+def test_a_model_without_members_is_refused():
     with pytest.raises(SagpoolError, match=r"^The parameter bias has shape \(5,\); its first dim"):
         Stack(torch.nn.Linear(3, 5).requires_grad_(False).apply(lambda m: setattr(
             m, "weight", torch.nn.Parameter(torch.zeros(2, 3))
@@ -67,14 +67,14 @@ def test_initial_weights_are_a_function_of_the_seed():
     expected = torch.rand(3)
     torch.manual_seed(0)
     first = weights(5)
-    assert torch.equal(torch.rand(3), expected), "somebody else's random numbers changed"
+    assert torch.equal(torch.rand(3), expected), "torch's generator was not restored"
     torch.rand(9)
     assert torch.equal(weights(5), first)
     assert not torch.equal(weights(6), first)
     assert torch.isfinite(weights(-(2**63))).all()
 
 
-def test_initial_weights_are_those_of_the_trainings_key(mutag, kit):
+def test_initial_weights_depend_on_the_trainings_key_alone(mutag, kit):
     one, two = kit.trainings(2, seed=1, fold=0, weight_decay=0.0, max_epochs=3)
     first, again, other = (first_weights(mutag, training) for training in (one, one, two))
     for name, weights in first.items():

@@ -1,4 +1,4 @@
-"""Patience, decided from losses alone: nothing is trained here."""
+"""Early stopping, decided from losses, without training."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sagpool.fleet.stopping import EarlyStopping
 
-# Few different values, so that an equal loss, which is no improvement, is common.
+# Few different values, so that equal losses, which are no improvement, are common.
 losses = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5, math.nan, math.inf, -math.inf])
 mostly_finite = st.one_of(st.sampled_from([0.1, 0.2, 0.3]), st.floats(0, 1), losses)
 
@@ -16,43 +16,43 @@ mostly_finite = st.one_of(st.sampled_from([0.1, 0.2, 0.3]), st.floats(0, 1), los
 def run(validation, train=None, patience=3, max_epochs=1000):
     """The epochs of one member until it is finished: (improved, diverged) of each."""
     stopping = EarlyStopping.start(np.array([patience]), np.array([max_epochs]))
-    told = []
+    so_far = []
     for epoch, loss in enumerate(validation):
         train_loss = 0.5 if train is None else train[epoch]
         verdict = stopping.update(np.array([train_loss]), np.array([loss]))
-        told.append((bool(verdict.improved[0]), bool(verdict.diverged[0])))
+        so_far.append((bool(verdict.improved[0]), bool(verdict.diverged[0])))
         if verdict.finished[0]:
-            return told, stopping
+            return so_far, stopping
     raise AssertionError("it never stopped")
 
 
-def test_stops_after_as_many_epochs_without_a_lower_loss_as_it_has_patience():
-    told, stopping = run([0.9, 0.8, 0.85, 0.7, 0.71, 0.72, 0.73, 0.1], patience=3)
-    assert [improved for improved, _ in told] == [True, True, False, True, False, False, False]
+def test_stops_after_patience_epochs_without_a_lower_loss():
+    so_far, stopping = run([0.9, 0.8, 0.85, 0.7, 0.71, 0.72, 0.73, 0.1], patience=3)
+    assert [improved for improved, _ in so_far] == [True, True, False, True, False, False, False]
     assert stopping.best_epoch[0] == 4
     assert stopping.best_loss[0] == 0.7
     assert stopping.epoch[0] == 7
 
 
 def test_an_equal_loss_is_no_improvement():
-    told, stopping = run([0.5, 0.5, 0.5, 0.4], patience=2)
-    assert told == [(True, False), (False, False), (False, False)]
+    so_far, stopping = run([0.5, 0.5, 0.5, 0.4], patience=2)
+    assert so_far == [(True, False), (False, False), (False, False)]
     assert stopping.best_epoch[0] == 1
 
 
-def test_stops_at_the_last_epoch_even_while_it_improves():
-    told, stopping = run([0.5, 0.4, 0.3, 0.2], max_epochs=3)
-    assert len(told) == 3
+def test_stops_at_max_epochs_even_while_it_improves():
+    so_far, stopping = run([0.5, 0.4, 0.3, 0.2], max_epochs=3)
+    assert len(so_far) == 3
     assert stopping.best_epoch[0] == 3
 
 
-def test_a_loss_that_is_not_finite_is_the_end():
+def test_stops_at_a_loss_that_is_not_finite():
     for wrong in (math.nan, math.inf, -math.inf):
-        told, stopping = run([0.5, wrong])
-        assert told == [(True, False), (False, True)]
+        so_far, stopping = run([0.5, wrong])
+        assert so_far == [(True, False), (False, True)]
         assert (stopping.best_epoch[0], stopping.best_loss[0]) == (1, 0.5)
-        told, stopping = run([0.5, 0.1], train=[0.5, wrong])
-        assert told == [(True, False), (False, True)]
+        so_far, stopping = run([0.5, 0.1], train=[0.5, wrong])
+        assert so_far == [(True, False), (False, True)]
         assert (stopping.best_epoch[0], stopping.best_loss[0]) == (1, 0.5)
 
 
@@ -72,7 +72,7 @@ def test_a_member_that_never_had_a_finite_loss_has_no_best_epoch():
         max_size=5,
     )
 )
-def test_members_of_a_fleet_are_judged_one_by_one_as_the_words_say(members):
+def test_each_member_is_judged_by_the_definition_alone(members):
     patience, most, validation = (np.array(values) for values in zip(*members, strict=True))
     stopping = EarlyStopping.start(patience, most)
     verdicts = [stopping.update(np.zeros(len(members)), validation[:, epoch]) for epoch in range(9)]

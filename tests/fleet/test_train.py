@@ -1,4 +1,4 @@
-"""The whole of a call to `train`: order, progress, wrong input."""
+"""Calls of `train`: order of results, progress, wrong input."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 
 
-def test_the_names_of_the_room():
+def test_the_public_names():
     names = ["NUMERICS", "Curve", "MemoryShortageError", "Progress", "Result", "Score", "Training"]
     names += ["train"]
     assert sagpool.fleet.__all__ == names
@@ -25,16 +25,16 @@ def test_trainings_of_different_shapes_in_one_call(mutag, kit):
         for hidden in (8, 16)
         for method in ("sagpool-h", "gpool-h")
     ]
-    told: list = []
-    results = train(mutag, trainings, dtype=torch.float64, on_result=told.append)
+    reported: list = []
+    results = train(mutag, trainings, dtype=torch.float64, on_result=reported.append)
     assert [result.training for result in results] == trainings
-    assert sorted(map(id, told)) == sorted(map(id, results))
-    assert [result.training for result in told] != trainings, "each shape is a fleet of its own"
+    assert sorted(map(id, reported)) == sorted(map(id, results))
+    assert [result.training for result in reported] != trainings, "each shape has its own fleet"
     for position in (0, 5, 11):
         kit.close(train(mutag, [trainings[position]], dtype=torch.float64), [results[position]])
 
 
-def test_a_result_is_told_as_soon_as_there_is_one(mutag, kit):
+def test_a_result_is_reported_as_soon_as_its_training_is_done(mutag, kit):
     log: list = []
     results = train(
         mutag, kit.trainings(7), members=3, on_result=log.append, on_progress=log.append
@@ -68,7 +68,7 @@ def test_progress(members, mutag, kit):
     assert log[-1].eta_seconds == 0
 
 
-def test_progress_of_a_continued_run_counts_what_was_done_before(mutag, kit, tmp_path):
+def test_progress_of_a_continued_run_counts_earlier_results(mutag, kit, tmp_path):
     trainings, file = kit.trainings(5), tmp_path / "fleet.npz"
 
     def stop(progress):
@@ -142,24 +142,24 @@ def test_graphs_without_classes_are_refused(mutag, kit):
 @pytest.mark.parametrize(
     ("device", "sentence"), [("banana", "no kind of device"), ("cuda", "no CUDA device")]
 )
-def test_a_device_that_is_not_there(device, sentence, mutag, kit, monkeypatch):
+def test_an_unknown_or_missing_device_is_refused(device, sentence, mutag, kit, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SagpoolError, match=sentence):
         train(mutag, kit.trainings(1), device=device)
 
 
-def test_what_is_trained_is_a_list(mutag, kit):
+def test_trainings_must_be_a_list(mutag, kit):
     for wrong in (kit.trainings(1)[0], ["sagpool-h"]):
         with pytest.raises(SagpoolError, match="list of Training"):
             train(mutag, wrong)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_known_before_training(mutag, kit, tmp_path):
+def test_an_unusable_checkpoint_file_is_reported_before_training(mutag, kit, tmp_path):
     (tmp_path / "file").touch()
     epochs: list = []
-    place = tmp_path / "file" / "run.npz"
+    unusable = tmp_path / "file" / "run.npz"
     with pytest.raises(SagpoolError, match="cannot be read"):
-        train(mutag, kit.trainings(1), checkpoint=place, on_progress=epochs.append)
+        train(mutag, kit.trainings(1), checkpoint=unusable, on_progress=epochs.append)
     assert not epochs
     with pytest.raises(SagpoolError, match="cannot be read"):
         train(mutag, kit.trainings(1), checkpoint=str(tmp_path))
@@ -185,7 +185,7 @@ def test_a_failing_refill_loses_no_result(mutag, kit, tmp_path, monkeypatch):
         patch.setattr(sagpool.fleet.fleet.Fleet, "refill", fail)
         with pytest.raises(ZeroDivisionError):
             train(mutag, trainings, members=1, checkpoint=file)
-    told: list = []
-    results = train(mutag, trainings, members=1, checkpoint=file, on_result=told.append)
+    reported: list = []
+    results = train(mutag, trainings, members=1, checkpoint=file, on_result=reported.append)
     kit.same(results, expected)
-    assert len(told) == 2, "the first is not done twice"
+    assert len(reported) == 2, "the first was trained twice"

@@ -1,3 +1,5 @@
+"""`Training`: checks, defaults and random streams."""
+
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,11 +18,11 @@ from sagpool.fleet import Training
         ({"patience": 0}, "patience must be at least 1, not 0."),
         ({"max_epochs": 0}, "max_epochs must be at least 1, not 0."),
         ({"folds": 1}, "folds must be at least 2, not 1."),
-        ({"lr": 0.0}, "lr must be above 0 and weight_decay not below: 0.0, 0.0001."),
-        ({"lr": float("nan")}, "lr must be above 0 and weight_decay not below: nan, 0.0001."),
-        ({"weight_decay": -1.0}, "lr must be above 0 and weight_decay not below: 0.0005, -1.0."),
-        ({"validation": 0.0}, "The validation share must be in (0, 1), not 0.0."),
-        ({"validation": 1.0}, "The validation share must be in (0, 1), not 1.0."),
+        ({"lr": 0.0}, "lr must be above 0 and weight_decay at least 0: 0.0, 0.0001."),
+        ({"lr": float("nan")}, "lr must be above 0 and weight_decay at least 0: nan, 0.0001."),
+        ({"weight_decay": -1.0}, "lr must be above 0 and weight_decay at least 0: 0.0005, -1.0."),
+        ({"validation": 0.0}, "validation must be in (0, 1), not 0.0."),
+        ({"validation": 1.0}, "validation must be in (0, 1), not 1.0."),
         ({"hidden": 2.5}, "hidden must be int, not 2.5."),
         ({"seed": "one"}, "seed must be int, not 'one'."),
         ({"lr": None}, "lr must be float, not None."),
@@ -39,7 +41,7 @@ def test_the_defaults_are_the_authors():
     assert (training.max_epochs, training.folds, training.validation) == (100_000, 10, 0.1)
 
 
-def test_every_setting_and_the_data_and_the_purpose_have_a_stream_of_their_own():
+def test_streams_differ_by_setting_data_set_and_purpose():
     base = Training("sagpool-h")
     others = [
         replace(base, **own)
@@ -56,7 +58,7 @@ def test_every_setting_and_the_data_and_the_purpose_have_a_stream_of_their_own()
     assert base.stream("weights", "MUTAG") == Training("sagpool-h").stream("weights", "MUTAG")
 
 
-def test_equal_trainings_have_equal_streams_however_they_are_written():
+def test_equal_trainings_have_equal_streams_whatever_their_types():
     plain = Training("sagpool-h", seed=3, lr=1.0, ratio=0.25, hidden=16)
     other = Training(
         np.str_("sagpool-h"), seed=np.int64(3), lr=1, ratio=Fraction(1, 4), hidden=np.int32(16)

@@ -1,4 +1,4 @@
-"""Fleet training: many models in lock-step, each as if it were alone. See README.md beside this."""
+"""Fleet training: many models in lock-step, each independent of the others (see README.md)."""
 
 from sagpool.fleet.memory import MemoryShortageError
 from sagpool.fleet.train import Progress, train

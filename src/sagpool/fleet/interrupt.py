@@ -1,4 +1,4 @@
-"""Ctrl-C, acted on only where nothing is half done."""
+"""Ctrl-C, delayed until the state of a run is consistent."""
 
 import signal
 import threading
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupt_held_back() -> Iterator[Callable[[], None]]:
-    """Hold Ctrl-C back until the function that this gives is called, or the block ends.
+    """Delay Ctrl-C until the yielded function is called, or the block ends.
 
-    Does nothing where somebody else looks after Ctrl-C, or outside of the main thread, which is
-    the only one to be told.
+    Does nothing if another handler is installed, or outside the main thread, the only one that
+    receives signals.
     """
     pressed = False
 
@@ -23,15 +23,15 @@ def interrupt_held_back() -> Iterator[Callable[[], None]]:
         if pressed:
             raise KeyboardInterrupt
 
-    ours = (
+    default_handler = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if ours:
+    if default_handler:
         signal.signal(signal.SIGINT, press)
     try:
         yield raise_if_pressed
         raise_if_pressed()
     finally:
-        if ours:
+        if default_handler:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Which graphs each member sees in which batch of an epoch."""
+"""The graphs of each member in each batch of an epoch."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from sagpool.randomness import bits_of_each
 
 
 class Order(NamedTuple):
-    """The graphs of one member in the order of one epoch."""
+    """The shuffled graphs of one member in one epoch."""
 
     key: int
     epoch: int
@@ -23,19 +23,17 @@ def epoch_orders(
     epochs: np.ndarray,
     known: Sequence[Order] = (),
 ) -> list[Order]:
-    """The graphs of each member in a random order of its own.
+    """The training graphs of each member, shuffled by its own key.
 
     Args:
         train: for each member, the graphs it trains on
-        keys: ``[members]`` uint64, of each member's order
+        keys: ``[members]`` uint64, keys of the random numbers
         epochs: ``[members]`` which epoch this is for each member
-        known: what was computed ahead, for each member; used where it is of the same key and epoch
+        known: orders computed ahead; used if key and epoch are the same
     """
     wanted = list(zip(keys.tolist(), epochs.tolist(), train, strict=True))
-    orders: list[Order | None] = [None] * len(wanted)
-    for member, (order, (key, epoch, graphs)) in enumerate(zip(known, wanted, strict=False)):
-        if order[:2] == (key, epoch) and len(order.graphs) == len(graphs):
-            orders[member] = order
+    ahead = {(order.key, order.epoch, len(order.graphs)): order for order in known}
+    orders = [ahead.get((key, epoch, len(graphs))) for key, epoch, graphs in wanted]
     missing = [member for member, order in enumerate(orders) if order is None]
     if missing:
         most = max(len(train[member]) for member in missing)
@@ -47,10 +45,10 @@ def epoch_orders(
 
 
 def epoch_batches(orders: Sequence[Order], batch_size: int) -> np.ndarray:
-    """The orders of all members, cut into batches; the last one of a member may be smaller.
+    """The orders of all members, cut into batches.
 
     Returns:
-        ``[batches, members, batch_size]`` graph numbers, -1 where a member has no more
+        ``[batches, members, batch_size]`` graph numbers, padded with -1 at the end of a member
     """
     batches = -(-max(len(order.graphs) for order in orders) // batch_size)
     ids = np.full((len(orders), batches * batch_size), NO_GRAPH, np.int64)

@@ -1,6 +1,6 @@
-"""Steps that are recorded once as CUDA graphs, and then replayed.
+"""Training steps recorded as CUDA graphs and replayed.
 
-A step is some hundred small operations, which the host would otherwise have to launch one by one.
+A step is some hundred small operations, which the host would otherwise launch one by one.
 """
 
 import logging
@@ -20,48 +20,50 @@ from sagpool.ops.device import kernels_for
 
 log = logging.getLogger("sagpool")
 
-# A recording has some spare rows and entries, so that it serves many batches; not so many that
-# the empty rows would take longer than another recording.
+# A recording has some spare rows and entries, so that it fits many batches; with more of them, the
+# padding would take longer than another recording.
 SPARE, MAX_SPARE = 1.015, 1.04
 MAX_RECORDINGS = 24
 
-# Trains on graphs by number, given the capacity for rows and entries.
+# Trains on the graphs with these numbers, padded to so many rows and entries.
 Step = Callable[[Tensor, int, int], None]
 
 
 def can_record(model: nn.Module) -> bool:
-    """Whether all pooling layers say that a step with them can be recorded."""
+    """Whether all pooling layers can be part of a recording."""
     dtype = next(model.parameters()).dtype
     return all(pool.can_record(dtype) for pool in pools_of(model))
+
+
+class _Size(NamedTuple):
+    rows: int  # of each member
+    entries: int
+    limits: tuple[int | None, ...]  # largest k of each pooling layer, None without a k
 
 
 class _Recording(NamedTuple):
     graph: torch.cuda.CUDAGraph
     ids: Tensor
-    rows: int
-    entries: int
-    limits: tuple[int | None, ...]
+    size: _Size
 
-    def serves(
-        self, ids: np.ndarray, rows: int, entries: int, limits: tuple[int | None, ...]
-    ) -> bool:
+    def fits(self, ids: np.ndarray, needed: _Size) -> bool:
         return (
             self.ids.shape == ids.shape
-            and self.limits == limits
-            and rows <= self.rows <= MAX_SPARE * rows + 64
-            and entries <= self.entries
+            and self.size.limits == needed.limits
+            and needed.rows <= self.size.rows <= MAX_SPARE * needed.rows + 64
+            and needed.entries <= self.size.entries
         )
 
 
 class Recorder:
-    """Runs training steps, by replaying a recording where one fits the batch.
+    """Runs training steps; replays a recording if one fits the batch.
 
     Holds no reference to the step: a reference cycle would keep CUDA memory until garbage
     collection.
 
     Args:
         model: whose pooling layers may have a k that changes between epochs
-        graphs: on a device that has kernels
+        graphs: on a device with kernels
     """
 
     def __init__(self, model: nn.Module, graphs: Graphs) -> None:
@@ -79,48 +81,43 @@ class Recorder:
         """Train on the graphs ``ids``, ``[members, graphs]``, -1 for none.
 
         Args:
-            step: always the same function
+            step: the same function in every call
             ids: graph numbers
         """
         real = ids != NO_GRAPH
         rows = int(np.where(real, self.graphs.node_counts[ids], 1).sum(axis=1).max()) + 1
-        entries = int(self.graphs.batch_source.counts[ids].sum())  # -1 is the last, which has none
-        limits = tuple(pool.max_rows() for pool in self.pools)
+        entries = int(
+            self.graphs.batch_source.counts[ids].sum()
+        )  # -1 is the last graph, which has none
+        needed = _Size(rows, entries, tuple(pool.max_rows() for pool in self.pools))
         numbers = to_device(ids.astype(np.int32), self.graphs.device)
-        fitting = [r for r in self.recordings if r.serves(ids, rows, entries, limits)]
+        fitting = [recording for recording in self.recordings if recording.fits(ids, needed)]
         if fitting:
-            tightest = min(fitting, key=lambda recording: recording.rows)
+            tightest = min(fitting, key=lambda recording: recording.size.rows)
             tightest.ids.copy_(numbers)
             tightest.graph.replay()
             return
         rows, entries = (-(-int(SPARE * count) // 64) * 64 for count in (rows, entries))
         step(numbers, rows, entries)
         if self.records and len(self.recordings) < MAX_RECORDINGS:
-            self._record(step, numbers, rows, entries, limits)
+            self._record(step, numbers, _Size(rows, entries, needed.limits))
 
-    def _record(
-        self,
-        step: Step,
-        numbers: Tensor,
-        rows: int,
-        entries: int,
-        limits: tuple[int | None, ...],
-    ) -> None:
+    def _record(self, step: Step, numbers: Tensor, size: _Size) -> None:
         ids = numbers.clone()
         for again in (True, False):
             try:
-                graph = self._captured(partial(step, ids, rows, entries))
+                graph = self._captured(partial(step, ids, size.rows, size.entries))
             except RuntimeError as error:
-                # Out of memory; or a layer from a plugin waits for the device.
+                # Out of memory, or a layer of a plugin waits for the device.
                 short = any(
                     isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
                 )
                 problem = str(error)
             else:
-                self.recordings.append(_Recording(graph, ids, rows, entries, limits))
+                self.recordings.append(_Recording(graph, ids, size))
                 return
-            # Outside of the handler, which holds references to the memory. All recordings share
-            # one pool, but a larger one does not fit into the gaps that smaller ones left.
+            # Outside the handler, which holds references to the memory. All recordings use one
+            # pool, but a larger recording does not fit into the gaps that smaller ones left.
             if short:
                 self._forget()
             if not (short and again):

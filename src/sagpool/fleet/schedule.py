@@ -1,4 +1,4 @@
-"""Who trains with whom, and who comes next."""
+"""Which trainings run together in a fleet, and which come next."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.models import Shape, build, sort_k
 
-# With this share of its slots empty and nobody waiting, a fleet closes ranks.
-MOST_EMPTY = 0.25
+# A fleet with a larger fraction of empty slots and no training waiting is compacted.
+MAX_EMPTY = 0.25
 
 
 def split_of(graphs: Graphs, training: Training) -> Split:
     if graphs.y is None or graphs.num_classes < 2:
         raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
-    parts = split(
+    found = split(
         graphs.y.cpu(),
         training.seed,
         training.fold,
@@ -29,19 +29,19 @@ def split_of(graphs: Graphs, training: Training) -> Split:
         validation=training.validation,
     )
     if training.fold == NO_TEST and not training.validation:
-        # With nothing held out, a training goes on for the number of epochs that it is given.
-        return replace(parts, validation=parts.train)
-    if not len(parts.train) or not len(parts.validation):
+        # Nothing is held out: validation on the training graphs leaves max_epochs to stop.
+        return replace(found, validation=found.train)
+    if not len(found.train) or not len(found.validation):
         raise SagpoolError(
             f"{graphs.name} has too few graphs to train on some and validate on others, with "
-            f"{training.folds} folds and a validation share of {training.validation}."
+            f"{training.folds} folds and a validation fraction of {training.validation}."
         )
-    return parts
+    return found
 
 
-def shape_of(graphs: Graphs, training: Training, parts: Split | None = None) -> Shape:
-    """The layers of the training's model, as a fleet of one; its split is made if not given."""
-    train = (parts or split_of(graphs, training)).train
+def shape_of(graphs: Graphs, training: Training, own_split: Split | None = None) -> Shape:
+    """The shape of the training's model, with one member; its split is computed if not given."""
+    train = (own_split or split_of(graphs, training)).train
     return Shape(
         in_channels=graphs.num_features,
         classes=graphs.num_classes,
@@ -57,44 +57,35 @@ def shape_of(graphs: Graphs, training: Training, parts: Split | None = None) -> 
 def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[int]]:
     """The positions of the trainings that can be stacked, in order of their first appearance.
 
-    Members of a fleet share the shapes of their weights, the pooling ratio, dropout and the batch
-    size; learning rate, weight decay, patience, seed and fold are each member's own.
+    Members of a fleet have the same method, shapes of weights, pooling ratio, dropout and batch
+    size; they may differ in learning rate, weight decay, patience, seed and fold.
     """
     groups: dict[Hashable, list[int]] = {}
-    splits: dict[Hashable, Split] = {}  # thousands of trainings share a few splits and shapes
-    stacks: dict[Hashable, Hashable] = {}
+    splits: dict[Hashable, Split] = {}  # thousands of trainings have a few splits and shapes
+    parameters: dict[Hashable, Hashable] = {}
     for position, training in enumerate(trainings):
-        part = (training.seed, training.fold, training.folds, training.validation)
-        if part not in splits:
-            splits[part] = split_of(graphs, training)
-        shape = shape_of(graphs, training, splits[part])
-        layers = (
-            *(training.method, training.method_settings, training.hidden, training.ratio),
-            *(training.dropout, shape.k),
-        )
-        if layers not in stacks:
+        fold = (training.seed, training.fold, training.folds, training.validation)
+        if fold not in splits:
+            splits[fold] = split_of(graphs, training)
+        shape = shape_of(graphs, training, splits[fold])
+        common = (training.method, training.method_settings, training.ratio, training.dropout)
+        layers = (*common, training.hidden, shape.k)
+        if layers not in parameters:
             with torch.device("meta"):
                 model = build(training.method, shape)
-            stacks[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
-        key = (
-            training.method,
-            training.method_settings,
-            training.ratio,
-            training.dropout,
-            training.batch_size,
-            stacks[layers],
-        )
+            parameters[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
+        key = (*common, training.batch_size, parameters[layers])
         groups.setdefault(key, []).append(position)
     return list(groups.values())
 
 
 @dataclass(eq=False)
 class Slots:
-    """The places of a fleet and the queue before them; numbers stand for trainings.
+    """The slots of a fleet and the queue; numbers stand for trainings.
 
     Args:
-        running: the training in each slot, -1 for an empty one
-        waiting: who comes next
+        running: the training in each slot, -1 for an empty slot
+        waiting: the trainings that come next
     """
 
     running: np.ndarray
@@ -115,7 +106,7 @@ class Slots:
         return self.running >= 0
 
     def release(self, finished: np.ndarray) -> list[int]:
-        """Empty the finished slots and hand them to those waiting; the slots that got someone."""
+        """Empty the finished slots and refill empty ones from the queue; returns the refilled."""
         self.running = np.where(finished, -1, self.running)
         filled = []
         for slot in np.flatnonzero(self.running < 0):
@@ -127,15 +118,15 @@ class Slots:
 
     @property
     def too_empty(self) -> bool:
-        """Whether it is time to close ranks."""
-        return not self.waiting and 0 < self.active.sum() < (1 - MOST_EMPTY) * len(self.running)
+        """Whether it is time to `compact`."""
+        return not self.waiting and 0 < self.active.sum() < (1 - MAX_EMPTY) * len(self.running)
 
-    def close_ranks(self) -> None:
-        """Do away with the empty slots."""
+    def compact(self) -> None:
+        """Remove the empty slots."""
         self.running = self.running[self.active]
 
     def halve(self) -> None:
-        """Do with half of the slots; those who lose theirs go to the head of the queue."""
+        """Remove half of the slots; the trainings that lose theirs go to the head of the queue."""
         half = max(1, len(self.running) // 2)
         running = self.running[self.active]
         self.waiting.extendleft(reversed(running[half:].tolist()))

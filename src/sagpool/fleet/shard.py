@@ -29,24 +29,24 @@ class Sizes(NamedTuple):
 
     @staticmethod
     def of(batch_size: int, parts: int) -> "Sizes":
-        """Those of a training whose batches are done in ``parts``."""
+        """The sizes if each batch is cut into ``parts``."""
         train = -(-batch_size // parts)
-        # Nothing is kept for a way back, so there is room for more graphs than in training. But
-        # where parts are needed, single graphs may be large: better be careful.
+        # Without a backward pass, more graphs fit than in training. But where parts are needed,
+        # single graphs may be large, so the chunks stay small.
         return Sizes(train, 4 * train if parts == 1 else train)
 
 
 class Shard:
-    """Members in lock-step. All tensors are rows of the fleet's, changed in place.
+    """Members in lock-step. All tensors are views of rows of the fleet's, changed in place.
 
     Args:
-        stack: the model, over the members' weights
-        adam: their weights and averages
+        stack: the model and the members' weights
+        adam: their weights and Adam's averages
         lr: ``[members]``
         weight_decay: ``[members]``
-        keys: ``[members, 2]`` of the streams for training and for evaluation
+        keys: ``[members, 2]`` of the random streams for training and for evaluation
         sizes: how many graphs of each member go through the model at a time
-        in_parts: whether batches have to be cut up for that
+        in_parts: whether batches are larger than that
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Shard:
         Args:
             graphs: the data set
             batches: ``[batches, members, batch size]`` graph numbers
-            validation: for each member, its validation part; looked at when it has changed
+            validation: validation graphs of each member; read if the cached batches were dropped
             between_steps: called after each step
 
         Returns:
@@ -87,7 +87,7 @@ class Shard:
         """
         model = self.stack.model.train()
         for pool in pools_of(model):
-            pool.refresh()  # a slot may have another member now
+            pool.refresh()  # a new member may have another k
         self.loss_sum.zero_()
         self.graph_sum.zero_()
         step = self._step(graphs)
@@ -99,14 +99,14 @@ class Shard:
         model.eval()
         if self.validation is None:
             self.validation = [
-                pack(graphs, [part[first : first + self.sizes.validation] for part in validation])
+                pack(graphs, [ids[first : first + self.sizes.validation] for ids in validation])
                 for first in range(0, max(map(len, validation)), self.sizes.validation)
             ]
-        seen = validate(model, self.validation, self.keys[:, 1])
-        return torch.stack([self.loss_sum / self.graph_sum, seen.loss, seen.correct])
+        losses = validate(model, self.validation, self.keys[:, 1])
+        return torch.stack([self.loss_sum / self.graph_sum, losses.loss, losses.accuracy])
 
     def _step(self, graphs: Graphs) -> Callable[[np.ndarray], None]:
-        """What trains on the graphs of a batch, ``[members, batch size]``."""
+        """A function that trains on the graphs of a batch, ``[members, batch size]``."""
         if self.in_parts or not Recorder.works_for(self.stack.model, graphs):
             return partial(self._step_in_parts, graphs)
         if self.recorder is None:
@@ -121,8 +121,22 @@ class Shard:
         self._learn(loss.detach(), self.stack.gradients(loss.sum()), count)
 
     def _step_in_parts(self, graphs: Graphs, ids: np.ndarray) -> None:
+        """Add up the gradients of all parts for one step of Adam.
+
+        The loss is a mean over graphs. So with the sum of each part divided by the count of the
+        whole batch, losses and gradients add up to those of the whole.
+        """
         count = to_device((ids != NO_GRAPH).sum(1), self.lr.device)
-        loss, grad = self._parts(graphs, ids, count.clamp(min=1))
+        divisor, keys = count.clamp(min=1), self._step_keys()
+        loss = grad = None
+        for first in range(0, ids.shape[1], self.sizes.train):
+            batch = pack(graphs, ids[:, first : first + self.sizes.train])
+            part = self.stack.model(batch, Streams(keys, first)).loss_sums(batch) / divisor
+            part_grad = self.stack.gradients(part.sum())
+            loss = part.detach() if loss is None else loss + part.detach()
+            grad = part_grad if grad is None else grad.add_(part_grad)
+        assert loss is not None
+        assert grad is not None
         self._learn(loss, grad, count)
 
     def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
@@ -131,33 +145,14 @@ class Shard:
         self.graph_sum += count
 
     def _step_keys(self) -> Tensor:
-        """New random numbers for each step, from the member's key and its steps so far."""
+        """Keys of this step's random numbers, from each member's key and steps so far."""
         return mix(self.keys[:, 0] + mix(self.adam.steps + 1))
-
-    def _parts(self, graphs: Graphs, ids: np.ndarray, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss ``[members]`` and gradients ``[members, numbers]`` of a batch, part by part.
-
-        The loss is a mean over graphs. So with each part's sum divided by the ``count`` of the
-        whole batch, losses and gradients add up to those of the whole.
-        """
-        keys = self._step_keys()
-        loss = grad = None
-        for first in range(0, ids.shape[1], self.sizes.train):
-            batch = pack(graphs, ids[:, first : first + self.sizes.train])
-            part = self.stack.model(batch, Streams(keys, first)).loss_sums(batch) / count
-            part_grad = self.stack.gradients(part.sum())
-            loss = part.detach() if loss is None else loss + part.detach()
-            grad = part_grad if grad is None else grad.add_(part_grad)
-        assert loss is not None
-        assert grad is not None
-        return loss, grad
 
 
 def shards_of(members: int, device: torch.device) -> list[slice]:
-    """The slots of each shard.
+    """The slots of each shard: all on a GPU, one shard for each of torch's threads on a CPU.
 
-    A CPU has a shard for each of torch's threads: threads that share every small operation would
-    spend much of their time waiting for each other.
+    Threads that split every small operation would spend much of their time waiting for each other.
     """
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     ends = np.linspace(0, members, min(threads, members) + 1).round().astype(int)
@@ -165,7 +160,7 @@ def shards_of(members: int, device: torch.device) -> list[slice]:
 
 
 def side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
-    """The results of all calls, each in a thread of its own; none is left running."""
+    """The results of all calls, each in its own thread; returns or raises when all have ended."""
     if len(calls) == 1:
         return [calls[0]()]
     before = torch.get_num_threads()
@@ -176,5 +171,5 @@ def side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
             futures = [pool.submit(call) for call in calls]
             wait(futures)
     finally:
-        torch.set_num_threads(before)  # the matrix library has one setting for all threads
+        torch.set_num_threads(before)  # BLAS has one setting for all threads
     return [future.result() for future in futures]

@@ -14,13 +14,13 @@ from sagpool.ops.device import kernels_for
 class Stack:
     """A model whose parameters are views of one ``[members, numbers]`` tensor.
 
-    So copying, resetting or saving a member is one row, and the optimiser a handful of operations
-    whatever the number of layers. Each parameter begins where memory is aligned; the numbers in
-    between are zero.
+    So a member is copied, reset or saved as one row, and the optimiser takes a handful of
+    operations for any number of layers. Each parameter begins at an aligned address; the numbers
+    in between are zero.
 
     Args:
         model: its parameters have the members as their first dimension
-        weights: where to keep them, if not in a tensor of its own
+        weights: ``[members, numbers]`` to hold them; a new tensor by default
     """
 
     def __init__(self, model: nn.Module, weights: Tensor | None = None) -> None:
@@ -59,7 +59,7 @@ class Stack:
         return torch.cat([part for pair in pairs for part in pair], dim=1)
 
     def state_dicts(self, wanted: Sequence[bool]) -> list[dict[str, Tensor] | None]:
-        """A state dict for each member that is wanted, as a fleet of one would have it."""
+        """State dicts as of a model with one member; None for members that are not wanted."""
         values = self.model.state_dict() if any(wanted) else {}
         return [
             {name: v[member : member + 1].detach().cpu().clone() for name, v in values.items()}
@@ -70,14 +70,14 @@ class Stack:
 
 
 def row_length(model: nn.Module) -> int:
-    """How many numbers a row has that holds a member of the model."""
+    """Length of the row of `Stack.weights` that holds one member."""
     return sum(aligned(parameter[0].numel()) for parameter in model.parameters())
 
 
 def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:
     """The weights that a new model of one member starts with, ``[numbers]`` on the CPU.
 
-    Drawn by the layers themselves, from torch's generator set to a seed that nobody else uses.
+    The layers draw them from torch's generator, which is seeded here and restored afterwards.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -91,8 +91,8 @@ class AdamState(NamedTuple):
     """Changed in place by `adam_step`."""
 
     weights: Tensor  # [members, numbers]
-    mean: Tensor  # [members, numbers]
-    square: Tensor  # [members, numbers]
+    mean: Tensor  # [members, numbers] average of the gradients
+    square: Tensor  # [members, numbers] average of their squares
     steps: Tensor  # [members] int64
 
 
@@ -107,12 +107,12 @@ def adam_step(
         grad: ``[members, numbers]``, overwritten
         lr: ``[members]`` float64 learning rates
         weight_decay: ``[members]`` float64 L2 penalties, added to the gradient
-        active: ``[members]`` bool; the others stay as they are
+        active: ``[members]`` bool; the others do not change
     """
     state.steps.add_(active)
     count = state.steps.clamp(min=1).double()
     on = active.double()
-    # An inactive member's averages move by nothing, and so does the member.
+    # Rates of 0 leave inactive members unchanged.
     to_mean, to_square = on * (1 - FIRST), on * (1 - SECOND)
     rate = on * lr / (1 - FIRST**count)
     root = (1 - SECOND**count).sqrt()

@@ -1,4 +1,4 @@
-"""All that a fleet has to remember of its members between two epochs."""
+"""The state of members between two epochs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from torch import Tensor
 
 from sagpool.fleet.stopping import EarlyStopping
 
+TENSORS = ("weights", "mean", "square", "best")
+_CHANGED_IN_PLACE = ("weights", "mean", "square", "steps")
+
 
 @dataclass(eq=False)
 class MemberState:
     """One member, on the host."""
 
     weights: Tensor  # [numbers]
-    mean: Tensor  # [numbers], Adam's first average
-    square: Tensor  # [numbers], Adam's second average
+    mean: Tensor  # [numbers], Adam's average of the gradients
+    square: Tensor  # [numbers], Adam's average of their squares
     best: Tensor  # [numbers], the weights of the best epoch
     steps: int  # of the optimiser
     best_loss: float
@@ -34,9 +37,9 @@ class MemberState:
 
 @dataclass(eq=False)
 class FleetState:
-    """The members of all slots; an empty slot holds what was left in it."""
+    """The members of all slots; the contents of an empty slot are stale."""
 
-    weights: Tensor  # [members, numbers], on the device
+    weights: Tensor  # [members, numbers], on the device; the model's parameters are views of it
     mean: Tensor
     square: Tensor
     best: Tensor
@@ -46,32 +49,22 @@ class FleetState:
     curves: list[list[tuple[float, float, float]]]  # train loss, validation loss and accuracy
 
     def snapshot(self) -> FleetState:
-        """A copy of what an epoch changes in place; the rest it replaces."""
-        return replace(
-            self,
-            weights=self.weights.clone(),
-            mean=self.mean.clone(),
-            square=self.square.clone(),
-            steps=self.steps.clone(),
-            stopping=replace(self.stopping),
-            curves=[list(curve) for curve in self.curves],
-        )
+        """A state to `restore` from: copies of everything that an epoch changes in place."""
+        copies = {name: getattr(self, name).clone() for name in _CHANGED_IN_PLACE}
+        curves = [list(curve) for curve in self.curves]
+        return replace(self, **copies, stopping=replace(self.stopping), curves=curves)
 
     def restore(self, before: FleetState) -> None:
-        """Take an epoch back. The weights stay where they are: the model looks at them."""
-        for name in ("weights", "mean", "square", "steps"):
+        """Undo an epoch. The weights are restored in place, since the model has views of them."""
+        for name in _CHANGED_IN_PLACE:
             getattr(self, name).copy_(getattr(before, name))
         self.best, self.stopping = before.best, before.stopping
         self.seconds, self.curves = before.seconds, before.curves
 
     def get(self, slot: int) -> MemberState:
-        row = {
-            name: getattr(self, name)[slot].detach().cpu().clone()
-            for name in ("weights", "mean", "square", "best")
-        }
         stopping = self.stopping
         return MemberState(
-            **row,
+            **{name: getattr(self, name)[slot].detach().cpu().clone() for name in TENSORS},
             steps=int(self.steps[slot]),
             best_loss=float(stopping.best_loss[slot]),
             best_epoch=int(stopping.best_epoch[slot]),
@@ -81,20 +74,19 @@ class FleetState:
         )
 
     def put(self, slot: int, member: MemberState, patience: int, max_epochs: int) -> None:
-        for name in ("weights", "mean", "square", "best"):
+        for name in TENSORS:
             getattr(self, name)[slot] = getattr(member, name).to(self.weights)
         self.steps[slot] = member.steps
-        stopping = self.stopping
-        stopping.best_loss[slot] = member.best_loss
-        stopping.best_epoch[slot] = member.best_epoch
-        stopping.epoch[slot] = member.epoch
-        stopping.patience[slot], stopping.max_epochs[slot] = patience, max_epochs
+        for name in ("best_loss", "best_epoch", "epoch"):
+            getattr(self.stopping, name)[slot] = getattr(member, name)
+        self.stopping.patience[slot], self.stopping.max_epochs[slot] = patience, max_epochs
         self.seconds[slot] = member.seconds
         self.curves[slot] = list(member.curve)
 
     @staticmethod
-    def empty(members: int, weights: Tensor) -> FleetState:
-        """Room for so many members, around the tensor that the model's parameters look into."""
+    def empty(weights: Tensor) -> FleetState:
+        """The state of empty slots, around the tensor ``[members, numbers]`` of their weights."""
+        members = len(weights)
         return FleetState(
             weights=weights,
             mean=torch.zeros_like(weights),

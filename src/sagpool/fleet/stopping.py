@@ -1,4 +1,4 @@
-"""When a member has had enough: decided from its validation losses alone."""
+"""When a member stops training: decided from its losses alone."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ import numpy as np
 @dataclass(frozen=True, eq=False)
 class Verdict:
     improved: np.ndarray  # [members] bool: this epoch is the best so far
-    diverged: np.ndarray  # [members] bool: the loss is not a number any more
+    diverged: np.ndarray  # [members] bool: a loss is not finite
     finished: np.ndarray  # [members] bool: no further epoch
 
 
 @dataclass(eq=False)
 class EarlyStopping:
-    """Patience for each member of a fleet.
+    """Patience and best epoch of each member of a fleet.
 
     A member stops after ``patience`` epochs without a strictly lower validation loss, after
     ``max_epochs``, or as soon as a loss is not finite.
@@ -23,7 +23,7 @@ class EarlyStopping:
         patience: ``[members]``
         max_epochs: ``[members]``
         best_loss: ``[members]`` lowest so far
-        best_epoch: ``[members]`` when that was, counted from 1; 0 for not yet
+        best_epoch: ``[members]`` epoch of the lowest loss, counted from 1; 0 before the first
         epoch: ``[members]`` epochs so far
     """
 
@@ -45,7 +45,7 @@ class EarlyStopping:
         )
 
     def update(self, train_loss: np.ndarray, validation_loss: np.ndarray) -> Verdict:
-        """Take in the losses of one more epoch."""
+        """Add the losses of one more epoch."""
         self.epoch = self.epoch + 1
         diverged = ~(np.isfinite(train_loss) & np.isfinite(validation_loss))
         improved = ~diverged & (validation_loss < self.best_loss)

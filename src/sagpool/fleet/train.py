@@ -1,4 +1,4 @@
-"""`train`: a list of trainings, as fleets, from the first to the last."""
+"""`train`: trains a list of trainings as fleets."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.interrupt import interrupt_held_back
-from sagpool.fleet.memory import MemoryShortageError, choose_fleet_size, is_out_of_memory
+from sagpool.fleet.memory import MemoryShortageError, choose_fleet_size, out_of_memory_suppressed
 from sagpool.fleet.schedule import Slots, group_by_shape
 from sagpool.fleet.training import Result, Training
 from sagpool.graphs import Graphs
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a list of trainings is, told after each epoch."""
+    """How far a list of trainings is, reported after each epoch."""
 
     running: int
     done: int
@@ -48,40 +48,40 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> list[Result]:
-    """Train all of them; those of one shape side by side.
+    """Train all models; those of the same shape train side by side in one fleet.
 
     Args:
         graphs: the data set, with classes
         trainings: what to train
-        members: how many side by side at the most; by default as many as fit into memory. A run
-            that is continued keeps the number it began with
+        members: most models of a fleet; by default as many as fit into memory. A run that is
+            continued has as many as before
         device: where to train
-        dtype: float32 or float64; how exactly a GPU multiplies float32 numbers is torch's own
-            setting, torch.set_float32_matmul_precision
-        keep_weights: whether the results carry the best weights; or a function that says for
-            which trainings they do
-        on_result: called with each result as soon as there is one
+        dtype: float32 or float64; torch.set_float32_matmul_precision sets the precision of float32
+            matrix products on a GPU
+        keep_weights: whether results contain the best weights, for all trainings or by training
+        on_result: called with each result as soon as its training is done
         on_progress: called after each epoch
-        checkpoint: a file from which to go on if it exists, and in which to keep the state of
-            the running fleet, every so often, at an interrupt and at the end of each fleet
-        checkpoint_seconds: how often
+        checkpoint: a file with the state of the running fleet; continued if it exists, written
+            from time to time, when a fleet ends, and on an interrupt or error
+        checkpoint_seconds: time between two writes
 
     Returns:
-        one result for each training, in their order
+        one result for each training, in the same order
     """
-    _check(graphs, trainings, members, dtype)
+    _check(trainings, members, dtype)
     graphs = graphs.to(find_device(device))
     trainings = list(trainings)
-    keeps = keep_weights if callable(keep_weights) else lambda training: bool(keep_weights)
-    identity = identity_of(graphs, trainings, dtype, keeps)
+    groups = group_by_shape(graphs, trainings)
+    wants_weights = keep_weights if callable(keep_weights) else lambda training: bool(keep_weights)
+    identity = identity_of(graphs, trainings, dtype, wants_weights)
     saved = Checkpoint(identity)
     if checkpoint is not None:
         checkpoint = Path(checkpoint)
         saved = Checkpoint.load(checkpoint, identity)
-        saved.save(checkpoint)  # a file that cannot be written is better known now than later
+        saved.save(checkpoint)  # fails now rather than later if the file cannot be written
     watch = _Watch(total=len(trainings), done=len(saved.results))
     with interrupt_held_back() as raise_if_interrupted:
-        for group in group_by_shape(graphs, trainings):
+        for group in groups:
             left = [number for number in group if number not in saved.results]
             if not left:
                 continue
@@ -89,18 +89,23 @@ def train(
             if slots is not None and not slots.holds(left):
                 slots = None
             wanted = members if slots is None else len(slots.running)
-            room = choose_fleet_size(graphs, [trainings[n] for n in left], dtype, wanted)
+            size = choose_fleet_size(graphs, [trainings[n] for n in left], dtype, wanted)
             if slots is None:
-                slots = Slots.fill(left, room.members)
-            slots.release(~slots.active)  # a run that ended in the midst of a refill
-            fleet = _seated(graphs, trainings, slots, dtype, saved.members, keeps, room.parts)
+                slots = Slots.fill(left, size.members)
+            slots.release(~slots.active)  # in case the saved run ended during a refill
+            fleet = _build_fleet(
+                graphs, trainings, slots, dtype, saved.members, wants_weights, size.parts
+            )
             saved_at = time.monotonic()
             try:
                 while fleet.slots.active.any():
-                    results = _epoch(fleet, watch, raise_if_interrupted)
-                    saved.results.update(results)  # all, before anything else may fail
-                    _or_shrink(fleet, fleet.refill)
-                    for result in results.values():
+                    running = int(fleet.slots.active.sum())
+                    results = _run_or_shrink(fleet, partial(fleet.epoch, raise_if_interrupted))
+                    if results is not None:
+                        watch.epochs += running
+                        saved.results.update(results)  # all, before anything else may fail
+                    _run_or_shrink(fleet, fleet.refill)
+                    for result in (results or {}).values():
                         watch.done += 1
                         on_result(result)
                     on_progress(watch.progress(int(fleet.slots.active.sum())))
@@ -108,49 +113,29 @@ def train(
                         _save(fleet, saved, checkpoint)
                         saved_at = time.monotonic()
             finally:
-                # At the end of the fleet, and when something ends it before: Ctrl-C, or a mistake
-                # in one of the callbacks.
+                # At the end of the fleet, and on Ctrl-C or an error in a callback.
                 if checkpoint:
                     _save(fleet, saved, checkpoint)
     return [saved.results[number] for number in range(len(trainings))]
 
 
-def _seated(graphs: Graphs, trainings: Sequence[Training], slots: Slots, *others: Any) -> Fleet:
-    """A fleet, with as many of the slots as there is memory for."""
+def _build_fleet(graphs: Graphs, trainings: Sequence[Training], slots: Slots, *args: Any) -> Fleet:
+    """A fleet with as many of the slots as fit into memory."""
     while True:
-        try:
-            return Fleet(graphs, trainings, slots, *others)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
+        with out_of_memory_suppressed():
+            return Fleet(graphs, trainings, slots, *args)
         if len(slots.running) == 1:
             raise MemoryShortageError(graphs.device)
         slots.halve()
 
 
-def _epoch(
-    fleet: Fleet, watch: "_Watch", raise_if_interrupted: Callable[[], None]
-) -> dict[int, Result]:
-    """One epoch; a fleet that does not fit into memory does none, and shrinks."""
-    running = int(fleet.slots.active.sum())
-    results = _or_shrink(fleet, partial(fleet.epoch, raise_if_interrupted))
-    if results is None:
-        return {}
-    watch.epochs += running
-    return results
-
-
-def _or_shrink(fleet: Fleet, action: Callable[[], T]) -> T | None:
-    """What the action gives; or None, if there was not the memory for it and the fleet shrank."""
-    try:
+def _run_or_shrink(fleet: Fleet, action: Callable[[], T]) -> T | None:
+    """The result of the action; None if memory ran out, and then the fleet is smaller."""
+    with out_of_memory_suppressed():
         return action()
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    # Outside of the handler, which holds on to what it has to let go of.
     if fleet.graphs.device.type == "cuda":
         torch.cuda.empty_cache()
-    _or_shrink(fleet, fleet.shrink)
+    _run_or_shrink(fleet, fleet.shrink)
     return None
 
 
@@ -162,7 +147,7 @@ def _save(fleet: Fleet, saved: Checkpoint, path: Path) -> None:
 
 
 class _Watch:
-    """Counts epochs and guesses how long the rest will take."""
+    """Counts epochs and estimates the remaining time."""
 
     def __init__(self, total: int, done: int) -> None:
         self.total, self.done, self.done_before = total, done, done
@@ -172,19 +157,13 @@ class _Watch:
     def progress(self, running: int) -> Progress:
         passed = max(time.monotonic() - self.start, 1e-9)
         finished = self.done - self.done_before
-        eta = None
-        if finished:
-            eta = passed / finished * (self.total - self.done)
+        eta = passed / finished * (self.total - self.done) if finished else None
         return Progress(running, self.done, self.total, self.epochs, self.epochs / passed, eta)
 
 
-def _check(
-    graphs: Graphs, trainings: Sequence[Training], members: int | None, dtype: torch.dtype
-) -> None:
-    if graphs.y is None or graphs.num_classes < 2:
-        raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+def _check(trainings: Sequence[Training], members: int | None, dtype: torch.dtype) -> None:
     if not isinstance(trainings, Sequence) or not all(isinstance(t, Training) for t in trainings):
-        raise SagpoolError("What is to be trained must be a list of Training.")
+        raise SagpoolError("The trainings must be a list of Training.")
     if not trainings:
         raise SagpoolError("There is nothing to train.")
     if members is not None and (not isinstance(members, int) or members < 1):

@@ -1,4 +1,4 @@
-"""One training: what is asked for, and what comes out."""
+"""One training: its settings, and its result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Training:
         dropout: rate in the MLP
         batch_size: graphs in a mini-batch
         patience: epochs without a lower validation loss after which to stop
-        max_epochs: when to stop anyway
+        max_epochs: after which to stop in any case
         folds: of the cross-validation
         validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
         method_settings: settings of the method itself, a mapping or pairs; those that differ
@@ -78,14 +78,14 @@ class Training:
                 raise SagpoolError(f"{name} must be at least {low}, not {getattr(self, name)}.")
         if not (self.lr > 0 and self.weight_decay >= 0):
             raise SagpoolError(
-                f"lr must be above 0 and weight_decay not below: {self.lr}, {self.weight_decay}."
+                f"lr must be above 0 and weight_decay at least 0: {self.lr}, {self.weight_decay}."
             )
         if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
-            raise SagpoolError(f"The validation share must be in (0, 1), not {self.validation}.")
+            raise SagpoolError(f"validation must be in (0, 1), not {self.validation}.")
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Training:
-        """The inverse of `to_dict`; what is left out has its default."""
+        """The inverse of `to_dict`; missing settings have their defaults."""
         own = {item.name for item in fields(Training)[:-1]}
         extra = {name: value for name, value in values.items() if name not in own}
         for name in extra.keys() - method_settings(values["method"]).keys() if extra else ():
@@ -95,7 +95,7 @@ class Training:
         return Training(**given, method_settings=tuple(extra.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings by name, those of the method itself at the end if they are not defaults."""
+        """All settings by name, followed by the method's own settings that are not defaults."""
         own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
         return own | dict(self.method_settings)
 
@@ -106,7 +106,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What happened at each epoch."""
+    """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
     validation_loss: np.ndarray  # [epochs]
@@ -115,7 +115,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How the best weights do on one part of the data."""
+    """Loss and accuracy of the best weights on one part of the data."""
 
     loss: float
     accuracy: float
@@ -123,7 +123,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What became of a training. Scores are those of the weights of the best epoch."""
+    """The outcome of a training. Scores are those of the weights of the best epoch."""
 
     training: Training
     diverged: bool
@@ -135,7 +135,7 @@ class Result:
     confusion: np.ndarray  # [classes, classes] test graphs, by class (row) and prediction
     curve: Curve
     parameters: int
-    seconds: float  # wall-clock time, shared out among the members that trained together
+    seconds: float  # wall-clock time, divided among the members that trained together
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
 
     def row(self) -> dict[str, Any]:
