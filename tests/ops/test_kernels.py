@@ -79,10 +79,9 @@ def test_pooling(width, gated, dtype, same_by_kernels, mutag):
     seen = []
 
     def pooled(x, gate):
-        mask = choose_rows(rank, adjacency, new)
-        left = pool_rows(
-            x, gate if gated else None, mask, adjacency.row_ptr, adjacency.col, adjacency, new
-        )
+        mask = choose_rows(rank, adjacency.layout, new)
+        csr = adjacency.row_ptr, adjacency.col
+        left = pool_rows(x, gate if gated else None, mask, *csr, adjacency.layout, new)
         entries = int(left.row_ptr[-1])
         seen.append((mask, left.row_ptr, left.col[:entries], left.perm.long()))
         assert (left.col[entries:] == len(left.perm) - 1).all()
