@@ -1,8 +1,8 @@
-"""What the Ray engine costs beside the local one, on one machine.
+"""The cost of the Ray engine compared with the local one, on one machine.
 
-A bench of 200 trainings with both engines, with one thread for each core. And an experiment of
-1,000,000 trainings that take no time: what is left is planning, cutting into chunks, sending, and
-storing. It is a grid search over 5,000 learning rates on ten folds for each of 20 methods.
+First, 200 trainings with each engine, with one thread for each core. Second, an experiment of
+1,000,000 fake trainings that take no time, to measure planning, chunking, sending and storing: a
+grid search over 5,000 learning rates on ten folds for each of 20 methods.
 """
 
 import argparse
@@ -43,13 +43,13 @@ FLEET = 500  # as on a GPU
 def seconds_of_200(
     dataset: str, epochs: int, repeats: int, folder: Path
 ) -> tuple[dict[str, float], float]:
-    """Of one bench with each engine, and of the first one with Ray, which starts the workers."""
+    """Seconds with each engine, and of the first run with Ray, which starts the workers."""
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     template = Training("sagpool-h", hidden=32, lr=5e-3, max_epochs=epochs, patience=epochs)
     trainings = tuple(repeat(template, seeds=20))
     assert len(trainings) == 200
-    # Nothing can be told from trainings that are all of one length.
+    # With equal lengths, all trainings would end at once.
     lengths = np.random.default_rng(0).integers(epochs // 2, epochs * 3 // 2, len(trainings))
     trainings = tuple(
         replace(one, max_epochs=int(length)) for one, length in zip(trainings, lengths, strict=True)
@@ -58,7 +58,7 @@ def seconds_of_200(
     engines = {"local": Local(folder / "checkpoints"), "ray": Ray("cpu")}
 
     def run(name: str) -> float:
-        done: set[Training] = set()  # the local engine reports some of them twice
+        done: set[Training] = set()  # the local engine reports some results twice
         begin = time.perf_counter()
         engines[name].run(job, lambda result: done.add(result.training), lambda progress: None)
         assert done == set(trainings)
@@ -81,15 +81,15 @@ def pretend(
 
 
 def drain(trainings: int, folder: Path) -> tuple[float, float]:
-    """Rows a second, from the plan to the last row in the store, and the driver's most megabytes.
+    """Rows per second, from the plan to the last row in the store, and the driver's peak megabytes.
 
-    To be called in a process of its own.
+    Call it in a separate process.
     """
     for module in (overhead, sys.modules[pretend.__module__]):
-        cloudpickle.register_pickle_by_value(module)  # no worker would find it
+        cloudpickle.register_pickle_by_value(module)  # workers cannot import it
     with connected():
         rows = _drain(trainings, folder)
-    status = Path("/proc/self/status").read_text()  # getrusage would count the parent's as well
+    status = Path("/proc/self/status").read_text()  # getrusage would include the parent
     return rows, int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
@@ -111,7 +111,7 @@ def _drain(trainings: int, folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", default="MUTAG")
-    parser.add_argument("--epochs", type=int, default=40, help="of a training, on the average")
+    parser.add_argument("--epochs", type=int, default=40, help="of a training, on average")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--trainings", type=int, default=1_000_000, help="that take no time")
     parser.add_argument("--json", action="store_true")

@@ -1,4 +1,4 @@
-"""Graphs to measure on: real ones where they are at hand, else random ones of the same size."""
+"""Graphs for benchmarks: real ones if they are installed, else random ones of the same size."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Example(NamedTuple):
 
 
 def batch_like(name: str, graphs: int) -> Example:
-    """So many graphs of a data set that is at hand, or random ones like them."""
+    """A sample of a data set if it is installed, else random graphs of similar size."""
     rng = np.random.default_rng(0)
     path = next((path for path in list_datasets() if path.stem == name), None)
     if path is None:
@@ -45,7 +45,7 @@ def batch_like(name: str, graphs: int) -> Example:
         return random_graphs(sizes, edges / nodes)
     data = load(path)
     chosen = data[rng.choice(len(data), graphs, replace=False)]
-    # Undirected: swapping the rows turns sorted by target into sorted by source.
+    # Edges are sorted by target; in undirected graphs, swapping the rows sorts them by source.
     return Example(chosen.edge_index.flip(0).contiguous(), chosen.batch, "real")
 
 

@@ -1,9 +1,9 @@
 """Training: a fleet of models against PyG, the same net on the same data.
 
-Both sides do whole epochs: batches of 128 graphs in random order, forward, backward, Adam, then
-the validation part. Counted are models · training steps in a second. The peer is PyG the usual
-way (``loader``: one model at a time, a DataLoader), or the best a power user gets from it
-(``mps``: see pyg_mps.py).
+Both sides run whole epochs: batches of 128 graphs in random order, forward, backward, Adam, then
+validation. The figure is models · training steps per second. The peer is PyG the usual way
+(``loader``: one model at a time, a DataLoader), or the best a power user gets from it (``mps``: see
+pyg_mps.py).
 """
 
 import argparse
@@ -31,14 +31,14 @@ from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.memory import choose_fleet_size
 from sagpool.fleet.schedule import Slots, split_of
 
-MOST_MEMBERS = 200  # where none are asked for
-PYG_WARM_UP, FLEET_WARM_UP = 1, 3  # epochs; a fleet compiles kernels in its first ones
+MAX_MEMBERS = 200  # unless --members is given
+PYG_WARM_UP, FLEET_WARM_UP = 1, 3  # epochs; a fleet compiles kernels in the first
 
 
 def pyg_rate(graphs: Graphs, training: Training, device: str, seconds: float) -> float:
-    """Training steps in a second of one PyG model, epoch after epoch.
+    """Training steps per second of one PyG model.
 
-    A user writes this: it is the training loop of PyG's tutorials, with a DataLoader.
+    This is the training loop of PyG's tutorials, with a DataLoader.
     """
     data = graphs.to_pyg()
     parts = split_of(graphs, training)
@@ -60,18 +60,13 @@ def pyg_rate(graphs: Graphs, training: Training, device: str, seconds: float) ->
 def fleet_rate(
     graphs: Graphs, training: Training, members: int | None, device: str, seconds: float
 ) -> tuple[float, int]:
-    """Models · training steps in a second of a fleet, and how many members it has."""
+    """Models · training steps per second of a fleet, and its number of members."""
     graphs = graphs.to(device)
     trainings = [
-        replace(training, seed=i // 10, fold=i % 10) for i in range(members or MOST_MEMBERS)
+        replace(training, seed=i // 10, fold=i % 10) for i in range(members or MAX_MEMBERS)
     ]
-    room = choose_fleet_size(graphs, trainings, torch.float32, members)
-    members = room.members
-    # The one place where the fleet is made: options that change how it computes (its precision)
-    # are to be passed on here, and to `choose_fleet_size`.
-    fleet = Fleet(
-        graphs, trainings[:members], Slots.fill(range(members), members), parts=room.parts
-    )
+    members, parts = choose_fleet_size(graphs, trainings, torch.float32, members)
+    fleet = Fleet(graphs, trainings[:members], Slots.fill(range(members), members), parts=parts)
     train = max(len(parts.train) for parts in fleet.splits)
     steps = -(-train // training.batch_size) * members
 
@@ -89,7 +84,7 @@ def _collated(loader: DataLoader, device: str) -> Iterator[Collated]:
 
 
 def _rate(epoch: Callable[[], int], warm_up: int, seconds: float) -> float:
-    """Steps in a second; every epoch ends with the host waiting for the device."""
+    """Steps per second; at the end of every epoch the host waits for the device."""
     for _ in range(warm_up):
         epoch()
     steps, start = 0, time.perf_counter()
@@ -99,14 +94,14 @@ def _rate(epoch: Callable[[], int], warm_up: int, seconds: float) -> float:
 
 
 def peak_memory(device: str) -> float:
-    """GiB at the highest: since `clear_memory` on a GPU, of the whole process on a CPU."""
+    """Peak GiB: since `clear_memory` on a GPU, of the whole process on a CPU."""
     if device == "cpu":
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
     return round(torch.cuda.max_memory_allocated() / 2**30, 2)
 
 
 def clear_memory(device: str) -> None:
-    """Let each side begin with all the memory of the device free."""
+    """Free all memory of the device before each side."""
     gc.collect()
     if device != "cpu":
         torch.cuda.init()
@@ -115,7 +110,7 @@ def clear_memory(device: str) -> None:
 
 
 class Figures:
-    """What came out, case by case; a side that failed has no figure, but a reason."""
+    """The figures of each case; a side that failed has a reason instead."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -125,7 +120,7 @@ class Figures:
         self.failures: dict[str, str] = {}
 
     def measure(self, name: str, graphs: Graphs, training: Training, mps: float | None) -> None:
-        """Both sides of a case, and the figures of the peer that was measured before."""
+        """Measure both sides of a case; ``mps`` is the rate of the peer measured before."""
         device, seconds = self.arguments.device, self.arguments.seconds
         rates, memory = self.rates.setdefault(name, {}), self.memory.setdefault(name, {})
         if "loader" in self.arguments.peer:
@@ -149,7 +144,7 @@ class Figures:
 
     @contextmanager
     def _side(self, name: str, side: str) -> Iterator[None]:
-        """What goes wrong in here is noted, and the other figures are still measured."""
+        """Record an error, so that the other figures are still measured."""
         try:
             yield
         except Exception as error:
@@ -158,7 +153,7 @@ class Figures:
             self.failures[f"{name} {side}"] = reason[:300]
 
     def _show(self, name: str) -> None:
-        """A line for people; with --json beside it, for who waits or stops before the end."""
+        """Print a readable line, to stderr with --json."""
         rates, line = self.rates[name], f"{name:<24}"
         names = {"pyg": "PyG", "pyg_mps": f"{self.arguments.processes} PyG", "fleet": "fleet"}
         for side, words in names.items():
@@ -172,13 +167,13 @@ class Figures:
 
 
 def parse() -> argparse.Namespace:
-    # A look through NVML: a CUDA context here would disturb the peer that runs under MPS.
+    # Check for CUDA through NVML: a CUDA context here would disturb the peer under MPS.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", nargs="+", default=["PROTEINS"])
     parser.add_argument("--hidden", nargs="+", type=int, default=[128])
     parser.add_argument("--method", nargs="+", choices=METHODS, default=["sagpool-h"])
-    parser.add_argument("--members", type=int, help="default: as many as fit, 200 at the most")
+    parser.add_argument("--members", type=int, help="default: as many as fit, at most 200")
     parser.add_argument("--peer", nargs="+", choices=("loader", "mps"), default=["loader"])
     parser.add_argument("--processes", type=int, default=16, help="of the peer mps")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -198,7 +193,7 @@ def main() -> None:
         key = (
             f"{name}/{hidden}" if arguments.method == ["sagpool-h"] else f"{name}/{hidden}/{method}"
         )
-        # No stopping: every member does every epoch.
+        # No early stopping: every member trains in every epoch.
         training = Training(
             method,
             hidden=hidden,

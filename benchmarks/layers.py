@@ -74,7 +74,7 @@ def steps(example: Example) -> dict[str, Callable[[], None]]:
         return run
 
     def fresh() -> Adjacency:
-        """Without what an earlier step has left in it."""
+        """A copy without values cached by an earlier step."""
         return Adjacency(packed.layout, packed.row_ptr, packed.col)
 
     return {

@@ -1,4 +1,4 @@
-"""Timing the sides of a comparison by turns, and printing what came out."""
+"""Alternating timing of the sides of a comparison, and printing of figures."""
 
 import json
 import platform
@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 
 def by_turns(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of one call of each side; the sides take turns, the first is a warm-up."""
+    """Median seconds of one call of each side; sides alternate, the first round is a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, call in sides.items():
@@ -32,7 +32,7 @@ def report(
     meaning: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Print the figures; ``meaning`` says in words what each of them is."""
+    """Print the figures, each with its ``meaning``."""
     if as_json:
         print(json.dumps({"ratios": ratios, "seconds": seconds, "versions": versions}))
         return

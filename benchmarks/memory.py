@@ -2,8 +2,8 @@
 
 python benchmarks/memory.py [--json]
 
-Each figure is the growth of a process's peak resident memory over one forward and backward pass,
-in a process of its own. Linux only: elsewhere a peak cannot be reset.
+Each figure is the growth of peak resident memory over one forward and backward pass, in a separate
+process. Linux only: other systems cannot reset the peak.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from sagpool.nn import DiffPool, SAGPool
 
 CHANNELS = 32
 EDGES = [10**power for power in range(3, 8)]
-# Like DD: most graphs have some 280 nodes, the largest ten times as many.
+# Like DD: most graphs have about 280 nodes, the largest ten times as many.
 DD_SIZES = np.array([*range(120, 420, 20), 3000])
 DD_EDGES_PER_NODE = 715.66 / 284.32
 
@@ -55,8 +55,8 @@ def diffpool_dense() -> Callable[[], Tensor]:
     def step() -> Tensor:
         rows, mask = to_dense_batch(x, graphs.batch)
         adj = to_dense_adj(graphs.edge_index, graphs.batch)
-        share = assign(rows, adj, mask)
-        pooled, coarse, link, entropy = dense_diff_pool(rows, adj, share, mask)
+        assignment = assign(rows, adj, mask)
+        pooled, coarse, link, entropy = dense_diff_pool(rows, adj, assignment, mask)
         return (coarse @ pooled).sum() + link + entropy
 
     return step
@@ -77,7 +77,7 @@ def augmentation_materialised() -> Callable[[], Tensor]:
         ones = torch.ones(graph.edge_index.shape[1])
         once = torch.sparse_coo_tensor(graph.edge_index, ones, size, check_invariants=False)
         both = (once + torch.sparse.mm(once, once)).coalesce()
-        # SAGPooling hands no edge weights to its convolution: the counts of walks are left out.
+        # SAGPooling passes no edge weights to its convolution, so walk counts are dropped.
         return pool(x, both.indices(), batch=graph.batch)[0].sum()
 
     return step
@@ -88,7 +88,7 @@ def sagpool(edges: int) -> Callable[[], Tensor]:
     x, pool, packed = features(graph), SAGPool(CHANNELS), graph.packed()
 
     def step() -> Tensor:
-        # A new one each time: the normalisation of the adjacency is part of the work.
+        # A new object each time, so that its normalisation is part of the measurement.
         adjacency = Adjacency(packed.layout, packed.row_ptr, packed.col)
         return pool(x, adjacency).x.sum()
 
@@ -106,14 +106,14 @@ TASKS: dict[str, Callable[[], Callable[[], Tensor]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="Peak memory, and growth with the graph.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--task", choices=TASKS, help="measure one thing in this process")
+    parser.add_argument("--task", choices=TASKS, help="measure one task in this process")
     options = parser.parse_args()
     if options.task:
-        torch.set_num_threads(1)  # how time grows is to depend on the graph alone
+        torch.set_num_threads(1)  # so that growth depends on the graph alone
         step, timed = TASKS[options.task](), options.task.startswith("sagpool")
         print(json.dumps(measure(step, timed=timed)))
         return
-    figures = {name: in_a_process_of_its_own(name) for name in TASKS}
+    figures = {name: in_separate_process(name) for name in TASKS}
     megabytes = {name: figure["bytes"] / 2**20 for name, figure in figures.items()}
     growth = [figures[f"sagpool_{edges}"] for edges in EDGES]
     time_growth = [figure["seconds"] for figure in growth]
@@ -125,7 +125,7 @@ def main() -> None:
             / megabytes["augmentation_ours"],
         },
         "exponents": {"time": exponent(time_growth), "memory": exponent(memory_growth)},
-        # Small graphs cost a constant, which flattens the line: so its steepest end as well.
+        # Constant costs of small graphs flatten the line, so its last decade is shown as well.
         "last_decade": {
             "time": exponent(time_growth, last=2),
             "memory": exponent(memory_growth, last=2),
@@ -145,9 +145,9 @@ def features(graphs: Example) -> Tensor:
 
 
 def measure(step: Callable[[], Tensor], *, timed: bool) -> dict[str, float]:
-    """Growth of the peak by the first step, and the median time of the ones after it."""
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed must not serve the step unseen
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is held
+    """Growth of the peak by the first step, and the median time of later steps."""
+    ctypes.CDLL(None).malloc_trim(0)  # freed memory must not be reused unseen
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current size
     before = peak_bytes()
     step().backward()
     return {"bytes": peak_bytes() - before} | ({"seconds": median_seconds(step)} if timed else {})
@@ -167,13 +167,13 @@ def peak_bytes() -> int:
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
-def in_a_process_of_its_own(task: str) -> dict[str, float]:
+def in_separate_process(task: str) -> dict[str, float]:
     command = [sys.executable, __file__, "--task", task]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def exponent(values: list[float], last: int = 0) -> float:
-    """The slope of the line through the logarithms, against those of nodes + edges."""
+    """Slope of log(value) against log(nodes + edges)."""
     sizes = [edges + edges // 10 for edges in EDGES]
     return float(np.polyfit(np.log(sizes[-last:]), np.log(values[-last:]), 1)[0])
 

@@ -1,7 +1,7 @@
-"""What planning, storing and reporting 10,000 trainings costs, beside the trainings themselves.
+"""The cost of planning, storing and reporting 10,000 trainings, without the trainings themselves.
 
-The trainings are pretended (their results are made up, with learning curves of the usual length)
-but for a few that are done for real, on the smallest data set, to know what one takes.
+Results are made up, with learning curves of the usual length. A few real trainings on the smallest
+data set measure how long one takes.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from sagpool.report import write_report
 METHODS = ("set2set-g", "sortpool-g", "sagpool-g*", "gpool-h", "diffpool-h", "sagpool-h*")
 RATES = (5e-4, 1e-3, 5e-3)
 SEEDS = 20
-EPOCHS = 130  # on the average, on PROTEINS with the authors' settings
+EPOCHS = 130  # on average, on PROTEINS with the authors' settings
 
 
 @dataclass(frozen=True)
 class Pretend:
-    """Reports results at once."""
+    """An engine that reports made-up results at once."""
 
     device: str = "nowhere"
 
@@ -68,7 +68,7 @@ def made_up(training: Training) -> Result:
 
 
 def overhead(folder: Path) -> tuple[int, dict[str, float]]:
-    """How many trainings, and the seconds that each step took."""
+    """The number of trainings, and the seconds of each step."""
     store_path = folder / "runs.sqlite"
     experiment = load_experiment("lee2019")
     spent = {"plan": 0.0, "store": 0.0, "report": 0.0}

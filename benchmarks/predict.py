@@ -1,9 +1,9 @@
 """A million small graphs, from a file of JSON Lines to a file of probabilities, against PyG.
 
-Ours is `sagpool predict`, in a process of its own, start and imports included. The peer reads the
+Ours is `sagpool predict` in a separate process, start and imports included. The peer reads the
 same file into `Data` objects, collates them with PyG's DataLoader, runs the same net with the same
-weights and writes the same table; it does so for the first graphs of the file, before ours and
-after it, and its time is scaled to all of them. Both say the same about those graphs.
+weights and writes the same table. It does so for the first graphs of the file, before and after
+ours, and its time is scaled to all of them. Both must give the same probabilities.
 
 python benchmarks/predict.py [--graphs 1000000] [--json]
 """
@@ -84,7 +84,7 @@ def write_graphs(path: Path, count: int) -> None:
         for number in range(count):
             nodes = draw.randint(5, 15)
             labels = draw.choices(ELEMENTS, FREQUENCY, k=nodes)
-            # Not far back, as along the chains of a molecule.
+            # Edges to recent nodes, as along the chains of a molecule.
             edges = [[max(0, node - draw.randint(1, 3)), node] for node in range(1, nodes)]
             ring = [0, draw.randrange(2, nodes)]
             if draw.random() < 0.5 and ring not in edges:  # PyG would count an edge twice
@@ -94,7 +94,7 @@ def write_graphs(path: Path, count: int) -> None:
 
 
 def some_model() -> TrainedModel:
-    """With weights that were never trained (they take as long), but tell graphs apart."""
+    """Untrained weights take as long; these are scaled so that graphs get different results."""
     torch.manual_seed(0)
     shape = Shape(len(ELEMENTS), len(CLASSES), hidden=HIDDEN)
     weights = {name: 3 * tensor for name, tensor in build(METHOD, shape).state_dict().items()}
@@ -106,9 +106,9 @@ def same_in_pyg(model: TrainedModel) -> nn.Module:
     layers = dict.fromkeys(name.rpartition(".")[0] for name in model.weights)
     with torch.no_grad():
         for pool in net.pools:
-            pool.select.weight.fill_(1)  # of which PyG uses no more than the sign
+            pool.select.weight.fill_(1)  # PyG uses its sign only
         for kind in ("weight", "bias"):
-            # The layers come in the same order on both sides.
+            # The order of layers is the same on both sides.
             theirs = [
                 p for n, p in net.named_parameters() if n.endswith(kind) and "select" not in n
             ]
@@ -124,7 +124,7 @@ def predict_with_sagpool(model: Path, file: Path, output: Path) -> tuple[float, 
     start = time.perf_counter()
     process = subprocess.Popen(command)
     _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)  # nobody else has to wait for it
+    process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has already waited
     seconds = time.perf_counter() - start
     if process.returncode:
         sys.exit("sagpool predict failed.")
@@ -146,16 +146,16 @@ def predict_with_pyg(net: nn.Module, file: Path, output: Path, count: int) -> fl
             edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
             x = nn.functional.one_hot(labels, len(ELEMENTS)).float()
             data.append(Data(x=x, edge_index=edge_index))
-    shares = [
+    probabilities = [
         net(batch.x, batch.edge_index, batch.batch).softmax(1)
         for batch in DataLoader(data, batch_size=BATCH)
     ]
     with output.open("w", newline="") as table:
         rows = csv.writer(table)
         rows.writerow(["id", "class", *(f"p_{name}" for name in CLASSES)])
-        for name, share in zip(names, torch.cat(shares).tolist(), strict=True):
-            said = CLASSES[int(np.argmax(share))]
-            rows.writerow([name, said, *(f"{p:.6g}" for p in share)])
+        for name, row in zip(names, torch.cat(probabilities).tolist(), strict=True):
+            predicted = CLASSES[int(np.argmax(row))]
+            rows.writerow([name, predicted, *(f"{p:.6g}" for p in row)])
     return time.perf_counter() - start
 
 
@@ -169,8 +169,10 @@ def check_agreement(ours: Path, theirs: Path, sample: int, count: int) -> None:
     assert rows == count, f"{rows} rows for {count} graphs"
     assert [row[0] for row in first] == [row[0] for row in expected]
     found, wanted = (np.array([row[2:] for row in t[1:]], float) for t in (first, expected))
-    assert wanted[:, 0].std() > 0.01, "all graphs are the same to the net: nothing is compared"
-    # Where two scores differ in the last bit only, either node may be kept.
+    assert wanted[:, 0].std() > 0.01, (
+        "the net gives all graphs the same result: nothing is compared"
+    )
+    # If two scores differ in the last bit only, either node may be kept.
     differs = (np.abs(found - wanted) > 1e-4).any(1)
     assert differs.mean() < 0.01, f"{differs.mean():.1%} of the graphs have other probabilities"
 

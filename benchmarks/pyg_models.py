@@ -43,8 +43,8 @@ Collated = tuple[Tensor, tuple[Tensor | int, ...]]
 class PyGNet(nn.Module):
     """A classifier of graphs.
 
-    ``size`` is the number of graphs in the batch. Without it, as in most code, PyG reads it off
-    the device in every layer that gives a row for each graph.
+    ``size`` is the number of graphs in the batch. Without it, as in most code, PyG reads it from
+    the device in every layer that returns a row for each graph.
     """
 
     def loss(self, y: Tensor, *inputs: Tensor | int) -> Tensor:
@@ -52,7 +52,7 @@ class PyGNet(nn.Module):
 
 
 class PyGHierarchical(PyGNet):
-    """A user writes this: it is the net of PyG's own examples/topk_pool.py, with GCN layers."""
+    """The net of PyG's own examples/topk_pool.py, with GCN layers."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PyGHierarchical(PyGNet):
 
 
 class PyGDiffPool(PyGNet):
-    """A user writes this: dense_diff_pool is how PyG has DiffPool, dense and padded.
+    """DiffPool with PyG's dense_diff_pool, dense and padded.
 
     The layers before the first pooling work on the edges, and each batch is padded to its own
     largest graph: faster and smaller than padding all data to the largest, as PyG's example does.
@@ -120,11 +120,11 @@ class PyGDiffPool(PyGNet):
         self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
     ) -> tuple[Tensor, Tensor]:
         x = self.first(x, edge_index).relu()
-        share = self.first_assign(x, edge_index)
+        assignment = self.first_assign(x, edge_index)
         x, mask = to_dense_batch(x, batch, batch_size=size)  # [graphs, most nodes, hidden]
-        share, _ = to_dense_batch(share, batch, batch_size=size)
+        assignment, _ = to_dense_batch(assignment, batch, batch_size=size)
         adj = to_dense_adj(edge_index, batch, batch_size=size)
-        x, adj, link, entropy = dense_diff_pool(x, adj, share, mask)
+        x, adj, link, entropy = dense_diff_pool(x, adj, assignment, mask)
         summary, auxiliary = _dense_readout(x), link + entropy
         for conv, assign in zip(self.convs, self.assigns, strict=True):
             x = conv(x, adj).relu()
@@ -135,7 +135,7 @@ class PyGDiffPool(PyGNet):
 
 
 class PyGGlobal(PyGNet):
-    """A user writes this: each of the three pools is one layer of PyG, called as documented."""
+    """Each of the three pools is one layer of PyG, called as documented."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class PyGGlobal(PyGNet):
 
 
 def pyg_model(training: Training, graphs: Graphs) -> PyGNet:
-    """The net that the training asks for, on PyG's layers."""
+    """The net of a training, built from PyG's layers."""
     shape = shape_of(graphs, training)
     size = (shape.in_channels, shape.hidden, shape.classes)
     if training.method in POOLS:
@@ -188,7 +188,7 @@ def pyg_epoch(
     train: Iterable[Collated],
     validation: Iterable[Collated],
 ) -> int:
-    """Train and validate once over; the number of training steps."""
+    """Train and validate for one epoch; returns the number of training steps."""
     steps = 0
     model.train()
     for y, inputs in train:
@@ -199,7 +199,7 @@ def pyg_epoch(
     model.eval()
     with torch.no_grad():
         losses = [cross_entropy(model(*inputs), y, reduction="sum") for y, inputs in validation]
-    float(sum(losses))  # the host looks at it, as early stopping must
+    float(sum(losses))  # early stopping needs it on the host
     return steps
 
 

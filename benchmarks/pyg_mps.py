@@ -25,8 +25,8 @@ from sagpool.fleet import Training
 from sagpool.fleet.schedule import split_of
 
 CONTROL = "nvidia-cuda-mps-control"
-# That a process gets at a GPU, and that it does so through MPS. Where MPS starts but does not
-# work, as in some containers, the first use of CUDA fails or waits for ever.
+# Checks that a process can use a GPU, and does so through MPS. If MPS starts but does not work, as
+# in some containers, the first use of CUDA fails or never returns.
 PROBE = f"""
 import subprocess, sys, torch
 torch.zeros(1, device="cuda").item()
@@ -37,11 +37,11 @@ sys.exit(not any(line.strip().isdigit() for line in servers.splitlines()))
 """
 PROBE_SECONDS = 90
 WARM_UP = 2  # epochs
-PATIENCE = 240  # seconds for the start of the processes, collating and warming up
+PATIENCE = 240  # seconds to start the processes, collate and warm up
 
 
 class PeerError(Exception):
-    """A process of the peer did not come to its figure."""
+    """A process of the peer failed."""
 
 
 class Case(NamedTuple):
@@ -51,17 +51,17 @@ class Case(NamedTuple):
 
 class Outcome(NamedTuple):
     mps: bool  # whether the processes shared the GPU under MPS, not by time slices
-    rates: dict[str, float]  # models · training steps in a second
+    rates: dict[str, float]  # models · training steps per second
     failures: dict[str, str]  # why a case has no rate
 
 
 def mps_rates(cases: Mapping[str, Case], device: str, seconds: float, processes: int) -> Outcome:
-    """Models · training steps in a second of ``processes`` PyG models at the same time.
+    """Models · training steps per second of ``processes`` PyG models at the same time.
 
-    A power user writes this: PyG has no way to train models together, but they can take turns on
-    one GPU without a word of new model code, and small data need be collated only once.
+    PyG cannot train several models together, but processes can share a GPU without any change to
+    the model, and small data need be collated only once.
 
-    To be called while this process has no CUDA context, which MPS would know nothing of.
+    Call it before this process has a CUDA context, which MPS would not manage.
     """
     rates, failures, crew = {}, {}, None
     with mps_server(device) as mps:
@@ -75,7 +75,7 @@ def mps_rates(cases: Mapping[str, Case], device: str, seconds: float, processes:
                     failures[name] = str(error)
                     print(f"{name}: PyG processes failed: {error}", file=sys.stderr)
                     crew.close()
-                    crew = None  # the next case begins with new processes
+                    crew = None  # the next case starts new processes
         finally:
             if crew is not None:
                 crew.close()
@@ -95,12 +95,12 @@ class Crew:
             process = spawn.Process(target=_work, args=(theirs, number, device, threads))
             process.daemon = True
             process.start()
-            theirs.close()  # so that the end of the process is the end of the pipe
+            theirs.close()  # so that the pipe closes when the process ends
             self.connections.append(ours)
             self.processes.append(process)
 
     def rate(self, case: Case, seconds: float) -> float:
-        """The sum over all processes, in a window in which all of them train."""
+        """The sum over all processes, measured while all of them train."""
         self._tell((case, seconds))
         self._answers(PATIENCE)  # all are ready
         self._tell("go")
@@ -148,7 +148,7 @@ class Crew:
 
 
 def _work(connection: Connection, number: int, device: str, threads: int) -> None:
-    """The life of one process: case after case, until it is told None or something fails."""
+    """One process: measures case after case, until it receives None or something fails."""
     torch.set_num_threads(threads)
     try:
         while (order := connection.recv()) is not None:
@@ -158,9 +158,9 @@ def _work(connection: Connection, number: int, device: str, threads: int) -> Non
                 return
             gc.collect()
             if device != "cpu":
-                torch.cuda.empty_cache()  # the neighbours may need it in the next case
+                torch.cuda.empty_cache()  # other processes may need it in the next case
     except (EOFError, BrokenPipeError):
-        return  # nobody is there any more
+        return  # the parent has ended
     except Exception as error:
         text = str(error).strip() or "no reason given"
         with suppress(OSError):
@@ -168,7 +168,7 @@ def _work(connection: Connection, number: int, device: str, threads: int) -> Non
 
 
 def _serve(connection: Connection, epoch: Callable[[], int], seconds: float) -> bool:
-    """Measure one case together with the others; False if it was called off."""
+    """Measure one case together with the others; False if it was cancelled."""
     for _ in range(WARM_UP):
         epoch()
     connection.send(0.0)
@@ -179,7 +179,7 @@ def _serve(connection: Connection, epoch: Callable[[], int], seconds: float) -> 
         steps += epoch()
     connection.send(steps / elapsed)
     while not connection.poll():
-        epoch()  # as long as a neighbour is being measured
+        epoch()  # while other processes are being measured
     return connection.recv() is not None
 
 
@@ -214,9 +214,9 @@ def collated_epochs(dataset: str, training: Training, device: str) -> Callable[[
 
 @contextmanager
 def mps_server(device: str) -> Iterator[bool]:
-    """MPS for the processes that are started inside: they inherit where to find it.
+    """Start MPS for the processes started inside, which find it by environment variables.
 
-    Gives whether there is one; if not, processes share the GPU by time slices.
+    Yields whether it works; if not, processes share the GPU by time slices.
     """
     if device == "cpu" or shutil.which(CONTROL) is None:
         yield False
@@ -232,12 +232,12 @@ def mps_server(device: str) -> Iterator[bool]:
 
 
 def _start(folder: Path) -> bool:
-    """Start the daemon; whether a process can use the GPU through it."""
+    """Start the daemon; returns whether a process can use the GPU through it."""
     for use in ("pipe", "log"):
         (folder / use).mkdir()
         os.environ[f"CUDA_MPS_{use.upper()}_DIRECTORY"] = str(folder / use)
     try:
-        # Its output goes to a file: a daemon would keep a pipe open, and us waiting for its end.
+        # Output goes to a file: the daemon would keep a pipe open, and run() would never return.
         with (folder / "start").open("w") as output:
             subprocess.run(
                 [CONTROL, "-d"],
@@ -260,14 +260,14 @@ def _start(folder: Path) -> bool:
         what = type(error).__name__
         print(f"No MPS ({what}): processes share the GPU by time slices.", file=sys.stderr)
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-            said = file.read_text(errors="replace").strip()
-            print(f"{file.name}: {said[-600:]}", file=sys.stderr)
+            text = file.read_text(errors="replace").strip()
+            print(f"{file.name}: {text[-600:]}", file=sys.stderr)
         return False
     return True
 
 
 def _stop() -> None:
-    """Stop the daemon, if there is one, and forget where it was."""
+    """Stop the daemon, if there is one, and remove its environment variables."""
     if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
         return
     with suppress(OSError, subprocess.SubprocessError):

@@ -1,12 +1,12 @@
-"""How near each operation, and a whole training step, comes to what the GPU can do at all.
+"""Each operation, and a whole training step, compared with the limits of the GPU.
 
-For each operation: the bytes that it must move (every input read once, every output written once)
-over the bandwidth of a large copy, and the operations that it must do over the rate of a large
-float32 matrix product; the larger of the two is its limit. A step is a chain in which each
-operation waits for the one before, so its limit is the sum of theirs (`step`). Beside it stand two
-limits that are harder: what would be left if everything overlapped (`step_overlapped`), the larger
-of all bytes and all operations; and the sum with products as fast as three products of tf32 parts
-on tensor cores could be (`step_tensor_cores`), as the kernels make them, torch's float32 does not.
+The limit of an operation is the larger of two times: the bytes it must move (every input read once,
+every output written once) over the bandwidth of a large copy, and its floating-point operations
+over the rate of a large float32 matrix product. In a step each operation waits for the one before,
+so its limit is the sum of theirs (`step`). Two lower limits: all operations overlap, so that the
+larger of total bytes and total operations counts (`step_overlapped`); and matrix products are as
+fast as three tf32 products on tensor cores (`step_tensor_cores`), which is how the kernels compute
+float32 products, and torch does not.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from sagpool.nn.pool.keep import choose_top, keep_chosen
 
 from measure import versions
 from sagpool import SagpoolError, load
@@ -29,7 +28,7 @@ from sagpool.fleet.stack import AdamState, adam_step, row_length
 from sagpool.graphs import Adjacency, pack
 from sagpool.models import Shape, build
 from sagpool.nn import GATConv
-from sagpool.nn.pool.selection import Selection
+from sagpool.nn.pool.selection import Selection, keep_selected, select_top
 from sagpool.ops import LabelSums, dense_relu
 
 F32, INT = 4, 4
@@ -39,7 +38,7 @@ F32, INT = 4, 4
 class Limits:
     bandwidth: float  # bytes in a second, read and written
     rate: float  # floating-point operations in a second
-    tensor_rate: float  # the same, each product as three of tf32 parts
+    tensor_rate: float  # the same, with each float32 product as three tf32 products
 
     def seconds(self, moved: float, done: float) -> float:
         return max(moved / self.bandwidth, done / self.rate)
@@ -83,7 +82,7 @@ def measured_limits() -> Limits:
 
 
 def both_ways(forward: Callable[[], tuple[torch.Tensor, ...]], leaves: list) -> tuple[float, float]:
-    """Seconds of the forward and of the backward."""
+    """Seconds of the forward and of the backward pass."""
     results = forward()
     grads = [torch.randn_like(result) for result in results]
 
@@ -91,44 +90,44 @@ def both_ways(forward: Callable[[], tuple[torch.Tensor, ...]], leaves: list) -> 
         torch.autograd.grad(results, leaves, grads, retain_graph=True)
 
     with torch.no_grad():
-        there = seconds_of(forward)
-    return there, seconds_of(backward)
+        forward_s = seconds_of(forward)
+    return forward_s, seconds_of(backward)
 
 
 def dense_ops(level: int, rows: int, members: int, fan_in: int, hidden: int) -> list[Op]:
     x = torch.randn(members * rows, fan_in, device="cuda", requires_grad=level > 1)
     weights = layer(members, fan_in, hidden)
-    there, back = both_ways(
+    forward_s, backward_s = both_ways(
         lambda: dense_relu(x, *weights), [*([x] if level > 1 else []), *weights]
     )
     n, product = members * rows, 2 * members * rows * fan_in * hidden
     wide, narrow = n * hidden * F32, n * fan_in * F32
     return [
-        Op(f"dense {level}", narrow + wide + n * F32, product, there),
+        Op(f"dense {level}", narrow + wide + n * F32, product, forward_s),
         Op(
             f"dense {level} backward",
-            # The gradient and the result, x, and its gradient where one is wanted.
+            # The gradient and the result, x, and the gradient of x after the first level.
             2 * wide + n * F32 + narrow * (2 if level > 1 else 1),
             product * (2 if level > 1 else 1),
-            back,
+            backward_s,
         ),
     ]
 
 
 def label_ops(x: LabelSums, entries: int, members: int, fan_in: int, hidden: int) -> list[Op]:
-    """The first layer where nodes have many labels; what must be known are the labels alone."""
+    """The first layer if nodes have many labels: its input is the labels alone."""
     weights = layer(members, fan_in, hidden)
-    there, back = both_ways(lambda: dense_relu(x, *weights), weights)
+    forward_s, backward_s = both_ways(lambda: dense_relu(x, *weights), weights)
     n, done = len(x.label), 2 * entries * hidden
     wide, known = n * hidden * F32, (2 * n + entries) * INT
     return [
-        Op("dense 1", known + wide + n * F32, done, there),
-        Op("dense 1 backward", known + 2 * wide + n * F32, done, back),
+        Op("dense 1", known + wide + n * F32, done, forward_s),
+        Op("dense 1 backward", known + 2 * wide + n * F32, done, backward_s),
     ]
 
 
 def layer(members: int, fan_in: int, hidden: int) -> list[torch.Tensor]:
-    """Weight, bias, and what makes a score."""
+    """Weight, bias and score weight."""
     shapes = ((members, fan_in, hidden), (members, 1, hidden), (members, hidden, 1))
     return [torch.randn(*shape, device="cuda").requires_grad_() for shape in shapes]
 
@@ -136,30 +135,28 @@ def layer(members: int, fan_in: int, hidden: int) -> list[torch.Tensor]:
 def propagate_ops(level: int, adjacency: Adjacency, hidden: int) -> list[Op]:
     n, entries = adjacency.layout.members * adjacency.layout.rows, int(adjacency.row_ptr[-1])
     x = torch.randn(n, hidden, device="cuda", requires_grad=True)
-    there, back = both_ways(lambda: (adjacency.gcn(x),), [x])
+    forward_s, backward_s = both_ways(lambda: (adjacency.gcn(x),), [x])
     moved = 2 * n * hidden * F32 + (n + entries) * INT
     done = 2 * entries * hidden
     name = f"propagate {level}" if hidden > 1 else f"score {level}"
-    return [Op(name, moved, done, there), Op(f"{name} backward", moved, done, back)]
+    return [Op(name, moved, done, forward_s), Op(f"{name} backward", moved, done, backward_s)]
 
 
 def pool_ops(level: int, adjacency: Adjacency, hidden: int) -> tuple[list[Op], Adjacency]:
-    n, graphs = (
-        adjacency.layout.members * adjacency.layout.rows,
-        adjacency.layout.members * adjacency.layout.graphs,
-    )
+    layout = adjacency.layout
+    n, graphs = layout.members * layout.rows, layout.members * layout.graphs
     x = torch.randn(n, hidden, device="cuda", requires_grad=True)
     gate = torch.randn(n, device="cuda", requires_grad=True)
     selection, rank = Selection(0.5), gate.detach()
-    choose = seconds_of(lambda: choose_top(adjacency, rank, gate, selection))
-    chosen = choose_top(adjacency, rank, gate, selection)
+    choose = seconds_of(lambda: select_top(layout, rank, gate, selection))
+    selected = select_top(layout, rank, gate, selection)
 
     def forward() -> tuple[torch.Tensor, ...]:
-        pooled = keep_chosen(x, adjacency, chosen)
-        return pooled.x, pooled.readout
+        pooled = keep_selected(x, adjacency, selected)
+        return pooled.x, pooled.readout()
 
-    there, back = both_ways(forward, [x, gate])
-    smaller = keep_chosen(x.detach(), adjacency, chosen).structure
+    forward_s, backward_s = both_ways(forward, [x, gate])
+    smaller = keep_selected(x.detach(), adjacency, selected).structure
     kept = smaller.layout.members * smaller.layout.rows
     entries, fewer = int(adjacency.row_ptr[-1]), int(smaller.row_ptr[-1])
     rows, readout = kept * hidden * F32, 2 * graphs * hidden * F32
@@ -169,14 +166,14 @@ def pool_ops(level: int, adjacency: Adjacency, hidden: int) -> tuple[list[Op], A
             f"gather, readout, edges {level}",
             2 * rows + readout + (n + kept + entries + fewer) * INT,
             2 * kept * hidden,
-            there,
+            forward_s,
         ),
         Op(
             f"gather, readout {level} backward",
-            # The gradient and x of the kept rows, and a gradient for every row.
+            # Gradient and x of the kept rows, and a gradient for every row.
             2 * rows + n * hidden * F32 + readout + 2 * n * F32,
             4 * kept * hidden,
-            back,
+            backward_s,
         ),
     ]
     return ops, smaller
@@ -193,7 +190,7 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
     looked_up = batch.propagated(torch.float32)
     by_label = isinstance(looked_up, LabelSums)
     ops = [
-        # Row pointers and neighbours, there and here; the node of each row.
+        # Row pointers and neighbours, read and written; the node of each row.
         Op("batch", (3 * n + 2 * entries) * INT, 0, seconds_of(lambda: pack(graphs, ids))),
         Op(
             "features",
@@ -202,18 +199,18 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
             seconds_of(lambda: batch.propagated(torch.float32)),
         ),
     ]
-    level_of = adjacency
+    adjacency_now = adjacency
     for level in (1, 2, 3):
         if level > 1:
-            ops += propagate_ops(level, level_of, hidden)
+            ops += propagate_ops(level, adjacency_now, hidden)
         if level == 1 and by_label:
             ops += label_ops(looked_up, entries, members, fan_in, hidden)
         else:
             ops += dense_ops(
-                level, level_of.rows, members, fan_in if level == 1 else hidden, hidden
+                level, adjacency_now.layout.rows, members, fan_in if level == 1 else hidden, hidden
             )
-        ops += propagate_ops(level, level_of, 1)
-        more, level_of = pool_ops(level, level_of, hidden)
+        ops += propagate_ops(level, adjacency_now, 1)
+        more, adjacency_now = pool_ops(level, adjacency_now, hidden)
         ops += more
     shape = Shape(fan_in, graphs.num_classes, hidden=hidden)
     with torch.device("meta"):
@@ -223,7 +220,7 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
     rate = torch.full((members,), 1e-3, dtype=torch.float64, device="cuda")
     step = seconds_of(lambda: adam_step(state, grad, rate, rate, rate > 0))
     ops.append(Op("Adam", 7 * members * numbers * F32, 12 * members * numbers, step))
-    # Beside the step: the attention score of a variant.
+    # Not part of the step: the attention score of a variant.
     conv = GATConv(hidden, 1, members=members).to("cuda")
     x = torch.randn(n, hidden, device="cuda")
     with torch.no_grad():
@@ -234,7 +231,7 @@ def operations(name: str, hidden: int, members: int) -> list[Op]:
 
 
 def step_seconds(name: str, hidden: int, members: int) -> float:
-    """Of a training step, the share of validation and of all else included."""
+    """Seconds of a training step, with its part of validation and everything else."""
     graphs = load(name).to("cuda")
     trainings = [
         Training("sagpool-h", hidden=hidden, seed=i // 10, fold=i % 10, patience=10**9)
@@ -244,7 +241,7 @@ def step_seconds(name: str, hidden: int, members: int) -> float:
     for _ in range(8):  # until all shapes have been recorded
         fleet.epoch()
     steps = -(-max(len(split.train) for split in fleet.splits) // 128)
-    # The last batch of an epoch is a small one: it counts as what it is of a whole one.
+    # The last batch of an epoch is smaller, and counts as a fraction of a step.
     whole = max(len(split.train) for split in fleet.splits) / 128
     seconds = seconds_of(fleet.epoch, repeats=8)
     return seconds / min(steps, whole)
@@ -258,7 +255,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit("The limits are those of a GPU, and there is none here that torch can use.")
+        sys.exit("This benchmark needs a GPU.")
     case = (arguments.dataset, arguments.hidden, arguments.members)
     limits = measured_limits()
     try:

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import sagpool.fleet.fleet
 import sagpool.fleet.shard
 from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.memory import out_of_memory_suppressed
 from sagpool.fleet.schedule import Slots
 
 
@@ -236,6 +238,24 @@ def test_it_is_an_error_if_not_even_one_member_fits(error, mutag, trainings, mon
         match=r"^Not even one model fits into the memory of cpu, one graph at a time; take",
     ):
         train(mutag, trainings, members=6)
+
+
+def test_running_out_of_memory_frees_the_tensors_of_the_traceback():
+    """Without garbage collection: the next attempt needs the memory."""
+    alive: list = []
+
+    def fail() -> None:
+        tensor = torch.zeros(9)
+        alive.append(weakref.ref(tensor))
+        raise torch.OutOfMemoryError
+
+    gc.disable()
+    try:
+        with out_of_memory_suppressed():
+            fail()
+        assert alive[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_other_errors_are_not_mistaken_for_a_lack_of_memory(mutag, trainings, monkeypatch):

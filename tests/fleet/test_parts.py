@@ -15,7 +15,7 @@ from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
 from sagpool.fleet.shard import Sizes
 from sagpool.graphs import pack
-from sagpool.nn import RandomPool, Streams
+from sagpool.nn import Context, RandomPool, Streams
 
 METHODS = ("sagpool-h", "sagpool-g", "set2set-g", "diffpool-h", "random-h")
 
@@ -66,7 +66,8 @@ def test_one_graph_at_a_time(mutag, kit):
 def test_parts_draw_different_random_numbers(mutag):
     batch = pack(mutag, [range(8)])
     pool, keys = RandomPool(0.5), torch.tensor([5])
-    kept = [pool(batch.x, batch.structure, Streams(keys, first)).perm for first in (0, 0, 8)]
+    contexts = [Context(Streams(keys, first)) for first in (0, 0, 8)]
+    kept = [pool(batch.x, batch.structure, context).perm for context in contexts]
     assert torch.equal(kept[0], kept[1])
     assert not torch.equal(kept[0], kept[2])
 
@@ -107,7 +108,7 @@ def test_parts_are_even_and_doubling_makes_them_smaller(batch_size, parts):
 
 @pytest.mark.parametrize("members", [None, 3])
 def test_with_little_memory_batches_are_cut_into_parts(members, mutag, kit, monkeypatch):
-    trainings = unequal(kit)
+    trainings = [replace(training, max_epochs=2) for training in unequal(kit)]
     expected = run(mutag, trainings, 5)
     fleets: list[Fleet] = []
     init = Fleet.__init__

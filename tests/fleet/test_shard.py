@@ -83,12 +83,22 @@ def test_shards_work_on_views_of_the_fleets_rows(mutag, kit, threads):
         assert shard.stack.weights.data_ptr() == fleet.state.weights[rows].data_ptr()
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(mutag, kit, one_thread):
+    """Results of a run with two threads."""
+    torch.set_num_threads(2)
+    results = train(mutag, kit.trainings(6), members=4, keep_weights=True)
+    torch.set_num_threads(1)
+    return results
+
+
 @pytest.mark.parametrize("point", [2, 5, 9, 14])
-def test_interrupted_in_one_thread_and_continued(point, mutag, kit, threads, monkeypatch, tmp_path):
+def test_interrupted_in_one_thread_and_continued(
+    point, uninterrupted, mutag, kit, threads, monkeypatch, tmp_path
+):
     threads(2)
     trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
     options = {"members": 4, "keep_weights": True}
-    expected = train(mutag, trainings, **options)
     calls, adam_step = [], sagpool.fleet.shard.adam_step
 
     def interrupted(*arguments):
@@ -102,7 +112,7 @@ def test_interrupted_in_one_thread_and_continued(point, mutag, kit, threads, mon
         with pytest.raises(KeyboardInterrupt):
             train(mutag, trainings, **options, checkpoint=file)
     assert "MainThread" not in calls
-    kit.same(train(mutag, trainings, **options, checkpoint=file), expected)
+    kit.same(train(mutag, trainings, **options, checkpoint=file), uninterrupted)
 
 
 def test_no_thread_is_left_running_after_an_error():
