@@ -1,5 +1,7 @@
 import sagpool
 import sagpool.graphs
+import sagpool.models
+import sagpool.nn
 
 
 def test_the_names_of_the_package():
@@ -21,9 +23,11 @@ def test_the_names_of_graphs():
         "NO_TEST",
         "Adjacency",
         "Batch",
+        "EdgeList",
         "Graphs",
         "Split",
         "Statistics",
+        "Structure",
         "from_networkx",
         "from_pyg",
         "load",
@@ -34,6 +38,17 @@ def test_the_names_of_graphs():
         "to_pyg",
     ]
     assert all(hasattr(sagpool.graphs, name) for name in sagpool.graphs.__all__)
+
+
+def test_the_names_for_methods_of_ones_own():
+    assert {"Context", "Linear", "Norm", "Pool", "Pooled", "ScorePool", "Scores", "Streams"} <= set(
+        sagpool.nn.__all__
+    )
+    assert {"Shape", "global_", "hierarchical", "load_plugin", "register"} <= set(
+        sagpool.models.__all__
+    )
+    for module in (sagpool.nn, sagpool.models):
+        assert all(hasattr(module, name) for name in module.__all__)
 
 
 def test_errors_are_value_errors():

@@ -13,7 +13,7 @@ import sagpool
 COMMANDS = {
     "data": "Show the statistics of data sets: size, classes, features (the paper's Table 1).",
     "bench": "Run an experiment into a run store, or what is missing of it.",
-    "report": "Make tables, plots and a page to read or to send from a run store.",
+    "report": "Make tables, figures and an HTML page from a run store.",
     "train": "Choose a model for your graphs, estimate its accuracy, and train it on all graphs.",
     "predict": "Write the class and the class probabilities of each graph, in the order of DATA.",
     "explain": "Draw which nodes of your graphs a model keeps, and check if it decides by them.",

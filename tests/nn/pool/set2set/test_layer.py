@@ -30,7 +30,7 @@ def test_equation(fleet, agree, steps):
     pool = Set2Set(3, steps=steps, members=3).double()
     x = fleet.features(3)
     expected = torch.stack([reference(pool, m, X) for m, _, X in fleet.each(x)])
-    out = pool(x, fleet.adjacency)
+    out = pool(x, fleet.adjacency).x
     assert out.shape == (fleet.adjacency.layout.sizes.size, 6)
     agree(out[fleet.places], expected, [x, *pool.parameters()])
 
