@@ -85,7 +85,7 @@ def main() -> None:
                 if int(row["numerics"]) != NUMERICS:
                     raise SagpoolError("It was made with another version of the numerics.")
                 if not graphs.fingerprint().startswith(row["data"]):
-                    raise SagpoolError("The data here are others.")
+                    raise SagpoolError("The local data set is different.")
                 differences.append(difference(row, graphs, settings[row["settings"]]))
                 print(f"{what}: {differences[-1]:.1e}", flush=True)
             except SagpoolError as error:

@@ -1,9 +1,8 @@
-"""From a run store to what is kept in results/: compact rows, the tables, the main figures.
+"""Write the compact rows, the tables and the main figures of a run store to results/.
 
 python scripts/publish_results.py STORE results/lee2019
 
-Cells that are not finished are left out: their rows are those of the trainings that stopped first,
-and no fair sample.
+Unfinished cells are left out: they only have the trainings that stopped first, a biased sample.
 """
 
 import argparse
@@ -23,8 +22,8 @@ from sagpool.report.content import Content, read_content
 from sagpool.report.write import write_content
 
 FIGURES = ("accuracy-", "costs-", "parameters")
-COSTS = "costs"  # what times are compared in
-FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of the first epoch: check_rows.py
+COSTS = "costs"  # prefix of the files that compare times
+FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of epoch 1, for check_rows.py
 COLUMNS = (
     *("name", "data", "method", "settings", "seed", "fold", "precision", "numerics", "diverged"),
     *FIRST_LOSSES,
@@ -34,8 +33,8 @@ COLUMNS = (
 
 
 def finished_part(store: Path, copy: Path) -> list[str]:
-    """Copy a store without its unfinished cells, of which a sentence each is returned."""
-    with Store.reading(store):  # it is one
+    """Copy a store without its unfinished cells; return one line of text for each of those."""
+    with Store.reading(store):  # raises if it is not a run store
         shutil.copy(store, copy)
     left_out = []
     unfinished = [
@@ -61,7 +60,7 @@ def finished_part(store: Path, copy: Path) -> list[str]:
 
 
 def write_rows(store: Path, folder: Path) -> None:
-    """A line for each training in rows.csv, and what it gives by number in settings.json.
+    """Write one row per training to rows.csv; its settings are a number, resolved in settings.json.
 
     Curves and confusion matrices stay in the store.
     """
@@ -90,7 +89,7 @@ def _short(value: object) -> object:
 
 
 def comparison(content: Content) -> str:
-    """Paper and ours side by side, in Markdown."""
+    """A Markdown table with the paper's results beside ours."""
     lines = [
         "| data set | method | paper | ours | runs | over folds | epochs | time |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -129,7 +128,7 @@ def main() -> None:
     parser.add_argument(
         "--shared",
         action="store_true",
-        help="cells took turns on one device: their times tell nothing about the methods",
+        help="several cells ran on the device at once, so leave out the comparison of times",
     )
     arguments = parser.parse_args()
     folder = arguments.folder

@@ -154,9 +154,10 @@ def test_a_whole_model(max_nodes, hidden, batch):
     """With fewer clusters than nodes, and with more; with narrow layers, and with wide ones."""
     shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
     torch.manual_seed(0)
-    model = build("diffpool-h", shape).to(DEVICE).eval()
+    model = build("diffpool-h", shape).eval()
     for conv in model.convs:
-        torch.nn.init.normal_(conv.linear.bias)  # initialised with zeros
+        torch.nn.init.normal_(conv.linear.bias)  # initialised with zeros; the same on all devices
+    model = model.to(DEVICE)
 
     def step(model):
         model.zero_grad()
