@@ -67,16 +67,16 @@ def random_graphs(
 
 
 def random_model(
-    name: str, seed: int, settings: Settings, members: int = 1, max_nodes: int = 16
+    name: str, seed: int, settings: Settings, k: Sequence[int] = (4,), max_nodes: int = 16
 ) -> nn.Module:
-    """An untrained model in evaluation mode, none of whose weights is zero."""
+    """An untrained model with a member for each k, in evaluation mode; no weight is zero."""
     shape = Shape(
         ATTRIBUTES + LABELS,
         CLASSES,
-        hidden=24,  # rows of which a ReLU leaves nothing would be ties
-        k=4,
+        hidden=24,  # wide enough that no row is all zero after ReLU, which would cause ties
+        k=k[0] if len(k) == 1 else np.array(k)[:, None],
         max_nodes=max_nodes,
-        members=members,
+        members=len(k),
         settings=settings,
     )
     with torch.random.fork_rng(devices=[]):
@@ -119,13 +119,14 @@ def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings
 
 def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """A fleet of three gives each member what it gives alone, values and gradients."""
-    graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, members=3)
+    ks = (4, 3, 5)
+    graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, ks)
     count = len(sizes)
     ids = [[*range(count)], [*range(count - 1, -1, -1)], [0, 1, -1] + [-1] * (count - 3)]
     together = _losses(fleet.train(), pack(graphs, ids))
     grads = torch.autograd.grad(together.sum(), [*fleet.parameters()], materialize_grads=True)
     for member in range(3):
-        alone = random_model(name, seed, settings)
+        alone = random_model(name, seed, settings, [ks[member]])
         alone.load_state_dict({k: v[member : member + 1] for k, v in fleet.state_dict().items()})
         used = [[graph for graph in ids[member] if graph >= 0]]
         loss = _losses(alone.train(), pack(graphs, used), first_key=member)

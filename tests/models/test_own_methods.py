@@ -1,5 +1,8 @@
 """What somebody who writes a method would try: it works, or is refused with a sentence."""
 
+import sys
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ from torch import nn
 
 from sagpool import testing
 from sagpool.errors import SagpoolError
+from sagpool.fleet import Result, Score, Training
 from sagpool.models import (
     Shape,
     build,
@@ -192,6 +196,10 @@ class Extra(GPool):
     ("layer", "sentence"),
     [
         (lambda: nn.BatchNorm1d(8), r"mine-h has the buffer pools\.0\.extra\.running_mean"),
+        (
+            lambda: nn.BatchNorm1d(8, affine=False, track_running_stats=False),
+            r"normalises over all members of a fleet in pools\.0\.extra",
+        ),
         (lambda: nn.Dropout(0.5), r"draws random numbers in pools\.0\.extra .* use sagpool"),
     ],
 )
@@ -230,8 +238,55 @@ def test_settings_of_a_method():
 
 
 def test_a_setting_that_a_method_ignores_is_refused():
-    with pytest.raises(SagpoolError, match="set2set-g makes no use of the setting 'readout'"):
+    with pytest.raises(SagpoolError, match="set2set-g has no setting 'readout'"):
         build("set2set-g", Shape(5, 3, hidden=8, settings={"readout": "sum"}))
+    register("mine-g")(lambda shape: global_(shape, Set2Set(3 * shape.hidden)))
+    with pytest.raises(SagpoolError, match="mine-g makes no use of the setting 'readout'"):
+        build("mine-g", Shape(5, 3, hidden=8, settings={"readout": "sum"}))
+
+
+@pytest.mark.parametrize("read", [dict, lambda s: {**s}, lambda s: {"t": s.get("t")}])
+def test_settings_may_be_read_like_any_mapping(read):
+    seen = []
+
+    @register("mine-h", settings={"t": 1.0})
+    def mine(shape: Shape) -> nn.Module:
+        seen.append(read(shape.settings)["t"])
+        return hierarchical(shape, lambda block: GPool(shape.hidden, members=shape.members))
+
+    build("mine-h", Shape(5, 3, hidden=8, settings={"t": 2.0}))
+    assert seen == [2.0]
+
+
+def test_names_of_settings_that_all_trainings_have_are_refused():
+    row = Result(
+        Training("gpool-h"), False, 1, 1, *[Score(0.0, 0.0)] * 3, np.zeros((2, 2)), None, 1, 0.0
+    ).row()
+    for name in {*row, *(item.name for item in fields(Training)), "method_version"}:
+        with pytest.raises(SagpoolError, match=f"cannot have a setting named '{name}'"):
+            register("mine-h", settings={name: 1.0})
+
+
+def test_a_cell_of_a_notebook_may_run_again_but_no_other_may_take_its_name():
+    def define(version):
+        def mine(shape):
+            return hierarchical(shape, lambda block: GPool(shape.hidden, members=shape.members))
+
+        return register("mine-h", version=version)(mine)
+
+    define("1")
+    define("2")
+    assert method_version("mine-h") == "2"
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        register("mine-h", version="3")(lambda shape: None)
+
+
+def test_a_method_without_a_source_file_needs_a_version():
+    names: dict[str, object] = {"__name__": "notebook"}
+    exec("def mine(shape): pass", names)
+    with pytest.raises(SagpoolError, match="has no source file"):
+        register("mine-h")(names["mine"])
+    register("mine-h", version="1")(names["mine"])
 
 
 PLUGIN = """
@@ -253,12 +308,10 @@ def write_plugin(folder, layers="RATIO = 0.5\n"):
 
 
 @pytest.fixture
-def forget(monkeypatch):
-    import sys
-
+def forget():
     yield
-    for name in ("layers_of_mine", "sagpool_plugin_plugin"):
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if name.startswith(("layers_of", "sagpool_plugin"))]:
+        del sys.modules[name]
 
 
 def test_a_plugin_file(tmp_path, forget):
@@ -271,8 +324,6 @@ def test_a_plugin_file(tmp_path, forget):
 
 
 def test_the_version_follows_the_source(tmp_path, monkeypatch, forget):
-    import sys
-
     found = []
     for number, ratio in enumerate((0.5, 0.25, 0.5)):
         monkeypatch.setattr(registry, "_methods", dict(registry._methods))
@@ -281,6 +332,32 @@ def test_the_version_follows_the_source(tmp_path, monkeypatch, forget):
         load_plugin(write_plugin(tmp_path / str(number), f"RATIO = {ratio}\n"))
         found.append(method_version("plugged-h"))
     assert found[0] == found[2] != found[1]
+
+
+def test_a_plugin_does_not_get_the_helper_of_another_one(tmp_path, forget):
+    load_plugin(write_plugin(tmp_path / "one"))
+    second = write_plugin(tmp_path / "two", "RATIO = 0.25\n")
+    second.write_text(PLUGIN.replace("plugged-h", "other-h"))
+    with pytest.raises(SagpoolError, match=r"imports layers_of_mine, but .* rename one of them"):
+        load_plugin(second)
+    assert "other-h" not in methods()
+
+
+def test_the_version_of_an_installed_package_is_that_of_the_package_alone(tmp_path, monkeypatch):
+    site = tmp_path / "site-packages"
+    for name, text in {
+        "mine/__init__.py": "",
+        "mine/pool.py": "import elsewhere\nfrom .layers import RATIO\ndef build(shape): pass\n",
+        "mine/layers.py": "RATIO = 0.5\n",
+        "elsewhere/__init__.py": "",
+    }.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    found = plugins._with_local_imports(site / "mine" / "pool.py")
+    assert [path.relative_to(site).as_posix() for path in found] == [
+        "mine/layers.py",
+        "mine/pool.py",
+    ]
 
 
 @pytest.mark.parametrize(

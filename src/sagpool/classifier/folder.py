@@ -98,7 +98,10 @@ def read_folder(folder: Path) -> TrainedModel:
         raise SagpoolError(f"{path} was changed after it was written; save the model again.")
     saved = about.get("versions", {}).get(f"method {method}", "")
     if saved != method_version(method):
-        log.warning("The code of %s has changed since %s was saved.", method, folder)
+        log.warning(
+            "The code of %s has changed since %s was saved; its predictions may be wrong.",
+            *(method, folder),
+        )
     return TrainedModel(method, shape, vocabulary, weights, about)
 
 

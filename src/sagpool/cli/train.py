@@ -24,6 +24,7 @@ from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
 from sagpool.graphs.load import load
 from sagpool.graphs.records import Columns
+from sagpool.models import method_version
 
 
 def train(
@@ -69,7 +70,8 @@ def train(
     except OSError as error:
         raise SagpoolError(f"{output} cannot be created: {error.strerror}.") from None
     # Each set of options has its own checkpoint, so that changed options start from the beginning.
-    key = json.dumps([data, method, chosen, quick, folds, seed, features])
+    version = method_version(method) if method else ""
+    key = json.dumps([data, method, version, chosen, quick, folds, seed, features])
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     console = Console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)

@@ -122,7 +122,7 @@ class Recorder:
                 self._forget()
             if not (short and again):
                 break
-        log.info("Steps are not recorded: %s", problem)
+        log.warning("Steps are not recorded, so training is slower: %s", problem)
         self.records = False
 
     def _captured(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:

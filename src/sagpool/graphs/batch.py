@@ -96,7 +96,7 @@ class BatchSource:
         if dtype not in self._propagated:
             nodes = torch.arange(len(self.length), device=self.col.device, dtype=torch.int32)
             row = edge_rows(self.row_ptr, self.col)
-            # The first entry of a row names the row itself, as all do: from the graph's first.
+            # The first entry is the row itself; columns count from the graph's first node.
             own = pad(self.col, (0, 1)).index_select(0, self.row_ptr[:-1])
             col = self.col + (nodes - own).index_select(0, row)
             scale = self.length.clamp(min=1).to(dtype).rsqrt()
@@ -130,7 +130,7 @@ class Batch:
 
     Args:
         structure: of all rows; see there for the filler graphs
-        real: ``[members, graphs]`` bool, False for what only fills up
+        real: ``[members, graphs]`` bool, False for padding
         y: ``[members, graphs]`` int64 classes, 0 where not real
         source: what the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
@@ -165,8 +165,8 @@ class Batch:
     def _propagated(self, dtype: torch.dtype) -> Tensor:
         """As a matrix.
 
-        Of a graph it is always the same, whoever's batch it is in: so it is computed once for the
-        whole collection, if that is not too large, and looked up here.
+        It does not depend on the batch, so it is computed once for the whole collection, if that
+        is not too large, and looked up here.
         """
         known = self.source.propagated(dtype)
         if known is None:
@@ -242,7 +242,7 @@ def pack(
 def pack_on_device(
     source: BatchSource, ids: Tensor, rows: int, entries: int, sizes: np.ndarray | None = None
 ) -> Batch:
-    """`pack` where there are kernels: the device finds the places, the host knows the room alone.
+    """`pack` by kernels: offsets are computed on the device, the host knows only the total sizes.
 
     Args:
         source: of the collection

@@ -1,7 +1,7 @@
 """The paper's two architectures: a convolution × pooling layers × a readout."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple, cast
 
 import torch
@@ -79,14 +79,15 @@ class HierarchicalPooling(nn.Module):
         streams = streams or Streams.fresh(len(batch.real), batch.real.device)
         convs, pools = cast(list[Conv], [*self.convs]), cast(list[Pool], [*self.pools])
         level: Level = InputLevel(batch, self.classifier.dtype)
-        read, results = [], []
+        read, results = [], list[Pooled]()
         for conv, pool, following in zip(convs, pools, [*convs[1:], None], strict=True):
             x, projected = conv.activate(level, pool.score_weight())
-            context = Context(streams, projected, self._weight_of(following))
+            context = Context(streams, projected, x, self._weight_of(following))
             level = pooled = pool(x, level.structure, context)
             read.append(pooled.readout(self.readout))
             results.append(pooled)
-        return _output(self.classifier(sum(read[1:], read[0]), streams), results, batch)
+        logits = self.classifier(sum(read[1:], read[0]), streams)
+        return _output(logits, pools, results, batch)
 
     def _weight_of(self, conv: Conv | None) -> Tensor | None:
         """What pooled rows may be multiplied by at once; other readouts need the rows before."""
@@ -144,16 +145,20 @@ class GlobalPooling(nn.Module):
         context = Context(streams, rank=lambda: conv.last_channel(level))
         pooled: Pooled = self.pool(torch.cat(layers, dim=1), batch.structure, context)
         read = pooled.x if self.pool.leaves == "graphs" else pooled.readout(self.readout)
-        return _output(self.classifier(read, streams), [pooled], batch)
+        return _output(self.classifier(read, streams), [self.pool], [pooled], batch)
 
 
-def _output(logits: Tensor, results: Sequence[Pooled], batch: Batch) -> Output:
+def _output(
+    logits: Tensor, pools: Sequence[Pool], results: Sequence[Pooled], batch: Batch
+) -> Output:
     members, graphs = batch.real.shape
     losses = [pooled.auxiliary for pooled in results if pooled.auxiliary is not None]
+    # Below clusters, rows are no longer nodes of the input.
+    of_nodes = takewhile(lambda pair: pair[0].leaves == "nodes", zip(pools, results, strict=True))
     return Output(
         logits.view(members, graphs, -1),
         sum(losses[1:], losses[0]).view(members, graphs) if losses else None,
-        tuple(pooled for pooled in results if pooled.source is not None),
+        tuple(pooled for _, pooled in of_nodes if pooled.source is not None),
     )
 
 

@@ -56,6 +56,7 @@ def hierarchical(shape: Shape, pool: Callable[[int], Pool]) -> HierarchicalPooli
 
 def global_(shape: Shape, pool: Pool) -> GlobalPooling:
     """The global architecture with this pooling layer."""
+    # A layer that leaves graphs has no readout.
     readout = {} if pool.leaves == "graphs" else {"readout": str(shape.settings["readout"])}
     return GlobalPooling(
         shape.in_channels,
@@ -137,7 +138,7 @@ def sortpool_g(shape: Shape) -> nn.Module:
     )
 
 
-@register("sortpool-g-conv1d")
+@register("sortpool-g-conv1d", without=["readout"])
 def sortpool_g_conv1d(shape: Shape) -> nn.Module:
     """With DGCNN's one-dimensional convolutions in place of the readout."""
     k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
@@ -149,7 +150,7 @@ def sortpool_g_conv1d(shape: Shape) -> nn.Module:
     return global_(shape, SortConv(LAYERS * shape.hidden, int(lengths[0]), members=shape.members))
 
 
-@register("set2set-g")
+@register("set2set-g", without=["readout"])
 def set2set_g(shape: Shape) -> nn.Module:
     return global_(shape, Set2Set(LAYERS * shape.hidden, members=shape.members))
 

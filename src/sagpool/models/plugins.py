@@ -21,6 +21,8 @@ _loaded: dict[str, None] = {}  # in order
 
 def load_plugin(source: str | Path) -> None:
     """Import a Python file, or a module by its name, that registers methods; once each."""
+    from sagpool.models import registry
+
     path = Path(source)
     is_file = path.suffix == ".py"
     name = str(path.resolve()) if is_file else str(source)
@@ -28,14 +30,17 @@ def load_plugin(source: str | Path) -> None:
         return
     if is_file and not path.is_file():
         raise SagpoolError(f"There is no plugin file {source}.")
+    before = dict(registry._methods)
     try:
         if is_file:
             _import_file(path.resolve())
         else:
             importlib.import_module(name)
-    except SagpoolError:
-        raise
     except Exception as error:  # whatever the plugin's own code raises
+        registry._methods.clear()
+        registry._methods.update(before)
+        if isinstance(error, SagpoolError):
+            raise
         raise SagpoolError(
             f"The plugin {source} cannot be imported: {type(error).__name__}: {error}."
         ) from error
@@ -58,30 +63,38 @@ def load_installed_plugins() -> None:
 
 def source_version(name: str, build: Callable[..., Any]) -> str:
     """A hash of the file that defines ``build`` and of what it imports from the same folder."""
-    file = inspect.getsourcefile(build)
-    if file is not None and Path(file).is_file():
-        files = _with_local_imports(Path(file).resolve())
-        text = b"".join(path.read_bytes() for path in files)
-    else:  # typed into a notebook or an interpreter
-        try:
-            text = inspect.getsource(build).encode()
-        except (OSError, TypeError):
-            raise SagpoolError(
-                f"The source of the method '{name}' cannot be found, so its results could not be "
-                "told from those of a later version; register it with version=..."
-            ) from None
-    return hashlib.sha256(text).hexdigest()[:12]
+    try:
+        file = inspect.getsourcefile(build)
+    except TypeError:  # not a function
+        file = None
+    if file is None or not Path(file).is_file():
+        raise SagpoolError(
+            f"The method '{name}' has no source file, so its results could not be told from those "
+            "of a later version; register it with version=..."
+        )
+    files = _with_local_imports(Path(file).resolve())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def _with_local_imports(file: Path) -> list[Path]:
-    """The file and all files of its folder (or package) that it imports, sorted."""
+def _root_of(file: Path) -> Path:
+    """The folder from which the imports of a file are resolved."""
     root = file.parent
     while (root / "__init__.py").exists():
         root = root.parent
+    return root
+
+
+def _with_local_imports(file: Path) -> list[Path]:
+    """The file and all files of its package, or else of its folder, that it imports, sorted."""
+    root = _root_of(file)
+    package = root / file.relative_to(root).parts[0]
+    alone = root == file.parent and root.name not in ("site-packages", "dist-packages")
     found, waiting = {file}, [file]
     while waiting:
         path = waiting.pop()
         for module in _imports(path, root):
+            if not (alone or module.is_relative_to(package)):
+                continue
             for candidate in (module.with_suffix(".py"), module / "__init__.py"):
                 if candidate.is_file() and candidate not in found:
                     found.add(candidate)
@@ -105,16 +118,33 @@ def _imports(path: Path, root: Path) -> Iterator[Path]:
 
 
 def _import_file(path: Path) -> None:
-    spec = importlib.util.spec_from_file_location(f"sagpool_plugin_{path.stem}", path)
+    # Two plugins may have the same file name.
+    name = f"sagpool_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     sys.path.insert(0, str(path.parent))  # a plugin may import files beside it
     try:
         spec.loader.exec_module(module)
+        _check_local_imports(path)
     except BaseException:
-        del sys.modules[spec.name]
+        del sys.modules[name]
         raise
     finally:
         sys.path.remove(str(path.parent))
+
+
+def _check_local_imports(plugin: Path) -> None:
+    """Refuse a plugin that got a module of another folder in place of one beside it."""
+    root = _root_of(plugin)
+    for path in _with_local_imports(plugin):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        if path != plugin and loaded is not None and Path(loaded).resolve() != path:
+            raise SagpoolError(
+                f"The plugin {plugin} imports {name}, but {loaded} was imported under that name "
+                "before; rename one of them."
+            )

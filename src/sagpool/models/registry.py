@@ -1,7 +1,7 @@
 """Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from sagpool.models.plugins import load_installed_plugins, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
-# Settings that every method built by `hierarchical` or `global_` has.
+# Settings of every method built by `hierarchical` or `global_`.
 ARCHITECTURE_SETTINGS: Mapping[str, Value] = MappingProxyType(
     {"conv": "gcn", "readout": "mean-max"}
 )
@@ -72,8 +72,24 @@ class Method:
 _methods: dict[str, Method] = {}
 
 
+# A setting of a method must not have the name of a setting, or of a result, of all trainings.
+RESERVED = frozenset(
+    (
+        *("method", "seed", "fold", "lr", "weight_decay", "hidden", "ratio", "dropout"),
+        *("batch_size", "patience", "max_epochs", "folds", "validation", "method_settings"),
+        *("method_version", "diverged", "best_epoch", "epochs", "train_loss", "train_accuracy"),
+        *("validation_loss", "validation_accuracy", "test_loss", "test_accuracy", "confusion"),
+        *("parameters", "seconds"),
+    )
+)
+
+
 def register(
-    name: str, *, settings: Mapping[str, Value] | None = None, version: str | None = None
+    name: str,
+    *,
+    settings: Mapping[str, Value] | None = None,
+    without: Iterable[str] = (),
+    version: str | None = None,
 ) -> Callable[[Build], Build]:
     """Register a method: a function from a `Shape` to a model.
 
@@ -82,19 +98,36 @@ def register(
     Args:
         name: by which the method is called from now on
         settings: its own settings with their defaults; `Shape.settings` has their values
-        version: of its code, part of the key under which results are stored. By default a hash
-            of the source file that defines it and of what that imports from its own folder
+        without: settings of the architecture that it does not have, such as ``readout``
+        version: of its code, part of the key under which results are stored; change it whenever
+            results or defaults change. By default a hash of the source file that defines the
+            method and of what that imports from its own folder
     """
+    known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
+    own = settings or {}
+    for key in own.keys() & RESERVED:
+        raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        if name in _methods:
+        # Running a notebook cell again replaces the method that it registered before.
+        if name in _methods and not _same_definition(_methods[name].build, build):
             raise SagpoolError(f"There is a method named '{name}' already.")
-        own = "" if build.__module__.startswith("sagpool.") else None
-        found = version or (source_version(name, build) if own is None else own)
-        _methods[name] = Method(name, build, {**ARCHITECTURE_SETTINGS, **(settings or {})}, found)
+        found = version
+        if found is None:
+            ours = getattr(build, "__module__", "").startswith("sagpool.")
+            found = "" if ours else source_version(name, build)
+        _methods[name] = Method(name, build, {**known, **own}, found)
         return build
 
     return add
+
+
+def _same_definition(one: Build, other: Build) -> bool:
+    first, second = (
+        (getattr(build, "__module__", None), getattr(build, "__qualname__", build))
+        for build in (one, other)
+    )
+    return first == second and not str(first[0]).startswith("sagpool.")
 
 
 def methods() -> tuple[str, ...]:
@@ -161,6 +194,10 @@ def _check_layers(name: str, model: nn.Module) -> None:
                 "persistent=False."
             )
     for key, layer in model.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            raise SagpoolError(
+                f"{name} normalises over all members of a fleet in {key}; use sagpool.nn.Norm."
+            )
         if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
             raise SagpoolError(
                 f"{name} draws random numbers in {key} that depend on the models that train "
@@ -181,16 +218,22 @@ def suggestion(wrong: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'" if close else f"choose from {', '.join(known)}"
 
 
-class _Settings(dict[str, Value]):
+class _Settings(Mapping[str, Value]):
     """Remembers which settings were looked up, so that none is ignored without a word."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        super().__init__(values)
+        self.values_by_name = values
         self.used: set[str] = set()
 
     def __getitem__(self, key: str) -> Value:
         self.used.add(key)
-        return super().__getitem__(key)
+        return self.values_by_name[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
 
 
 def _as_type_of(default: Value, value: Value, name: str) -> Value:

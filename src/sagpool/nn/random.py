@@ -44,12 +44,13 @@ class Streams:
         key = self._next_keys()
         return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
 
-    def uniform_of_nodes(self, layout: Layout) -> Tensor:
-        """``[total rows]``: a number for each node that is the same if the batch is cut up."""
+    def uniform_of_nodes(self, layout: Layout, channels: int = 1) -> Tensor:
+        """``[total rows * channels]``: the same for a node if its batch is trained in parts."""
         graph = layout.graph % layout.graphs + self.first_graph
         row = torch.arange(layout.total_rows, device=layout.device)
         node = row - layout.node_ptr[layout.graph]
-        position = (graph << 32) + node
+        position = ((graph << 32) + node * channels)[:, None]
+        position = position + torch.arange(channels, device=layout.device)
         return self.uniform_at(position.view(layout.members, -1)).view(-1)
 
     def _next_keys(self) -> Tensor:
@@ -77,7 +78,7 @@ class Dropout(nn.Module):
         p: in [0, 1)
 
     Shapes:
-        x: ``[members * graphs, channels]``
+        x: ``[members * graphs, channels]``, or rows of nodes with their layout
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -86,9 +87,12 @@ class Dropout(nn.Module):
             raise SagpoolError(f"The dropout rate must be at least 0 and below 1, not {p}.")
         self.p = p
 
-    def forward(self, x: Tensor, streams: Streams) -> Tensor:
+    def forward(self, x: Tensor, streams: Streams, layout: Layout | None = None) -> Tensor:
         if not self.training or self.p == 0:
             return x
+        if layout is not None:
+            kept = streams.uniform_of_nodes(layout, x.shape[1]).view_as(x) >= self.p
+            return x * (kept.to(x.dtype) / (1 - self.p))
         members = len(streams.keys)
         # A part of a batch draws the numbers that its graphs would draw in the whole batch.
         start = streams.first_graph * x.shape[1]

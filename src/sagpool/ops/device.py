@@ -14,7 +14,7 @@ from sagpool.errors import SagpoolError
 
 
 def on_cpu(tensor: Tensor) -> bool:
-    """Whether sizes may be read off the data: only a device has to be waited for."""
+    """Whether reading values is free; on a GPU it would wait for the device."""
     return tensor.device.type == "cpu"
 
 

@@ -20,7 +20,7 @@ def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
     Args:
         x: ``[members, rows, in]``
         weight: ``[members, in, out]`` with any strides
-        into: ``[members, rows, out]``, what it is added to in place, if given
+        into: ``[members, rows, out]``, a buffer to add the product to, if given
     """
     kernels = kernels_for(x)
     wide = min(weight.shape[1:]) >= LEAST_BY_KERNEL
@@ -32,7 +32,7 @@ def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
 def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     """``xᵀ g`` of each member, as exactly as torch.set_float32_matmul_precision asks for.
 
-    torch itself takes tf32 for "high"; "medium" it takes for the same, so bf16 is made here.
+    torch treats "medium" like "high" (tf32), so the bf16 product is done here.
 
     Args:
         x: ``[members, rows, in]``
@@ -56,13 +56,13 @@ def matmul_with_passthrough(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         weight: ``[members, in, out]``
 
     Returns:
-        ``[members * rows, out]``, and x, which must go to a single place that sends back a
-        gradient of its own making, as `gather_gated`, `coarsen` and this function do
+        ``[members * rows, out]``, and x, which must have exactly one consumer: its gradient
+        buffer is reused
     """
-    return _ProductBeside.apply(x, weight)
+    return _MatmulWithPassthrough.apply(x, weight)
 
 
-class _ProductBeside(Function):
+class _MatmulWithPassthrough(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, weight)

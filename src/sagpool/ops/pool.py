@@ -176,14 +176,14 @@ def pool_rows(
     if (kernels := kernels_for(x)) is not None:
         total = new.total_rows
         perm, new_row = kernels.keep_rows(mask, old.node_ptr, new.node_ptr, total)
-        kept = _Kept(perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows)
+        kept = _KernelKept(perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows)
         out, readout = _PoolRows.apply(x, gate, kept)
         kept_ptr, kept_col = kernels.induced_csr(row_ptr, col, perm, new_row)
         return PooledRows(out, readout, kept_ptr, kept_col, perm)
     counts = _marked(new)
     total, repeats = int(counts.sum()), None
     if new.filler:
-        # The one row of a filler comes back as often as its member needs rows.
+        # The one row of a filler is repeated to fill its member's rows.
         last = np.cumsum(counts.sum(axis=1)) - 1
         place, times = to_device(np.stack([last, new.sizes[:, -1]]), x.device)
         repeats = torch.ones(total, dtype=torch.int64, device=x.device)
@@ -200,12 +200,12 @@ def _marked(new: Layout) -> np.ndarray:
     return np.concatenate([new.sizes[:, :-1], np.ones_like(new.sizes[:, :1])], axis=1)
 
 
-class _Kept(NamedTuple):
+class _KernelKept(NamedTuple):
     perm: Tensor  # [new rows] int32
     new_row: Tensor  # [old rows] int32, -1 for those that are dropped
     graph: Tensor  # [old rows] int64
     ptr: Tensor  # [graphs + 1] int64, the first new row of each graph
-    filler_every: int
+    filler_period: int
     longest: int  # at least as many new rows as the longest graph has
 
 
@@ -213,11 +213,13 @@ class _PoolRows(Function):
     """One pass over x, and one over its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gate: Tensor | None, kept: _Kept) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, x: Tensor, gate: Tensor | None, kept: _KernelKept
+    ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.kernels, ctx.kept = kernels_for(x), kept
         out, readout, arg = ctx.kernels.gather_gated(
-            x, gate, kept.perm, kept.ptr, kept.filler_every, kept.longest
+            x, gate, kept.perm, kept.ptr, kept.filler_period, kept.longest
         )
         ctx.save_for_backward(x, gate, arg)
         return out, readout

@@ -17,10 +17,10 @@ class Level:
 
     x: Tensor  # [rows, channels]
     structure: Structure
-    # Whether x is the product with the weight of the convolution that reads it (`input_weight`).
+    # Whether x is already multiplied by `Conv.input_weight` of the convolution that reads it.
     multiplied: bool = False
 
-    @cached_property
+    @property
     def propagated(self) -> Tensor | LabelSums:
         """``D̃^-1/2 Ã D̃^-1/2 x``"""
         return self.structure.gcn(self.x)
@@ -41,7 +41,7 @@ class InputLevel(Level):
     def x(self) -> Tensor:  # type: ignore[override]
         return self.batch.x.to(self.dtype)
 
-    @cached_property
+    @property
     def propagated(self) -> Tensor | LabelSums:
         return self.batch.propagated(self.dtype)
 
@@ -52,6 +52,10 @@ class HiddenLevel(Level):
 
     x: Tensor
     structure: Structure
+
+    @cached_property
+    def propagated(self) -> Tensor | LabelSums:  # read again for `Conv.last_channel`
+        return self.structure.gcn(self.x)
 
 
 class Activated(NamedTuple):

@@ -8,7 +8,7 @@ from sagpool.nn.linear import Linear
 
 
 class MLPConv(Conv):
-    """``X Θ + b``: a control that tells what the edges are worth.
+    """``X Θ + b``: a baseline without edges.
 
     Args:
         in_channels: size of each input row

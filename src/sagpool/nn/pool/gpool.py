@@ -52,6 +52,9 @@ class GPool(ScorePool):
         # `normalize` never divides by 0: where all rows are zero, weight decay shrinks the vector.
         return normalize(self.projection, dim=1)
 
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return self.min_score is None
+
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         assert context.projected is not None
         y = context.projected.view(-1)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -50,20 +50,29 @@ class Context:
 
     Args:
         streams: random numbers of each member; a layer that draws any must take them from here
-        projected: ``[rows, 1]``, x times the layer's `score_weight`
+        projected: ``[rows, 1]``, rows times the layer's `score_weight`
+        projected_rows: the rows that were projected; the product counts for these alone
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
-            return rows that are multiplied by it (`Level.multiplied`), with `Pooled.mean_max` of
-            the rows before that
+            return rows that are multiplied by it (`Fused.multiplied`)
         rank: gives ``[rows]``, the last channel before the last ReLU
     """
 
     streams: Streams | None = None
     projected: Tensor | None = None
+    projected_rows: Tensor | None = None
     next_weight: Tensor | None = None
     rank: Callable[[], Tensor] | None = None
 
     def streams_for(self, layout: Layout) -> Streams:
         return self.streams or Streams.fresh(layout.members, layout.device)
+
+
+class Fused(NamedTuple):
+    """Results that a kernel computed along with the pooled rows."""
+
+    x: Tensor  # the rows that these belong to: they count for no others
+    mean_max: Tensor | None  # the readout ``mean-max``
+    multiplied: bool = False  # by `Context.next_weight`; the readout is of the rows before that
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +87,7 @@ class Pooled(Level):
         assignment: ``[input rows, clusters]``, how much of each row is in each cluster of its
             graph, if clusters were made
         auxiliary: ``[members * graphs]``, added to the loss of each graph in training
-        mean_max: the ``mean-max`` readout of the new rows, if it was computed on the way
-        multiplied: whether x is multiplied by `Context.next_weight`
+        fused: what a kernel computed along with x; ignored if x is replaced
     """
 
     x: Tensor
@@ -88,14 +96,29 @@ class Pooled(Level):
     gate: Tensor | None = None
     assignment: Tensor | None = None
     auxiliary: Tensor | None = None
-    mean_max: Tensor | None = None
-    multiplied: bool = False
+    fused: Fused | None = None
 
     def readout(self, kind: str = "mean-max") -> Tensor:
         """``[members * graphs, channels of the readout]``"""
-        if kind == "mean-max" and self.mean_max is not None:
-            return self.mean_max
+        fused = self._own_fused()
+        if kind == "mean-max" and fused is not None and fused.mean_max is not None:
+            return fused.mean_max
         return readout(self.x, self.structure.layout, kind)
+
+    @property
+    def multiplied(self) -> bool:  # type: ignore[override]
+        fused = self._own_fused()
+        return fused is not None and fused.multiplied
+
+    def _own_fused(self) -> Fused | None:
+        if self.fused is None or self.fused.x is self.x:
+            return self.fused
+        if self.fused.multiplied:
+            raise SagpoolError(
+                "Rows that a pooling layer multiplied by the next weight cannot be replaced; call "
+                "the layer with a context that has no next_weight."
+            )
+        return None
 
     @property
     def perm(self) -> Tensor:

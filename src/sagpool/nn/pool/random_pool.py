@@ -12,7 +12,7 @@ from sagpool.nn.pool.selection import Ratio, Selection, keep_top
 class RandomPool(Pool):
     """Keeps ⌈kN⌉ nodes of each graph at random, drawn anew at each call, and does not gate them.
 
-    What a learned pooling gains over this is what its scores are worth.
+    A baseline: what a learned pooling gains over it is due to its scores.
 
     Args:
         ratio: fraction of each graph's nodes that is kept
@@ -28,7 +28,7 @@ class RandomPool(Pool):
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
         layout = structure.layout
         rank = context.streams_for(layout).uniform_of_nodes(layout)
-        return keep_top(x, structure, rank, None, self.selection)
+        return keep_top(x, structure, rank, self.selection)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
         return self.selection.counts(sizes)

@@ -71,7 +71,7 @@ class SAGPool(ScorePool):
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.
-        return super().can_record(dtype) and not self.attention.needs_pairs
+        return self.min_score is None and not self.attention.needs_pairs
 
 
 class AttentionScore(nn.Module):

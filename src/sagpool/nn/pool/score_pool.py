@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import NamedTuple, cast, overload
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
@@ -69,12 +68,18 @@ class ScorePool(Pool):
 
     @abstractmethod
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        """The scores of the rows x; `Context.projected` is there if `score_weight` is."""
+        """The scores of the rows x.
+
+        If `score_weight` is not None, `Context.projected` is x times it.
+        """
 
     @overload
     def forward(
         self, x: Tensor, edge_index: Structure, edge_attr: Context = Context()
     ) -> Pooled: ...
+
+    @overload
+    def forward(self, x: Tensor, edge_index: Structure, *, context: Context) -> Pooled: ...
 
     @overload
     def forward(
@@ -91,6 +96,8 @@ class ScorePool(Pool):
         edge_index: Tensor | Structure,
         edge_attr: Tensor | Context | None = None,
         batch: Tensor | None = None,
+        *,
+        context: Context | None = None,
     ) -> Pooled | PoolOutput:
         """``pool(x, structure, context)`` of a packed batch, or ``pool(x, edge_index, ...)``.
 
@@ -98,7 +105,9 @@ class ScorePool(Pool):
         """
         _check_features(x, self.in_channels)
         if isinstance(edge_index, Structure):
-            context = edge_attr if isinstance(edge_attr, Context) else Context()
+            context = context or edge_attr or Context()  # type: ignore[assignment]
+            if not isinstance(context, Context) or batch is not None:
+                raise SagpoolError("With a structure, the only other argument is a context.")
             x, selected = self._select(x, edge_index, context)
             return keep_selected(x, edge_index, selected)
         attr = cast(Tensor | None, edge_attr)
@@ -107,16 +116,17 @@ class ScorePool(Pool):
         return unpack_pyg(x, structure.layout, selected, edge_index, attr)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
-        """X as it is to be pooled, and which rows to keep."""
+        """The rows to gather from, and which of them to keep."""
         layout = structure.layout
         if len(x) != layout.total_rows:
             raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
         through = x
-        if context.projected is None and (weight := self.score_weight()) is not None:
+        known = context.projected is not None and context.projected_rows is x
+        if not known and (weight := self.score_weight()) is not None:
             # The gradients of both results are summed in one buffer, so `through` must have no
             # other consumer than the gather of the kept rows: `scores` gets x itself.
             projected, through = matmul_with_passthrough(x, weight)
-            context = replace(context, projected=projected)
+            context = replace(context, projected=projected, projected_rows=x)
         scores = self.scores(x, structure, context)
         if self.min_score is None:
             return through, select_top(layout, scores.rank, scores.gate, self.selection)
@@ -125,9 +135,6 @@ class ScorePool(Pool):
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return None if self.min_score is not None else self.selection.counts(sizes)
-
-    def can_record(self, dtype: torch.dtype) -> bool:
-        return self.min_score is None
 
     def refresh(self) -> None:
         self.selection.refresh()

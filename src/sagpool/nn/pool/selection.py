@@ -1,4 +1,4 @@
-"""How many nodes of each graph are kept, which ones, and what is left then."""
+"""How many nodes of each graph are kept, which ones, and the pooled graphs."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
-from sagpool.nn.pool.pool import Pooled
+from sagpool.nn.pool.pool import Fused, Pooled
 from sagpool.ops import HostLayout, Layout, choose_rows, pool_rows, pooled_layout
 from sagpool.ops.device import kernels_for
 
@@ -146,14 +146,12 @@ def keep_selected(x: Tensor, structure: Structure, selected: Selected) -> Pooled
         Adjacency(selected.layout, left.row_ptr, left.col, symmetric=adjacency.symmetric),
         source=left.perm,
         gate=selected.gate,
-        mean_max=left.readout,
+        fused=Fused(left.x, left.readout),
     )
 
 
-def keep_top(
-    x: Tensor, structure: Structure, rank: Tensor, gate: Tensor | None, selection: Selection
-) -> Pooled:
-    """``idx = top-rank(rank, k)``, ``X[idx] ⊙ gate[idx]``, ``A[idx, idx]`` (Equations 4 and 5).
+def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection) -> Pooled:
+    """``idx = top-rank(rank, k)``, ``X[idx]``, ``A[idx, idx]`` (Equation 4, without a gate).
 
     Kept nodes stay in their order, so that edges stay sorted; ties go to the lower node.
 
@@ -161,14 +159,13 @@ def keep_top(
         x: ``[rows, channels]``
         structure: of the rows
         rank: ``[rows]``, by which nodes are selected
-        gate: ``[rows]``, the factor of each row, if there is one
         selection: how many are kept
     """
-    return keep_selected(x, structure, select_top(structure.layout, rank, gate, selection))
+    return keep_selected(x, structure, select_top(structure.layout, rank, None, selection))
 
 
 def _padded(counts: np.ndarray, layout: Layout) -> HostLayout:
-    """The layout with so many rows of each graph, fillers not counted."""
+    """The layout with these row counts, which leave out the fillers."""
     if layout.filler:
         # Every member gets as many rows as the largest needs, and at least one of a filler.
         real = counts.sum(axis=1)

@@ -1,4 +1,4 @@
-"""SortPool, and the two ways in which a network can go on from it."""
+"""SortPool, with a readout or with DGCNN's 1-D convolutions."""
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ class SortPool(Pool):
         self.selection = Selection(k=k)
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
-        return keep_top(x, structure, last_channel(x, context), None, self.selection)
+        return keep_top(x, structure, last_channel(x, context), self.selection)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
         return self.selection.counts(sizes)
@@ -94,7 +94,7 @@ class SortConv(Pool):
         return Pooled(out, structure)
 
     def _sorted(self, x: Tensor, structure: Structure, rank: Tensor) -> Tensor:
-        pooled = keep_top(x, structure, rank, None, self.selection)
+        pooled = keep_top(x, structure, rank, self.selection)
         smaller = pooled.structure.layout
         by_rank = torch.sort(rank[pooled.perm], descending=True, stable=True).indices
         by_graph = torch.sort(smaller.graph[by_rank], stable=True).indices

@@ -21,7 +21,7 @@ from sagpool.nn.pool.diffpool.link_loss import link_loss, link_loss_by_kernels
 from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
 from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
 from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments, segments_of
-from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled
 from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
 from sagpool.ops.alignment import aligned
 
@@ -72,13 +72,13 @@ class DiffPool(Pool):
             level = _level_by_kernels(soft, self.clusters, x, structure, context.next_weight)
         else:
             level = _level_by_torch(soft, self.clusters, x, structure)
+        rows = level.pooled.flatten(0, 1)
         return Pooled(
-            level.pooled.flatten(0, 1),
+            rows,
             level.coarse,
             assignment=soft.assignment[:, : self.clusters],
             auxiliary=level.link + level.entropy,
-            mean_max=level.mean_max,
-            multiplied=level.mean_max is not None,
+            fused=Fused(rows, level.mean_max, multiplied=level.mean_max is not None),
         )
 
     @property
