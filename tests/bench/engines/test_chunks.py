@@ -65,6 +65,9 @@ def test_a_straggler_is_split_once_after_a_while():
     chunks = Chunks([range(8)])
     chunks.offer("slow", 2, now=0)
     chunks.offer("quick", 2, now=0)
+    assert chunks.straggler(now=10, seconds=10) is None, "no worker has begun"
+    chunks.accept("slow", 4)
+    chunks.accept("quick", 4)
     assert chunks.straggler(now=9, seconds=10) is None
     for number in range(4, 8):
         chunks.finish("quick", number)
@@ -80,6 +83,7 @@ def test_a_straggler_is_split_once_after_a_while():
 def test_a_single_training_is_not_split():
     chunks = Chunks([[0]])
     chunks.offer("a", 1, 0)
+    chunks.accept("a", 1)
     assert chunks.straggler(now=99, seconds=10) is None
 
 

@@ -104,7 +104,8 @@ def test_the_rows_of_the_local_engine(engine, mutag, tmp_path, monkeypatch):
         worker = on_progress.__self__
 
         def wait(progress):
-            while len(trainings) == 2 and not worker.split_into:
+            deadline = time.monotonic() + 60  # then the test fails, as nothing was split
+            while len(trainings) == 2 and not worker.split_into and time.monotonic() < deadline:
                 time.sleep(0.01)
             on_progress(progress)
 

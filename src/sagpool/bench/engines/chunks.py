@@ -25,6 +25,7 @@ class _Assignment:
     chunk: Chunk
     unfinished: set[int]
     since: float
+    accepted: bool = False  # until the worker has begun, a request to split would be lost
 
 
 class Chunks:
@@ -77,8 +78,9 @@ class Chunks:
         return chunk
 
     def accept(self, worker: object, count: int) -> None:
-        """The worker takes only the first trainings of its chunk; the others are queued again."""
+        """The worker has begun, with the first trainings of its chunk; others are queued again."""
         assignment = self.assigned[worker]
+        assignment.accepted = True
         chunk = assignment.chunk
         rest = chunk.numbers[count:]
         assignment.chunk = replace(chunk, numbers=chunk.numbers[:count])
@@ -137,7 +139,9 @@ class Chunks:
         slow = {
             worker: len(assignment.unfinished)
             for worker, assignment in self.assigned.items()
-            if len(assignment.unfinished) > 1 and now - assignment.since >= seconds
+            if assignment.accepted
+            and len(assignment.unfinished) > 1
+            and now - assignment.since >= seconds
         }
         if not slow:
             return None
