@@ -83,7 +83,7 @@ def test_rows_of_other_trainings_are_told_from_these(changed):
     ("column", "value", "reason"),
     [
         ("numerics", "0", "another version"),
-        ("data", "0123456789ab", "The data here are others"),
+        ("data", "0123456789ab", "The local data set is different"),
         ("name", "nowhere", "nowhere"),
         ("precision", "tf32", "tf32"),
     ],

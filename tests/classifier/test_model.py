@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sagpool import Graphs, SagpoolError, load
+from sagpool import GraphPoolingClassifier, Graphs, SagpoolError, load
 from sagpool.classifier import TrainedModel
 from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
 from sagpool.graphs.vocabulary import Vocabulary
@@ -163,15 +163,17 @@ def edit(folder: Path, *way: str, value: object) -> None:
 
 
 NAMES = ["C", "N", "O", "F", "I", "Cl", "Sn"]
-VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1)."
+VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1 to 2)."
 INVALID = "{config} is invalid: "
 DAMAGED = "{config} is damaged: "
 CHANGED = "{config} was changed after it was written; save the model again."
+UNKNOWN = "there is no method 'magic'; if it is your own, load it with --plugin FILE."
 EDITS = [
-    (("format",), 2, VERSION % ("a newer", 2)),
+    (("format",), 3, VERSION % ("a newer", 3)),
+    (("format",), 2, CHANGED),
     (("format",), 0, VERSION % ("an older", 0)),
     (("format",), "1", "{config} is not the configuration of a sagpool model."),
-    (("method",), "magic", INVALID + "there is no method 'magic'."),
+    (("method",), "magic", INVALID + UNKNOWN),
     (
         ("shape", "in_channels"),
         9,
@@ -334,3 +336,22 @@ def test_without_the_hub_package(monkeypatch):
     with pytest.raises(SagpoolError) as error:
         model_of("sagpool-h").push_to_hub("me/model")
     assert str(error.value) == advice
+
+
+def test_settings_of_the_method_are_part_of_the_model(tmp_path):
+    mutag = load("MUTAG")
+    settings = {"conv": "gin", "readout": "sum"}
+    classifier = GraphPoolingClassifier(
+        "gpool-h", hidden=8, lr=0.01, max_epochs=2, method_settings=settings
+    ).fit(mutag)
+    expected = classifier.predict_proba(mutag)
+    folder = classifier.model_.save_pretrained(tmp_path / "model")
+    model = TrainedModel.from_pretrained(folder)
+    assert model.shape.settings == settings
+    np.testing.assert_allclose(model.predict_proba(mutag)[0], expected, atol=1e-6)
+    config = json.loads((folder / CONFIG).read_text())
+    assert config["format"] == 2, "a reader of format 1 would ignore the settings"
+    del config["shape"]["settings"]
+    (folder / CONFIG).write_text(json.dumps(config))
+    with pytest.raises(SagpoolError, match=r"does not fit|was changed"):
+        TrainedModel.from_pretrained(folder)
