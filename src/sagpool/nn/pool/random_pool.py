@@ -6,10 +6,10 @@ from torch import Tensor
 
 from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context, Pool, Pooled
-from sagpool.nn.pool.selection import Ratio, Selection, keep_top
+from sagpool.nn.pool.selection import Ratio, SelectingPool, Selection, keep_top
 
 
-class RandomPool(Pool):
+class RandomPool(SelectingPool):
     """Keeps ⌈kN⌉ nodes of each graph at random, drawn anew at each call, and does not gate them.
 
     A baseline: what a learned pooling gains over it is due to its scores.
@@ -19,28 +19,16 @@ class RandomPool(Pool):
         k: keep this many nodes of each graph instead
     """
 
-    leaves = "nodes"
-
     def __init__(self, ratio: Ratio = 0.5, *, k: int | np.ndarray | None = None) -> None:
-        super().__init__()
-        self.selection = Selection(ratio, k)
+        super().__init__(Selection(ratio, k))
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
         layout = structure.layout
         rank = context.streams_for(layout).uniform_of_nodes(layout)
         return keep_top(x, structure, rank, self.selection)
 
-    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
-        return self.selection.counts(sizes)
-
     def can_record(self, dtype: torch.dtype) -> bool:
         return True
-
-    def refresh(self) -> None:
-        self.selection.refresh()
-
-    def max_rows(self) -> int | None:
-        return self.selection.max_k
 
 
 class NoPool(Pool):

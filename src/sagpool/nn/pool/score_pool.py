@@ -9,11 +9,12 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
-from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Pooled
 from sagpool.nn.pool.pyg_interface import PoolOutput, pack_pyg, unpack_pyg
 from sagpool.nn.pool.selection import (
     Ratio,
     Selected,
+    SelectingPool,
     Selection,
     keep_selected,
     select_above,
@@ -32,7 +33,7 @@ class Scores(NamedTuple):
     gate: Tensor  # [rows]
 
 
-class ScorePool(Pool):
+class ScorePool(SelectingPool):
     """Keeps the nodes with the top scores, multiplied by their gates.
 
     A subclass defines `scores`. One whose scores need no more of x than its product with a weight
@@ -47,8 +48,6 @@ class ScorePool(Pool):
             the softmax, as PyG does
     """
 
-    leaves = "nodes"
-
     def __init__(
         self,
         in_channels: int,
@@ -57,14 +56,12 @@ class ScorePool(Pool):
         k: int | np.ndarray | None = None,
         min_score: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(Selection(ratio, k))
         if in_channels < 1:
             raise SagpoolError(f"in_channels must be at least 1, not {in_channels}.")
         if min_score is not None and not 0 <= min_score < 1:
             raise SagpoolError(f"min_score must be at least 0 and below 1, not {min_score}.")
-        self.in_channels = in_channels
-        self.selection = Selection(ratio, k)
-        self.min_score = min_score
+        self.in_channels, self.min_score = in_channels, min_score
 
     @abstractmethod
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
@@ -134,13 +131,7 @@ class ScorePool(Pool):
         return through, select_above(layout, softmax.view(-1), self.min_score)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
-        return None if self.min_score is not None else self.selection.counts(sizes)
-
-    def refresh(self) -> None:
-        self.selection.refresh()
-
-    def max_rows(self) -> int | None:
-        return self.selection.max_k
+        return None if self.min_score is not None else super().rows_left(sizes)
 
     def __repr__(self) -> str:
         if self.min_score is not None:

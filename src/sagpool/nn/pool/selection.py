@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
-from sagpool.nn.pool.pool import Fused, Pooled
+from sagpool.nn.pool.pool import Fused, Pool, Pooled
 from sagpool.ops import HostLayout, Layout, choose_rows, pool_rows, pooled_layout
 from sagpool.ops.device import kernels_for
 
@@ -84,6 +84,29 @@ class Selection:
         """Copy a k that has changed in place to the device."""
         if self._k_on_device is not None:
             self._k_on_device.copy_(torch.as_tensor(self.k, dtype=torch.int64).view(-1))
+
+
+class SelectingPool(Pool):
+    """What the layers that keep some of the nodes have in common.
+
+    Args:
+        selection: how many nodes are kept
+    """
+
+    leaves = "nodes"
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__()
+        self.selection = selection
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
+        return self.selection.counts(sizes)
+
+    def refresh(self) -> None:
+        self.selection.refresh()
+
+    def max_rows(self) -> int | None:
+        return self.selection.max_k
 
 
 class Selected(NamedTuple):

@@ -8,10 +8,10 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.pool import Context, Pool, Pooled
-from sagpool.nn.pool.selection import Selection, keep_top
+from sagpool.nn.pool.selection import SelectingPool, Selection, keep_top
 
 
-class SortPool(Pool):
+class SortPool(SelectingPool):
     """Keeps the K nodes of each graph that are highest in their last channel (Zhang et al., 2018).
 
     Graphs with fewer keep all. Nodes stay in their order, which a readout does not see; `SortConv`
@@ -25,26 +25,14 @@ class SortPool(Pool):
             where there is one: ReLU makes ties of all that is negative
     """
 
-    leaves = "nodes"
-
     def __init__(self, k: int | np.ndarray) -> None:
-        super().__init__()
-        self.selection = Selection(k=k)
+        super().__init__(Selection(k=k))
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
         return keep_top(x, structure, last_channel(x, context), self.selection)
 
-    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
-        return self.selection.counts(sizes)
-
     def can_record(self, dtype: torch.dtype) -> bool:
         return True
-
-    def refresh(self) -> None:
-        self.selection.refresh()
-
-    def max_rows(self) -> int | None:
-        return self.selection.max_k
 
 
 def last_channel(x: Tensor, context: Context) -> Tensor:
