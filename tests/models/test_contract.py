@@ -20,11 +20,13 @@ some_graphs = given(
     seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 13), min_size=2, max_size=5)
 )
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+# test_members.py checks members more thoroughly.
+OTHER_CHECKS = [check for check in testing.CHECKS if check is not testing.check_members]
 
 
 @few
 @some_graphs
-@pytest.mark.parametrize("check", testing.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", OTHER_CHECKS, ids=lambda check: check.__name__)
 def test_the_promises_of_every_method(method, check, seed, sizes):
     check(method, seed, sizes, {})
 
@@ -36,13 +38,13 @@ def test_every_convolution(conv, kind):
         with pytest.raises(SagpoolError, match="needs single edges cannot work on clusters"):
             testing.check_method(kind, {"conv": conv}, seeds=[0])
     else:
-        testing.check_method(kind, {"conv": conv}, seeds=[0, 1])
+        testing.check_method(kind, {"conv": conv}, seeds=[0])
 
 
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("kind", ["gpool-h", "diffpool-h", "nopool-g"])
 def test_every_readout(readout, kind):
-    testing.check_method(kind, {"readout": readout}, seeds=[0, 1])
+    testing.check_method(kind, {"readout": readout}, seeds=[0])
 
 
 @few

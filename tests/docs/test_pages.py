@@ -10,7 +10,7 @@ import pytest
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.cli.main import main
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(page.name for page in DOCS.glob("*.md"))
 
 
