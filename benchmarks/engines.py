@@ -23,16 +23,17 @@ from ray import cloudpickle
 
 import overhead
 from measure import by_turns
-from overhead import made_up
+from overhead import Counter, made_up
 from sagpool.bench.engines import Job, Local
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.on_ray import Ray
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.experiment_plan import plan_experiment
 from sagpool.bench.plan import Overrides, repeat
-from sagpool.bench.run import ExperimentRunner, versions
+from sagpool.bench.run import ExperimentRunner
 from sagpool.bench.store import Store
 from sagpool.fleet import Result, Training
+from sagpool.fleet.versions import versions
 from sagpool.graphs import Graphs, load
 from sagpool.models import methods
 
@@ -58,10 +59,10 @@ def seconds_of_200(
     engines = {"local": Local(folder / "checkpoints"), "ray": Ray("cpu")}
 
     def run(name: str) -> float:
-        done: set[Training] = set()  # the local engine reports some results twice
+        counter = Counter()
         begin = time.perf_counter()
-        engines[name].run(job, lambda result: done.add(result.training), lambda progress: None)
-        assert done == set(trainings)
+        engines[name].run([job], counter)
+        assert counter.done == set(trainings)
         return time.perf_counter() - begin
 
     first = run("ray")

@@ -65,7 +65,7 @@ def fleet_rate(
     trainings = [
         replace(training, seed=i // 10, fold=i % 10) for i in range(members or MAX_MEMBERS)
     ]
-    members, parts = choose_fleet_size(graphs, trainings, torch.float32, members)
+    members, parts, _ = choose_fleet_size(graphs, trainings, torch.float32, members)
     fleet = Fleet(graphs, trainings[:members], Slots.fill(range(members), members), parts=parts)
     train = max(len(parts.train) for parts in fleet.splits)
     steps = -(-train // training.batch_size) * members

@@ -11,7 +11,7 @@ import sagpool
 from sagpool import SAGPoolClassifier, load
 from sagpool.bench import run_experiment
 from sagpool.fleet import Training, train
-from sagpool.fleet.shard import Shard
+from sagpool.fleet.lockstep import Lockstep
 from sagpool.graphs import pack
 from sagpool.graphs.record_files import FORMATS
 from sagpool.models import Shape, build, methods, registry
@@ -135,16 +135,16 @@ class Files:
             self.seen.add(path.relative_to(PACKAGE).as_posix())
 
 
-def test_a_training_step_is_in_the_twenty_files_of_the_map(monkeypatch):
-    step, files = Shard._step_in_parts, Files()
+def test_a_training_step_is_in_the_few_files_of_the_map(monkeypatch):
+    step, files = Lockstep._step_in_parts, Files()
 
     def watched(*arguments):
         with files:
             return step(*arguments)
 
-    monkeypatch.setattr(Shard, "_step_in_parts", watched)
+    monkeypatch.setattr(Lockstep, "_step_in_parts", watched)
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # one shard, in this thread
+    torch.set_num_threads(1)  # one fleet
     try:
         train(load("MUTAG"), [Training("sagpool-h", hidden=8, max_epochs=1, batch_size=64)])
     finally:

@@ -5,7 +5,7 @@ import pytest
 
 import sagpool
 from sagpool.bench.experiment_file import read_experiment
-from sagpool.fleet import Curve, Result, Score, Training
+from sagpool.fleet import Curve, MemoryShortageError, Paused, Result, Score, Training
 
 SMALL = """
 title: A small one
@@ -39,9 +39,15 @@ def small():
     return read_experiment(SMALL, "small")
 
 
+def made_up_curve(epochs: int, accuracy: float) -> Curve:
+    """The loss falls from epoch to epoch; the accuracy stays."""
+    loss = 1 / (1 + np.arange(epochs))
+    return Curve(loss, loss, np.full(epochs, accuracy))
+
+
 def made_up(training: Training, *, accuracy=0.75, validation=None, epochs=3) -> Result:
     """A made-up result."""
-    curve = np.linspace(1, 0.5, epochs)
+    validation = accuracy if validation is None else validation
     score = Score(0.5, accuracy)
     return Result(
         training=training,
@@ -49,10 +55,10 @@ def made_up(training: Training, *, accuracy=0.75, validation=None, epochs=3) -> 
         best_epoch=epochs,
         epochs=epochs,
         train=score,
-        validation=Score(0.5, accuracy if validation is None else validation),
+        validation=Score(0.5, validation),
         test=score,
         confusion=np.array([[3, 1], [2, 4]]),
-        curve=Curve(curve, curve, curve),
+        curve=made_up_curve(epochs, validation),
         parameters=100,
         seconds=1.5,
     )
@@ -60,27 +66,64 @@ def made_up(training: Training, *, accuracy=0.75, validation=None, epochs=3) -> 
 
 @dataclass
 class PretendEngine:
-    """Reports made-up results at once, and records what it was asked to train."""
+    """Reports made-up results at once, and records what it was asked to train.
+
+    Trainings end after ``epochs`` epochs. The jobs of all cells are at work at once: one training
+    of each in turn.
+    """
 
     accuracy: dict[float, float] = field(default_factory=dict)  # validation, by learning rate
     test_accuracy: dict[float, float] = field(default_factory=dict)
-    asked: list[Training] = field(default_factory=list)
+    asked: list[Training] = field(default_factory=list)  # not those that went on
+    epochs: int = 3
+    trained: int = 0  # epochs, of all trainings together
     fail: Exception | None = None
+    stop_after: int | None = None  # trainings, as if the process was killed
     device = "nowhere"
 
-    def run(self, job, on_result, on_progress):
-        for training in job.trainings:
-            if training in job.done:
+    def run(self, jobs, watcher):
+        at_work = [(job, self._left(job), {}, {}) for job in jobs]
+        while at_work:
+            job, left, begun, paused = at_work.pop(0)
+            problem = ""
+            if left:
+                try:
+                    outcome = self._train(left.pop(0), job.until, begun)
+                except MemoryShortageError as error:
+                    problem = str(error)
+                else:
+                    if isinstance(outcome, Paused):
+                        paused[outcome.training] = job.until
+                    watcher.outcome(job, outcome)
+            if left and not problem:
+                at_work.append((job, left, begun, paused))
                 continue
+            following = watcher.ended(job, problem)
+            at_work += [(later, self._left(later), paused, {}) for later in following]
+
+    def _left(self, job):
+        return [training for training in job.trainings if training not in job.done]
+
+    def _train(self, training, until, begun):
+        if self.stop_after is not None:
+            if not self.stop_after:
+                raise KeyboardInterrupt
+            self.stop_after -= 1
+        if training not in begun:
             self.asked.append(training)
-            if self.fail is not None:
-                raise self.fail
-            result = made_up(
-                training,
-                accuracy=self.test_accuracy.get(training.lr, 0.7),
-                validation=self.accuracy.get(training.lr, 0.6),
-            )
-            on_result(result)
+        if self.fail is not None:
+            raise self.fail
+        validation = self.accuracy.get(training.lr, 0.6)
+        ends = until is None or until >= self.epochs
+        self.trained += (self.epochs if ends else until) - begun.get(training, 0)
+        if not ends:
+            return Paused(training, made_up_curve(until, validation), state=None)
+        return made_up(
+            training,
+            accuracy=self.test_accuracy.get(training.lr, 0.7),
+            validation=validation,
+            epochs=self.epochs,
+        )
 
 
 @pytest.fixture

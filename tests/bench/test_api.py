@@ -132,7 +132,17 @@ def test_a_search_over_the_settings_of_a_method(small, path, pretend, register):
         ({"settings": {"temperature": "hot"}}, "temperature must be of type float, not 'hot'."),
         ({"settings": {"lr": "fast"}}, "lr must be a number, not 'fast'."),
         ({"settings": {"lr": (0.1, 0.2)}}, "lr has 2 values; give one, or use a search."),
-        ({"search": "random"}, "search must be one of none, grid, halving, not 'random'."),
+        ({"search": "random"}, "search must be one of none, grid, halving, race, not 'random'."),
+        ({"select": "best"}, "select must be one of over-folds, per-fold, not 'best'."),
+        (
+            {"select": "per-fold"},
+            "Settings can only be selected per fold by a search: grid or halving.",
+        ),
+        (
+            {"select": "per-fold", "search": "race"},
+            "A race compares candidates over the folds, so it cannot select per fold; search by "
+            "grid or halving.",
+        ),
         ({"engine": "slurm"}, "engine must be one of local, ray, not 'slurm'."),
         ({"seeds": 0}, "seeds must be at least 1, not 0."),
         (

@@ -19,12 +19,18 @@ class FailingEngine:
     def __init__(self, pretend, fails):
         self.pretend, self.fails = pretend, fails
 
-    def run(self, job, on_result, on_progress):
-        def report(result):
-            failed = self.fails(result.training)
-            on_result(FailedTraining(result.training, "planted") if failed else result)
+    def run(self, jobs, watcher):
+        self.pretend.run(jobs, FailingWatcher(watcher, self.fails))
 
-        self.pretend.run(job, report, on_progress)
+
+class FailingWatcher:
+    def __init__(self, watcher, fails):
+        self.watcher, self.fails, self.ended = watcher, fails, watcher.ended
+
+    def outcome(self, job, outcome):
+        failed = self.fails(outcome.training)
+        reported = FailedTraining(outcome.training, "planted") if failed else outcome
+        self.watcher.outcome(job, reported)
 
 
 @pytest.fixture

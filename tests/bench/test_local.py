@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+import torch
 
 from sagpool.bench.engines import Job, Local
 from sagpool.fleet import Training
@@ -25,21 +26,37 @@ class StoppedError(Exception):
     pass
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def run(folder, job, *, stop_at=None, members=2):
     """The reported results and the number of epochs; stops after ``stop_at`` epochs."""
-    results, epochs = [], []
+    results, epochs = [], {}
 
-    def progress(seen):
-        epochs.append(seen.epochs)
-        if stop_at and seen.epochs >= stop_at:
-            raise StoppedError
+    class Stopping:
+        def outcome(self, job, outcome):
+            results.append(outcome)
+
+        def progress(self, job, seen):
+            epochs[seen.total] = seen.epochs
+            if stop_at and seen.epochs >= stop_at:
+                raise StoppedError
+
+        def ended(self, job, problem):
+            assert not problem
+            return ()
 
     engine = Local(folder, members=members, checkpoint_seconds=0)
     try:
-        engine.run(job, results.append, progress)
+        engine.run([job], Stopping())
     except StoppedError:
         assert stop_at
-    return results, max(epochs, default=0)
+    return results, sum(epochs.values())
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Running experiments: only what is missing, settings chosen by validation, every row once."""
 
+import threading
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -97,21 +99,22 @@ def test_selection_never_sees_a_test_label(small, path, pretend, tmp_path):
 
 def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path, monkeypatch):
     """The same with real trainings: wrong test scores do not change the choice."""
-    import sagpool.fleet.fleet as fleet
+    import sagpool.fleet.finished as finished
 
-    real, chosen = fleet.score, []
+    real, chosen = finished.score, []
     for liar in (
         real,
         lambda log, y, part: replace(real(log, y, part), accuracy=float(part[0] % 2)),
     ):
-        scored = []
+        scored = Counter()  # by thread
 
         def score(log, y, part, liar=liar, scored=scored):
-            scored.append(len(scored))
+            thread = threading.get_ident()
+            scored[thread] += 1
             # The parts are scored in turn: training, validation, test.
-            return (liar if len(scored) % 3 == 0 else real)(log, y, part)
+            return (liar if scored[thread] % 3 == 0 else real)(log, y, part)
 
-        monkeypatch.setattr(fleet, "score", score)
+        monkeypatch.setattr(finished, "score", score)
         store = tmp_path / f"{len(chosen)}.sqlite"
         engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
         run(small, store, engine, search=Search.GRID, methods=("gpool-h",), seeds=1)
@@ -152,30 +155,12 @@ def test_test_labels_do_not_change_the_choice(small, mutag, tmp_path, monkeypatc
     assert np.add(*tests) == pytest.approx([1, 1]), "the labels were flipped"
 
 
-def test_halving_trains_less_and_reuses_its_last_round(small, path, pretend):
-    pretend.accuracy = {1e-3: 0.9, 1e-2: 0.5}
-    run(
-        small,
-        path,
-        pretend,
-        search=Search.HALVING,
-        methods=("gpool-h",),
-        settings={"max_epochs": (50,)},
-    )
-    (summary,) = summaries(path)
-    assert summary.cell.settings["lr"] == 1e-3
-    assert summary.cell.settings["max_epochs"] == 50
-    short = [t for t in pretend.asked if t.max_epochs == 16]
-    full = [t for t in pretend.asked if t.max_epochs == 50]
-    assert len(short) == 4 * 2
-    assert len(full) == 2 * 2 + 2, "two candidates on two folds, and the second seed of the better"
-
-
 def test_the_same_graphs_under_two_names_are_two_data_sets(small, path, pretend):
     data = {name: replace(small.datasets["MUTAG"], name=name) for name in ("first", "second")}
     tables = {"all": replace(small.tables["main"], datasets=("first", "second"))}
     both = replace(small, datasets=data, tables=tables, statistics={}, settings=(), grid=())
-    run(both, path, pretend, methods=("gpool-h",))
+    states = run(both, path, pretend, methods=("gpool-h",))
+    assert [(s.stage, s.done, len(s.accuracies)) for s in states] == [("done", 4, 4)] * 2
     found = summaries(path)
     assert [(s.cell.dataset, len(s.runs)) for s in found] == [("first", 4), ("second", 4)]
     assert len(latest(found)) == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,7 +48,39 @@ def test_json_has_the_cells(sagpool, store):
     assert cell["std_seeds"] is None
     assert len(cell["ci95"]) == 2
     assert cell["paper_mean"] is None
-    assert cell["search"] == "halving"
+    assert (cell["search"], cell["select"]) == ("halving", "over-folds")
+    assert 0 < cell["search_epochs"] <= cell["grid_epochs"]
+
+
+def test_a_profile_is_one_line_and_json_is_the_same(sagpool, store):
+    ended = sagpool("bench", "quick", "--method", "sagpool-h", "--profile", *SMALL)
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("Of ")]
+    assert re.fullmatch(
+        r"Of [\d.]+ s( on \d+ threads)?, the device spent \d+ % on steps, \d+ % on evaluation, "
+        r"\d+ % waiting\.",
+        line,
+    )
+    assert sagpool("report", "runs.sqlite", "-o", "report").code == 0
+    assert (store.parent / "report" / "figures" / "profile-1.png").exists()
+    ended = sagpool("bench", "quick", "--method", "sagpool-h", "--profile", "--json", *SMALL)
+    assert len(json.loads(ended.out)) == 1
+    ended = sagpool("bench", "--profile", "--engine", "ray", *SMALL)
+    assert (ended.code, "it needs the engine 'local'" in ended.err) == (2, True)
+
+
+def test_settings_are_selected_per_fold(sagpool, store):
+    options = ("--method", "gpool-h", "--set", "lr=0.01,0.1", "--search", "grid", *SMALL)
+    nested = ("--select", "per-fold", "--set", "weight_decay=0", "--set", "ratio=0.5")
+    ended = sagpool("bench", *options, *nested)
+    assert ended.code == 0
+    assert "MUTAG gpool-h: search (grid, per fold): 8 models·epochs, 100 % of the full" in ended.out
+    assert "MUTAG gpool-h: chosen over all folds, the mean would be " in ended.out
+    (cell,) = json.loads(sagpool("bench", "--json", *options, *nested).out)
+    assert (cell["select"], cell["runs"], cell["settings"]["lr"]) == ("per-fold", 2, [0.01, 0.1])
+    difference = cell["over_folds_mean"] - cell["mean"]
+    assert cell["over_folds_difference"] == pytest.approx(difference)
+    ended = sagpool("bench", "--dry-run", *options, *nested)
+    assert "gpool-h: 2 trainings, each the best of 2 candidates, out of 4" in ended.out
 
 
 def test_a_dry_run_writes_nothing(sagpool, store):
@@ -122,6 +155,11 @@ def test_a_cell_without_any_result(sagpool, store):
         ),
         (["--table", "table9"], "The experiment has no table 'table9'; "),
         (["--address", "auto"], "The address is that of a Ray cluster; it needs the engine 'ray'."),
+        (["--select", "per-fold"], "Settings can only be selected per fold by a search: grid or"),
+        (
+            ["--select", "per-fold", "--search", "race"],
+            "A race compares candidates over the folds, so it cannot select per fold; search by",
+        ),
         (["--device", "gpu"], "There is no kind of device named 'gpu'."),
         (["--store", "text.txt"], "text.txt is not a sagpool run store."),
         (["--store", "text.txt/runs.sqlite"], "text.txt/runs.sqlite cannot be written: "),

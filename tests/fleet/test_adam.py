@@ -118,7 +118,7 @@ def test_after_100_steps_in_single_precision_the_weights_equal_those_of_torch(
         adam.step()
         adam_step(state, grad, *settings)
 
-    monkeypatch.setattr("sagpool.fleet.shard.adam_step", both)
+    monkeypatch.setattr("sagpool.fleet.lockstep.adam_step", both)
     for _ in range(50):
         fleet.epoch()
     assert fleet.state.steps[0] == 100
@@ -133,7 +133,7 @@ def test_a_fleet_of_one_equals_a_model_trained_by_torch(mutag, hundred_steps):
     fleet = hundred_steps(torch.float64)
     training, graphs = fleet.first, fleet.splits[0].train
     model = build(training.method, shape_of(mutag, training)).double()
-    (begun,) = fleet.shards[0][1].stack.state_dicts([True])
+    (begun,) = fleet.lockstep.stack.state_dicts([True])
     model.load_state_dict(begun)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
     for epoch in range(50):
@@ -145,5 +145,5 @@ def test_a_fleet_of_one_equals_a_model_trained_by_torch(mutag, hundred_steps):
             loss.backward()
             adam.step()
         fleet.epoch()
-    (ended,) = fleet.shards[0][1].stack.state_dicts([True])
+    (ended,) = fleet.lockstep.stack.state_dicts([True])
     torch.testing.assert_close(ended, dict(model.state_dict()), rtol=0, atol=1e-9)

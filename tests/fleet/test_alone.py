@@ -61,7 +61,7 @@ def test_an_empty_slot_sees_no_graphs(mutag, kit, monkeypatch):
         seen.append(batch.real.any(1).tolist())
         return batch
 
-    monkeypatch.setattr("sagpool.fleet.shard.pack", recorded)
+    monkeypatch.setattr("sagpool.fleet.lockstep.pack", recorded)
     fleet.epoch()
     assert seen == [[True, True, False, True, True]] * 3  # two steps and the validation
 
@@ -83,7 +83,7 @@ def test_each_member_and_each_step_has_its_own_random_numbers(mutag, kit, monkey
         seen.append(keys.tolist())
         return Streams(keys, first_graph)
 
-    monkeypatch.setattr("sagpool.fleet.shard.Streams", recorded)
+    monkeypatch.setattr("sagpool.fleet.lockstep.Streams", recorded)
     monkeypatch.setattr("sagpool.fleet.evaluate.Streams", recorded)
     train(mutag, trainings, members=4)
     fleet = np.array(seen)  # [steps, validations and three chunks of the evaluation, members]

@@ -53,9 +53,10 @@ def test_it_holds_running_waiting_and_finished_trainings(file, trainings, mutag,
         assert all(arrays[name].dtype != object for name in arrays.files)
         identity = json.loads(arrays["meta"].tobytes())["identity"]
     saved = Checkpoint.load(file, identity)
-    assert saved.slots.running.tolist() == [2, 1]
-    assert list(saved.slots.waiting) == [3]
-    assert {number: member.epoch for number, member in saved.members.items()} == {1: 2, 2: 1}
+    (slots,) = saved.fleets
+    assert slots.running.tolist() == [1, 3]
+    assert list(slots.waiting) == [2]
+    assert {number: member.epoch for number, member in saved.members.items()} == {1: 2, 3: 1}
     assert saved.members[1].steps == 4
     assert len(saved.members[1].curve) == 2
     kit.same(list(saved.results.values()), train(mutag, trainings, members=2)[:1])
@@ -72,13 +73,14 @@ def test_loading_gives_what_was_saved(mutag, kit, tmp_path):
     for _ in range(2):
         results |= fleet.epoch()
         fleet.refill()
-    before = Checkpoint("mine", results, fleet.slots, fleet.members())
+    before = Checkpoint("mine", results, [fleet.slots], fleet.members())
     before.save(tmp_path / "file.npz")
     after = Checkpoint.load(tmp_path / "file.npz", "mine")
+    (slots,) = after.fleets
     kit.same(list(after.results.values()), list(results.values()))
     assert [r.seconds for r in after.results.values()] == [r.seconds for r in results.values()]
-    assert after.slots.running.tolist() == fleet.slots.running.tolist()
-    assert after.slots.waiting == fleet.slots.waiting
+    assert slots.running.tolist() == fleet.slots.running.tolist()
+    assert slots.waiting == fleet.slots.waiting
     assert after.members.keys() == before.members.keys()
     for number, member in before.members.items():
         for name, value in vars(member).items():
@@ -88,8 +90,8 @@ def test_loading_gives_what_was_saved(mutag, kit, tmp_path):
             )
 
 
-def test_without_a_file_the_checkpoint_is_empty(tmp_path):
-    assert Checkpoint.load(tmp_path / "none.npz", "mine").results == {}
+def test_without_a_file_there_is_no_checkpoint(tmp_path):
+    assert Checkpoint.load(tmp_path / "none.npz", "mine") is None
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(file, monkeypatch):
@@ -174,7 +176,7 @@ def test_other_kinds_of_files_are_refused(content, tmp_path, mutag, trainings):
         train(mutag, trainings, checkpoint=file)
 
 
-@pytest.mark.parametrize("change", [{"results": []}, {"members": {"7": {}}}, {"running": "x"}])
+@pytest.mark.parametrize("change", [{"results": []}, {"members": {"7": {}}}, {"fleets": [{}]}])
 def test_inconsistent_content_is_refused(change, file, mutag, trainings):
     rewrite(file, **change)
     with pytest.raises(SagpoolError, match=r"^The checkpoint .* is damaged \("):

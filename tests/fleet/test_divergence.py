@@ -56,7 +56,7 @@ def test_a_member_that_diverges_later_has_the_scores_of_its_best_epoch(mutag, ki
     (training,) = kit.trainings(1, max_epochs=9, patience=9)
     fleet = Fleet(mutag, [training], Slots.fill([0], 1), keep_weights=lambda training: True)
     fleet.epoch()
-    (best,), test = fleet.shards[0][1].stack.state_dicts([True]), fleet.splits[0].test
+    (best,), test = fleet.lockstep.stack.state_dicts([True]), fleet.splits[0].test
     fleet.lr[0] = 1e6
     results = fleet.epoch()
     while not results:

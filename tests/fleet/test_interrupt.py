@@ -2,11 +2,12 @@
 
 import signal
 import threading
+import time
 
 import pytest
 
 import sagpool.fleet.fleet
-import sagpool.fleet.shard
+import sagpool.fleet.lockstep
 from sagpool.fleet import train
 from sagpool.fleet.interrupt import interrupt_held_back
 
@@ -89,13 +90,14 @@ def test_a_run_interrupted_anywhere_can_be_continued(moment, mutag, kit, monkeyp
     """Also during a refill."""
     trainings, file = kit.trainings(6), tmp_path / "fleet.npz"
     expected = train(mutag, trainings, members=2, keep_weights=True)
-    module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.shard
+    module = sagpool.fleet.fleet if hasattr(sagpool.fleet.fleet, moment) else sagpool.fleet.lockstep
     function, calls = getattr(module, moment), []
 
     def pressed(*arguments):
         calls.append(moment)
         if len(calls) == 3:
             press()
+            time.sleep(0.3)  # the main thread hears of it, and tells the fleet
         return function(*arguments)
 
     monkeypatch.setattr(module, moment, pressed)

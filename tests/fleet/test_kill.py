@@ -15,12 +15,12 @@ import json, sys
 from pathlib import Path
 import torch
 import sagpool
-import sagpool.fleet.shard as shard
+import sagpool.fleet.lockstep as lockstep
 from sagpool.fleet import Training, train
 
 torch.set_num_threads(1)
 settings = json.loads(sys.argv[1])
-step, steps = shard.adam_step, 0
+step, steps = lockstep.adam_step, 0
 
 def waiting_step(*arguments):
     global steps
@@ -30,7 +30,7 @@ def waiting_step(*arguments):
         print("waiting", flush=True)
         sys.stdin.readline()
 
-shard.adam_step = waiting_step
+lockstep.adam_step = waiting_step
 train(
     sagpool.load("MUTAG"),
     [Training(**training) for training in settings["trainings"]],

@@ -1,16 +1,15 @@
-"""A fleet that does not fit into memory shrinks; memory does not grow over time."""
+"""A fleet that does not fit into memory shrinks."""
 
 import gc
 import logging
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import sagpool.fleet.fleet
-import sagpool.fleet.shard
+import sagpool.fleet.lockstep
 from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.memory import out_of_memory_suppressed
@@ -21,7 +20,7 @@ class Memory:
     """A function that runs out of memory from its n-th call on, with more members than fit."""
 
     def __init__(self, monkeypatch, where: str, fits: int, calls: int, error=None) -> None:
-        module = sagpool.fleet.fleet if where == "predict" else sagpool.fleet.shard
+        module = sagpool.fleet.fleet if where == "predict" else sagpool.fleet.lockstep
         self.sizes, function = [], getattr(module, where)
 
         def limited(*arguments):
@@ -107,7 +106,7 @@ def test_one_member_that_does_not_fit_takes_more_parts(
     mutag, trainings, undisturbed, kit, monkeypatch, caplog
 ):
     """Slots are halved first: parts slow down every member."""
-    pack, sizes = sagpool.fleet.shard.pack, []
+    pack, sizes = sagpool.fleet.lockstep.pack, []
 
     def limited(graphs, ids):
         sizes.append(sum(map(len, ids)))
@@ -115,7 +114,7 @@ def test_one_member_that_does_not_fit_takes_more_parts(
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return pack(graphs, ids)
 
-    monkeypatch.setattr(sagpool.fleet.shard, "pack", limited)
+    monkeypatch.setattr(sagpool.fleet.lockstep, "pack", limited)
     with caplog.at_level(logging.WARNING, "sagpool"):
         results = train(mutag, trainings[:6], members=6, dtype=torch.float64)
     kit.close(results, undisturbed[:6])
@@ -202,7 +201,7 @@ def test_a_failed_epoch_changes_nothing(mutag, kit, monkeypatch):
     before = fleet.members()
     for where in ("adam_step", "validate"):
         with monkeypatch.context() as patch:
-            patch.setattr(sagpool.fleet.shard, where, lambda *_: 1 / 0)
+            patch.setattr(sagpool.fleet.lockstep, where, lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 fleet.epoch()
     for number, member in fleet.members().items():
@@ -262,48 +261,3 @@ def test_other_errors_are_not_mistaken_for_a_lack_of_memory(mutag, trainings, mo
     Memory(monkeypatch, "adam_step", 0, 1, RuntimeError("mat1 and mat2 shapes cannot be"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         train(mutag, trainings, members=6)
-
-
-def live_tensors() -> tuple[int, int]:
-    """Number and bytes of all live tensors."""
-    gc.collect()
-    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-    strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
-    return len(tensors), sum(tensor.untyped_storage().nbytes() for tensor in strided)
-
-
-def resident_pages() -> int:
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) if statm.exists() else 0
-
-
-@pytest.mark.parametrize("method", ["sagpool-h", "diffpool-h"])
-def test_memory_stays_flat(method, mutag, kit):
-    trainings = kit.trainings(3, method, patience=10**6, max_epochs=10**6, batch_size=152)
-    fleet = Fleet(mutag, trainings, Slots.fill(range(3), 3))
-
-    def pages_of(epochs: int) -> list[int]:
-        pages = []
-        for _ in range(epochs):
-            fleet.epoch()
-            pages.append(resident_pages())
-        return pages
-
-    warm = pages_of(40)[10:]
-    count, size = live_tensors()
-    later = pages_of(110)[-30:]
-    assert live_tensors() == (count, pytest.approx(size, rel=0.02))
-    # The allocator takes memory and gives it back again and again.
-    assert min(later) <= 1.02 * max(warm)
-
-
-def test_finished_trainings_leave_no_tensors_behind(mutag, kit):
-    seen = {}
-
-    def count(progress) -> None:
-        if progress.done in (4, 20):
-            seen[progress.done] = live_tensors()
-
-    trainings = kit.trainings(24, max_epochs=2, patience=9, batch_size=152, fold=1)
-    train(mutag, trainings, members=4, on_progress=count)
-    assert seen[20] == (seen[4][0], pytest.approx(seen[4][1], rel=0.02))

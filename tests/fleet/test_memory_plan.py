@@ -1,13 +1,11 @@
 """How many members fit into memory, and in how many parts."""
 
-import sys
-
 import pytest
 import torch
 
-from sagpool.fleet import MemoryShortageError, Training, train
+from sagpool.fleet import MemoryShortageError, Training, lane, train
 from sagpool.fleet import memory as fleet_memory
-from sagpool.fleet.memory import FleetSize, choose_fleet_size, free_memory, step_bytes
+from sagpool.fleet.memory import FleetSize, choose_fleet_size, step_bytes, usable_memory
 from sagpool.fleet.schedule import split_of
 from sagpool.models import Output, methods
 
@@ -24,7 +22,7 @@ def free(monkeypatch):
     monkeypatch.setattr(fleet_memory, "CPU_THREAD_BYTES", 10**12)
 
     def set_free(count: float) -> None:
-        monkeypatch.setattr(fleet_memory, "free_memory", lambda device: int(count))
+        monkeypatch.setattr(fleet_memory, "usable_memory", lambda device: int(count))
 
     return set_free
 
@@ -81,10 +79,9 @@ def test_few_graphs_are_tried_and_fewer_if_they_are_large(mutag, monkeypatch):
 def test_at_most_one_member_for_each_training(mutag, free, monkeypatch):
     free(10**12)
     monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 10**12)
-    assert choose_fleet_size(mutag, [of()] * 7, torch.float32) == FleetSize(7, 1)
-    assert choose_fleet_size(mutag, [of()] * 5000, torch.float32) == FleetSize(
-        fleet_memory.MAX_MEMBERS, 1
-    )
+    assert choose_fleet_size(mutag, [of()] * 7, torch.float32)[:2] == (7, 1)
+    most = fleet_memory.MAX_MEMBERS
+    assert choose_fleet_size(mutag, [of()] * 5000, torch.float32)[:2] == (most, 1)
 
 
 def test_fewer_members_in_less_memory_and_then_more_parts(mutag, free):
@@ -94,7 +91,8 @@ def test_fewer_members_in_less_memory_and_then_more_parts(mutag, free):
         free((members + 1e-3) * one * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
         return choose_fleet_size(mutag, [of()] * 500, torch.float32)
 
-    assert [fitting(n) for n in (1, 20, 50, 200)] == [FleetSize(n, 1) for n in (1, 20, 50, 200)]
+    for members in (1, 20, 50, 200):
+        assert fitting(members) == FleetSize(members, 1, int(fleet_memory.OVERHEAD * members * one))
     sizes = [fitting(fraction) for fraction in (0.99, 0.5, 0.3, 0.0)]
     assert [size.members for size in sizes] == [1] * 4
     parts = [size.parts for size in sizes]
@@ -115,23 +113,32 @@ def test_a_part_and_its_filler_graph_fit(fraction, mutag, free):
     assert (fewer + 1) / training.batch_size > fraction, "fewer parts would do"
 
 
-def test_every_thread_has_a_member_even_if_it_takes_parts(mutag, free):
-    free(
-        1.2
-        * step_bytes(mutag, of(), torch.float32)
-        * fleet_memory.OVERHEAD
-        / fleet_memory.MEMORY_FRACTION
-    )
-    torch.set_num_threads(3)
-    try:
-        members, parts = choose_fleet_size(mutag, [of()] * 9, torch.float32)
-        fewer = choose_fleet_size(mutag, [of()] * 2, torch.float32)
-    finally:
-        torch.set_num_threads(1)
-    assert members == 3
-    assert parts >= 3
-    assert fewer.members == 2
-    assert 2 <= fewer.parts < parts
+def test_fleets_beside_each_other_share_the_memory(mutag, free):
+    one = step_bytes(mutag, of(), torch.float32)
+    free(6.1 * one * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
+    sizes = [
+        choose_fleet_size(mutag, [of()] * 9, torch.float32, beside=beside)
+        for beside in (1, 2, 3, 6)
+    ]
+    assert [size.members for size in sizes] == [6, 3, 2, 1]
+    assert [size.parts for size in sizes] == [1] * 4
+    one_in_parts = choose_fleet_size(mutag, [of()] * 9, torch.float32, beside=12)
+    assert one_in_parts.members == 1
+    assert one_in_parts.parts >= 2
+    assert one_in_parts.bytes <= 6.1 / 12 * one * fleet_memory.OVERHEAD
+
+
+def test_on_a_gpu_a_fleet_takes_more_than_its_share_rather_than_parts(mutag, free, monkeypatch):
+    monkeypatch.setattr(fleet_memory, "trial_step", lambda *_: fleet_memory.StepBytes(100, 900))
+    monkeypatch.setattr(type(mutag), "device", torch.device("cuda"))
+    free(8200 * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
+    trainings = [of()] * 50
+    small, large = (choose_fleet_size(mutag, trainings, torch.float32, n, beside=4) for n in (2, 7))
+    assert small == FleetSize(2, 1, int(2000 * fleet_memory.OVERHEAD))
+    assert large == FleetSize(7, 1, int(7000 * fleet_memory.OVERHEAD))
+    too_large = choose_fleet_size(mutag, trainings, torch.float32, 9, beside=4)
+    assert too_large.members == 9
+    assert too_large.parts > 1
 
 
 def test_a_given_number_of_members_is_kept_and_parts_follow(mutag, free):
@@ -148,7 +155,7 @@ def test_a_given_number_of_members_is_kept_and_parts_follow(mutag, free):
 
 
 def test_fewer_members_with_larger_models(mutag, monkeypatch):
-    monkeypatch.setattr(fleet_memory, "free_memory", lambda device: 2 * 10**8)
+    monkeypatch.setattr(fleet_memory, "usable_memory", lambda device: 2 * 10**8)
     small, large = (
         choose_fleet_size(mutag, [of(hidden=hidden)] * 500, torch.float32).members
         for hidden in (16, 128)
@@ -157,23 +164,24 @@ def test_fewer_members_with_larger_models(mutag, monkeypatch):
 
 
 def test_on_a_cpu_a_fleet_stays_small_with_any_amount_of_memory(mutag, monkeypatch):
-    monkeypatch.setattr(fleet_memory, "free_memory", lambda device: 10**15)
+    monkeypatch.setattr(fleet_memory, "usable_memory", lambda device: 10**15)
     trainings = [of(hidden=128, batch_size=128)] * 2000
-    members, parts = choose_fleet_size(mutag, trainings, torch.float32)
+    size = choose_fleet_size(mutag, trainings, torch.float32)
     one = step_bytes(mutag, trainings[0], torch.float32)
-    assert members == fleet_memory.CPU_THREAD_BYTES * torch.get_num_threads() // one
-    assert parts == 1
+    assert size.members == fleet_memory.CPU_THREAD_BYTES // one
+    assert size.parts == 1
 
 
 def test_on_a_cpu_all_threads_together_have_a_limit(mutag, free, monkeypatch):
     free(10**15)
     one = step_bytes(mutag, of(), torch.float32)
     monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 7.5 * one * fleet_memory.OVERHEAD)
-    assert choose_fleet_size(mutag, [of()] * 500, torch.float32) == FleetSize(7, 1)
+    assert choose_fleet_size(mutag, [of()] * 500, torch.float32)[:2] == (7, 1)
+    assert choose_fleet_size(mutag, [of()] * 500, torch.float32, beside=3)[:2] == (2, 1)
     monkeypatch.setattr(fleet_memory, "MAX_CPU_BYTES", 0.5 * one * fleet_memory.OVERHEAD)
-    members, parts = choose_fleet_size(mutag, [of()] * 500, torch.float32)
-    assert members == 1
-    assert parts > 1
+    size = choose_fleet_size(mutag, [of()] * 500, torch.float32)
+    assert size.members == 1
+    assert size.parts > 1
 
 
 def test_when_not_even_the_trial_step_fits(mutag, monkeypatch):
@@ -183,18 +191,17 @@ def test_when_not_even_the_trial_step_fits(mutag, monkeypatch):
     monkeypatch.setattr(Output, "loss_sums", fail)
     with pytest.raises(MemoryShortageError, match="fits into the memory of cpu"):
         step_bytes(mutag, of(), torch.float32)
-    assert choose_fleet_size(mutag, [of()] * 9, torch.float32) == FleetSize(1, of().batch_size)
-    assert choose_fleet_size(mutag, [of()] * 9, torch.float32, 4) == FleetSize(4, of().batch_size)
+    for members, least in ((None, 1), (4, 4), (12, 9)):
+        size = choose_fleet_size(mutag, [of()] * 9, torch.float32, members)
+        assert size == FleetSize(least, of().batch_size, 0)
 
 
-def test_free_memory_is_plausible():
-    assert 2**20 < free_memory(CPU) < 2**50
+def test_usable_memory_is_plausible():
+    assert 2**20 < usable_memory(CPU) < 2**50
 
 
 def test_train_uses_the_choice_unless_members_are_given(mutag, kit, monkeypatch):
-    # `sagpool.fleet.train` is the function, not the module.
-    module = sys.modules["sagpool.fleet.train"]
-    monkeypatch.setattr(module, "choose_fleet_size", lambda *given: FleetSize(given[3] or 2, 1))
+    monkeypatch.setattr(lane, "choose_fleet_size", lambda *given: FleetSize(given[3] or 2, 1, 0))
     running: list[int] = []
     trainings = kit.trainings(5)
     train(mutag, trainings, on_progress=lambda progress: running.append(progress.running))

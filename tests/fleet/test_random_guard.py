@@ -1,5 +1,7 @@
 """A method that draws random numbers from torch is refused before it trains."""
 
+import threading
+
 import pytest
 import torch
 from torch.nn.functional import dropout, scaled_dot_product_attention
@@ -8,6 +10,7 @@ import sagpool.models.registry
 from sagpool.errors import SagpoolError
 from sagpool.fleet import train
 from sagpool.fleet.memory import choose_fleet_size, step_bytes
+from sagpool.fleet.random_guard import SeededDraws
 from sagpool.models import hierarchical, register
 from sagpool.nn import Linear, ScorePool, Scores
 
@@ -97,3 +100,44 @@ def test_the_members_own_streams_are_no_draw(method, mutag, kit):
     before = torch.get_rng_state()
     choose_fleet_size(mutag, kit.trainings(2, method, dropout=0.5), torch.float32, 2)
     assert torch.equal(torch.get_rng_state(), before), "the trial changed torch's generator"
+
+
+def draws() -> list[torch.Tensor]:
+    """In the ways that layers draw their first weights."""
+    linear = torch.nn.Linear(5, 4)
+    return [
+        *(parameter.detach() for parameter in linear.parameters()),
+        torch.nn.init.orthogonal_(torch.empty(4, 4)),
+        torch.nn.init.trunc_normal_(torch.empty(4)),
+        *(torch.randn(3), torch.rand(2, 2), torch.randperm(6), torch.randint(9, (4,))),
+        *(torch.bernoulli(torch.full((5,), 0.5)), torch.multinomial(torch.ones(5), 2)),
+    ]
+
+
+def test_seeded_draws_are_those_of_torch_and_leave_its_generator_alone():
+    torch.manual_seed(7)
+    expected, state = draws(), torch.get_rng_state()
+    with SeededDraws(7):
+        found = draws()
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_seeded_draws_do_not_depend_on_other_threads():
+    with SeededDraws(3):
+        expected = [draws() for _ in range(50)]
+    stop = threading.Event()
+
+    def disturb() -> None:
+        while not stop.is_set():
+            torch.manual_seed(1)
+            torch.rand(3)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    with SeededDraws(3):
+        found = [draws() for _ in range(50)]
+    stop.set()
+    thread.join()
+    for ours, theirs in zip(found, expected, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))

@@ -8,7 +8,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sagpool.fleet import train
-from sagpool.fleet.schedule import shape_of
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots, shape_of
 from sagpool.graphs import pack, split
 from sagpool.models import build, count_parameters
 
@@ -107,15 +108,21 @@ def test_the_number_of_parameters(results, mutag):
         assert not result.diverged
 
 
-def test_seconds_are_divided_among_members(mutag, kit, monkeypatch):
-    """With a clock that ticks once whenever it is read."""
+def test_seconds_are_divided_among_members_and_fleets(mutag, kit, monkeypatch):
+    """With a clock that ticks once whenever it is read, and four fleets side by side."""
+    trainings = kit.trainings(7)
+    fleet = Fleet(mutag, trainings, Slots.fill(range(7), 3), share=lambda: 0.25)
     ticks = iter(range(10**6))
     monkeypatch.setattr("sagpool.fleet.fleet.time.perf_counter", lambda: float(next(ticks)))
-    results = train(mutag, kit.trainings(7), members=3)
+    results = {}
+    while fleet.slots.active.any():
+        results |= fleet.epoch()
+        fleet.refill()
     total = next(ticks)
-    assert all(result.seconds > 0 for result in results)
+    assert len(results) == 7
+    assert all(result.seconds > 0 for result in results.values())
     # Each epoch and each evaluation reads it twice: half of the ticks lie between two readings.
-    assert sum(result.seconds for result in results) == pytest.approx(total / 2)
+    assert sum(r.seconds for r in results.values()) == pytest.approx(0.25 * total / 2)
 
 
 def test_results_contain_weights_only_on_request(mutag, kit):

@@ -1,5 +1,6 @@
 """Slots, queue and groups, without training."""
 
+import itertools
 from collections import deque
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.fleet.schedule import Slots, group_by_shape, shape_of, split_of
+from sagpool.fleet.schedule import Share, Slots, deal, group_by_shape, shape_of, split_of
 from sagpool.graphs import split
 
 
@@ -30,19 +31,21 @@ def test_a_slot_goes_to_the_next_in_the_queue():
     assert not slots.waiting
 
 
-def test_slots_are_compacted_when_more_than_a_quarter_is_empty():
+def test_slots_are_compacted_when_more_than_the_given_fraction_is_empty():
     slots = Slots(np.array([0, -1, 2, 3]))
-    assert not slots.too_empty
+    assert not slots.too_empty(0.25)
     slots.release(np.array([True, False, False, False]))
-    assert slots.too_empty
+    assert slots.too_empty(0.25)
+    assert not slots.too_empty(0.5)
     slots.compact()
     assert slots.running.tolist() == [2, 3]
-    assert not slots.too_empty
+    assert not slots.too_empty(0.25)
+    assert not Slots(np.array([0, -1, -1, -1])).too_empty(1.0)
 
 
 def test_slots_are_not_compacted_while_trainings_wait_or_when_none_runs():
-    assert not Slots(np.array([-1, -1, 2]), deque([5])).too_empty
-    assert not Slots(np.array([-1, -1])).too_empty
+    assert not Slots(np.array([-1, -1, 2]), deque([5])).too_empty(0.25)
+    assert not Slots(np.array([-1, -1])).too_empty(0.25)
 
 
 def test_halving_sends_the_second_half_to_the_head_of_the_queue():
@@ -83,19 +86,83 @@ def test_every_training_runs_once_and_in_the_order_of_the_queue(trainings, membe
         for slot in slots.release(finished):
             if (number := int(slots.running[slot])) not in begun:
                 begun.append(number)
-        if slots.too_empty:
+        if slots.too_empty(0.25):
             slots.compact()
     assert begun == trainings
     assert sorted(done) == sorted(trainings)
     assert not slots.waiting
 
 
-def test_slots_hold_running_and_waiting_trainings():
-    slots = Slots.fill([4, 5, 6], 2)
-    assert slots.holds([6, 9])
-    assert slots.holds([4])
-    assert not slots.holds([7, 9])
-    assert not Slots(np.array([-1, -1])).holds([0, 1])
+def test_a_copy_without_those_that_have_ended():
+    slots = Slots.fill([4, 5, 6, 7], 2, urgent=True)
+    left = slots.without({5, 6, 9})
+    assert left.running.tolist() == [4, -1]
+    assert list(left.waiting) == [7]
+    assert left.unfinished == [4, 7]
+    assert left.urgent
+    left.release(~left.active)
+    assert slots.unfinished == [4, 5, 6, 7], "the original has changed"
+
+
+def test_a_copy_is_independent():
+    slots = Slots.fill([4, 5, 6], 2, urgent=True)
+    copy = slots.copy()
+    slots.release(np.array([True, False]))
+    assert copy.running.tolist() == [4, 5]
+    assert list(copy.waiting) == [6]
+    assert copy.urgent
+
+
+rates = st.sampled_from([1e-4, 1e-3, 1e-2])
+
+
+@settings(max_examples=100, derandomize=True)
+@given(
+    groups=st.lists(st.lists(rates, min_size=1, max_size=9), min_size=1, max_size=4),
+    fleets=st.integers(1, 6),
+    apart=st.booleans(),
+)
+def test_every_training_is_dealt_to_one_fleet_of_its_shape_slow_ones_first(groups, fleets, apart):
+    trainings = [Training("sagpool-h", lr=lr) for group in groups for lr in group]
+    ends = np.cumsum([0, *map(len, groups)])
+    numbers = [list(range(*span)) for span in itertools.pairwise(ends.tolist())]
+    shares = deal(trainings, numbers, fleets=fleets, apart=apart)
+    dealt = [number for share in shares for number in share.numbers]
+    assert sorted(dealt) == list(range(len(trainings)))
+    for share in shares:
+        assert any(set(share.numbers) <= set(group) for group in numbers)
+        lrs = [trainings[number].lr for number in share.numbers]
+        assert lrs == sorted(lrs)
+    if not apart:
+        assert not any(share.urgent for share in shares)
+        assert len(shares) >= min(fleets, len(trainings) if len(groups) == 1 else len(groups))
+        for group in numbers:
+            sizes = [len(share.numbers) for share in shares if share.numbers[0] in group]
+            assert max(sizes) - min(sizes) <= 1
+
+
+def test_each_thread_has_a_fleet_if_there_are_as_many_trainings():
+    trainings = [Training("sagpool-h", lr=lr) for lr in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    assert deal(trainings, [[4, 3, 2, 1, 0]], fleets=2) == [
+        Share([0, 2, 4], False),
+        Share([1, 3], False),
+    ]
+    assert deal(trainings, [[0, 1], [2, 3, 4]], fleets=3) == [
+        Share([0], False),
+        Share([1], False),
+        Share([2, 4], False),
+        Share([3], False),
+    ]
+    assert len(deal(trainings, [[0, 1, 2, 3, 4]], fleets=9)) == 5
+
+
+def test_the_lowest_of_several_learning_rates_has_a_fleet_of_its_own():
+    trainings = [Training("sagpool-h", lr=lr) for lr in (0.1, 0.01, 0.02, 0.01, 0.5, 0.5)]
+    assert deal(trainings, [[0, 1, 2, 3], [4, 5]], apart=True) == [
+        Share([1, 3], True),
+        Share([2, 0], False),
+        Share([4, 5], False),
+    ]
 
 
 def test_trainings_that_can_be_stacked_are_grouped_in_order_of_appearance(mutag):

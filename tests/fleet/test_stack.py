@@ -17,7 +17,7 @@ SHAPE = Shape(7, 2, hidden=32, k=12, max_nodes=20, members=3)
 def first_weights(mutag, training) -> dict[str, torch.Tensor]:
     """The initial weights of a training in a fleet."""
     fleet = Fleet(mutag, [training], Slots.fill([0], 1))
-    return {name: p.detach()[0] for name, p in fleet.shards[0][1].stack.model.named_parameters()}
+    return {name: p.detach()[0] for name, p in fleet.lockstep.stack.model.named_parameters()}
 
 
 @pytest.mark.parametrize("method", methods())
@@ -81,7 +81,7 @@ def test_initial_weights_depend_on_the_trainings_key_alone(mutag, kit):
         assert torch.equal(weights, again[name])
         if weights.any():
             assert not torch.equal(weights, other[name])
-    stack = Fleet(mutag, [two, one], Slots.fill(range(2), 2)).shards[-1][1].stack
+    stack = Fleet(mutag, [two, one], Slots.fill(range(2), 2)).lockstep.stack
     together = stack.state_dicts([True] * stack.members)[-1]
     assert all(torch.equal(together[name][0], weights) for name, weights in first.items())
 

@@ -11,8 +11,8 @@ from sagpool.fleet import Training, train
 
 
 def test_the_public_names():
-    names = ["NUMERICS", "Curve", "MemoryShortageError", "Progress", "Result", "Score", "Training"]
-    names += ["train"]
+    names = ["NUMERICS", "Curve", "MemoryShortageError", "Outcome", "Paused", "Progress"]
+    names += ["Result", "Score", "Training", "train"]
     assert sagpool.fleet.__all__ == names
     assert all(hasattr(sagpool.fleet, name) for name in names)
 
@@ -84,14 +84,14 @@ def test_progress_of_a_continued_run_counts_earlier_results(mutag, kit, tmp_path
 
 
 def test_an_epoch_that_ran_out_of_memory_does_not_count(mutag, kit, monkeypatch):
-    adam_step = sagpool.fleet.shard.adam_step
+    adam_step = sagpool.fleet.lockstep.adam_step
 
     def limited(state, *arguments):
         if len(state.weights) > 2:
             raise torch.OutOfMemoryError
         adam_step(state, *arguments)
 
-    monkeypatch.setattr("sagpool.fleet.shard.adam_step", limited)
+    monkeypatch.setattr("sagpool.fleet.lockstep.adam_step", limited)
     log: list = []
     results = train(mutag, kit.trainings(4), members=4, on_progress=log.append)
     assert log[0].epochs == 0

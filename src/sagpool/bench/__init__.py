@@ -11,6 +11,7 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
 from sagpool.bench.frame import rows
+from sagpool.bench.per_fold import Select
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState
 from sagpool.bench.search import Search
@@ -24,6 +25,7 @@ __all__ = [
     "ExperimentResult",
     "Overrides",
     "Search",
+    "Select",
     "Store",
     "Summary",
     "experiment_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from sagpool.bench.engines.chunks import ATTEMPTS
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
+from sagpool.bench.per_fold import Select
 from sagpool.bench.plan import Overrides
+from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState, ExperimentRunner
 from sagpool.bench.search import Search
 from sagpool.bench.store import Store
@@ -34,6 +37,7 @@ class ExperimentResult:
     summaries: tuple[Summary, ...]  # of every cell that has finished trainings
     cells: tuple[CellState, ...]  # the final state of every cell, with its failures
     store: Path  # with the rows of all trainings
+    profile: DeviceTime | None = None  # if wanted
 
     @property
     def failure(self) -> str:
@@ -66,6 +70,7 @@ def run_experiment(
     folds: int | None = None,
     settings: Mapping[str, Value | Sequence[Value]] | None = None,
     search: Search | str = Search.NONE,
+    select: Select | str = Select.OVER_FOLDS,
     store: str | Path = "runs.sqlite",
     device: str = "auto",
     engine: str | Engine = "local",
@@ -73,6 +78,7 @@ def run_experiment(
     members: int | None = None,
     precision: str = "float32",
     checkpoint_seconds: float = 60.0,
+    profile: bool = False,
     command: str = "",
     watch: Callable[[CellState], None] = lambda state: None,
 ) -> ExperimentResult:
@@ -87,7 +93,9 @@ def run_experiment(
         folds: of the cross-validation
         settings: values by name, such as ``{"lr": 0.005, "conv": "gin"}``; several for a search. A
             setting that only some of the methods have applies to those
-        search: ``none``, ``grid`` or ``halving``
+        search: ``none``, ``grid``, ``halving`` or ``race``
+        select: ``over-folds``: one choice by the mean over the folds of the first seed;
+            ``per-fold``: a choice for every seed and fold by its own validation part (nested)
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object
@@ -95,28 +103,47 @@ def run_experiment(
         members: the largest number of models that train side by side; by default what fits
         precision: a name in `sagpool.bench.precision.PRECISIONS`
         checkpoint_seconds: between two checkpoints of a running fleet; not with Ray
+        profile: whether to store how the time of the device was spent; not with Ray
         command: recorded in the store
         watch: called whenever the state of a cell changes
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
     parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
     overrides = Overrides(*parts, seeds, folds, values)
-    plan = plan_experiment(experiment, overrides, search=search, precision=precision, store=store)
+    plan = plan_experiment(
+        experiment, overrides, search=search, select=select, precision=precision, store=store
+    )
+    if profile and engine != "local":
+        raise SagpoolError("A profile is that of one device; it needs the engine 'local'.")
     with (
-        _open_engine(engine, plan.store, device, address, members, checkpoint_seconds) as trainer,
+        _open_engine(
+            engine, plan.store, device, address, members, checkpoint_seconds, profile
+        ) as trainer,
         Store.writing(plan.store) as opened,
     ):
         name, used = plan.experiment.name, versions(cell.method for cell in plan.cells)
         command = command or f"run_experiment({name!r})"
         invocation = opened.begin(command, name, trainer.device, used)
-        states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
+        with _profiled(trainer, opened, invocation):
+            states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
         # The store may have more seeds.
         summaries = summarise(
             [cell for cell in opened.cells() if cell.invocation == invocation],
             [run for run in opened.runs() if run.seed < plan.seeds],
             [failure for failure in opened.failures() if failure.seed < plan.seeds],
         )
-    return ExperimentResult(tuple(summaries), tuple(states), plan.store)
+        spent = opened.profiles().get(invocation)
+    return ExperimentResult(tuple(summaries), tuple(states), plan.store, spent)
+
+
+@contextmanager
+def _profiled(engine: Engine, store: Store, invocation: int) -> Iterator[None]:
+    """Store how the time was spent, if the engine notes it; also of a run that was stopped."""
+    try:
+        yield
+    finally:
+        if isinstance(engine, Local) and engine.profile.on:
+            store.add_profile(invocation, DeviceTime.of(engine.profile, time.perf_counter()))
 
 
 @contextmanager
@@ -127,6 +154,7 @@ def _open_engine(
     address: str | None,
     members: int | None,
     checkpoint_seconds: float,
+    profile: bool,
 ) -> Iterator[Engine]:
     if not isinstance(engine, str):
         yield engine
@@ -137,7 +165,8 @@ def _open_engine(
             raise SagpoolError("The address is that of a Ray cluster; it needs the engine 'ray'.")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        yield Local(Path(f"{store}-checkpoints"), device, members, checkpoint_seconds)
+        folder = Path(f"{store}-checkpoints")
+        yield Local(folder, device, members, checkpoint_seconds, profile=profile)
         return
     with connected(address):
         from sagpool.bench.engines.on_ray import Ray  # optional dependency

@@ -10,7 +10,7 @@ from sagpool.errors import SagpoolError
 FORMAT = 1
 APPLICATION = 0x5A67706C  # marks the file as one of ours
 
-# The first columns of runs and of failures.
+# The first columns of runs, failures and paused trainings.
 _TRAINING = """key TEXT PRIMARY KEY,
     name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
     fingerprint TEXT NOT NULL REFERENCES data,
@@ -68,12 +68,24 @@ CREATE TABLE cells (
 );
 """
 # Added to older stores when they are written next.
-_FAILURES = f"""
+_ADDED_TABLES = f"""
 CREATE TABLE IF NOT EXISTS failures (
     {_TRAINING},
     reason TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS paused (     -- what searches have seen of trainings that have not ended
+    {_TRAINING},
+    curve BLOB NOT NULL                 -- float32: train loss, validation loss and accuracy
+);
+CREATE TABLE IF NOT EXISTS profiles (
+    invocation INTEGER PRIMARY KEY REFERENCES invocations,
+    time TEXT NOT NULL                  -- JSON
+);
 """
+_ADDED_TO_CELLS = {
+    "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs, if chosen for each fold
+    "cost": "TEXT",  # JSON, of the search
+}
 
 
 @contextmanager
@@ -115,7 +127,11 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
             f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
             f"{_SCHEMA} COMMIT;"
         )
-    connection.executescript(_FAILURES)
+    connection.executescript(_ADDED_TABLES)
+    present = {row[1] for row in connection.execute("PRAGMA table_info(cells)")}
+    for name, kind in _ADDED_TO_CELLS.items():
+        if name not in present:
+            connection.execute(f"ALTER TABLE cells ADD COLUMN {name} {kind}")
     # In this mode a killed process loses nothing that was committed, and readers do not wait for
     # the writer.
     connection.execute("PRAGMA journal_mode = WAL")

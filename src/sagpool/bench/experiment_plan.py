@@ -10,6 +10,7 @@ from typing import Any
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.per_fold import Select, check_select
 from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.search import Search, count_trainings
@@ -39,6 +40,7 @@ class ExperimentPlan:
     data: Mapping[str, FingerprintedGraphs]
     seeds: int
     search: Search
+    select: Select
     precision: str
     store: Path
 
@@ -67,6 +69,8 @@ class ExperimentPlan:
                 row |= dict(cell.default.method_settings)
             else:
                 searching = count_trainings(self.search, cell.candidates)
+                if self.select is Select.PER_FOLD:
+                    searching = len(cell.candidates) * len(trainings)
                 row |= {"candidates": len(cell.candidates), "search": searching}
             rows.append(row)
         return rows
@@ -77,13 +81,16 @@ def plan_experiment(
     overrides: Overrides = Overrides(),
     *,
     search: Search | str = Search.NONE,
+    select: Select | str = Select.OVER_FOLDS,
     precision: str = "float32",
     store: str | Path = "runs.sqlite",
 ) -> ExperimentPlan:
     """Read the experiment, load its data and check everything; see `run_experiment`."""
     check_choice("precision", precision, tuple(PRECISIONS))
     check_choice("search", search, tuple(Search))
-    search = Search(search)
+    check_choice("select", select, tuple(Select))
+    search, select = Search(search), Select(select)
+    check_select(select, search)
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     if overrides.seeds is not None and overrides.seeds < 1:
@@ -92,7 +99,7 @@ def plan_experiment(
     data = _load_data(cells, experiment.statistics)
     seeds, path = overrides.seeds or experiment.seeds, Path(store)
     path = path.resolve() if path.is_symlink() else path
-    return ExperimentPlan(experiment, cells, data, seeds, search, precision, path)
+    return ExperimentPlan(experiment, cells, data, seeds, search, select, precision, path)
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:

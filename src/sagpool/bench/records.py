@@ -1,16 +1,42 @@
 """The records of a run store."""
 
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagpool.fleet.profile import WAITING, Profile
+
 
 class Validation(NamedTuple):
     """All that a search may know about a training."""
 
-    accuracy: float
-    loss: float
+    accuracy: float  # at the epoch of the lowest validation loss so far; NaN if it failed
+    loss: float  # that lowest validation loss; NaN if it failed
+    epochs: int  # trained so far
+    ended: bool  # stopped by itself (early stopping, divergence), rather than paused
+    curve: np.ndarray  # [2, epochs] validation loss and accuracy
+
+    @staticmethod
+    def seen(curve: np.ndarray, *, ended: bool) -> Validation:
+        """From the validation loss and accuracy of each epoch."""
+        epoch = best_epoch(curve[0])
+        loss, accuracy = curve[:, epoch - 1].tolist() if epoch else (float("nan"), float("nan"))
+        return Validation(accuracy, loss, curve.shape[1], ended, curve)
+
+    @property
+    def best_epoch(self) -> int:
+        """Of the lowest validation loss, counted from 1; 0 if no loss was finite."""
+        return best_epoch(self.curve[0])
+
+
+def best_epoch(losses: np.ndarray) -> int:
+    """The first epoch with the lowest finite loss, counted from 1; 0 if there is none."""
+    finite = np.where(np.isfinite(losses), losses, np.inf)
+    return int(finite.argmin()) + 1 if np.isfinite(finite).any() else 0
 
 
 class Ranked(NamedTuple):
@@ -22,9 +48,31 @@ class Ranked(NamedTuple):
     runs: int
 
 
+class SearchCost(NamedTuple):
+    """What a search has trained, in models × epochs, beside the full grid."""
+
+    epochs: int
+    grid: int  # of the full grid; a lower bound if some of its trainings did not end
+    exact: bool  # whether ``grid`` is known exactly
+
+    @property
+    def fraction(self) -> float:
+        """Of the full grid; an upper bound unless the cost is exact."""
+        return self.epochs / self.grid if self.grid else 1.0
+
+    def __str__(self) -> str:
+        most = "" if self.exact else "at most "
+        percent = math.ceil(100 * self.fraction - 1e-9)
+        return f"{self.epochs:,} models·epochs, {most}{percent} % of the full grid"
+
+
 @dataclass(frozen=True)
 class CellRecord:
-    """One method on one data set, with the settings that were given or found."""
+    """One method on one data set, with the settings that were given or found.
+
+    If settings were chosen for each fold, a setting in which the candidates differ is the list of
+    its values.
+    """
 
     dataset: str  # its name in the experiment
     name: str  # of the graphs
@@ -41,6 +89,13 @@ class CellRecord:
     paper_mean: float | None
     paper_std: float | None
     note: str  # how the data differ from those of the published experiment
+    chosen: tuple[str, ...] = ()  # keys of its trainings, if each fold has settings of its own
+    cost: SearchCost | None = None  # of the search
+
+    @property
+    def per_fold(self) -> bool:
+        """Whether the settings were chosen for each fold."""
+        return bool(self.chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,3 +151,51 @@ class Invocation:
     experiment: str
     device: str
     versions: dict[str, str]
+
+
+SLICES = 100  # of the wall time of an invocation
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """How the time of the device was spent in an invocation.
+
+    Fractions are those of equal slices of the wall time; in each slice they add up to 1.
+    """
+
+    wall_seconds: float
+    threads: int  # of a CPU; 1 for a GPU
+    fractions: dict[str, list[float]]  # by kind: steps, evaluation, ..., waiting
+    models: list[int]  # × epochs, that ended in each slice
+
+    @staticmethod
+    def of(profile: Profile, end: float) -> DeviceTime:
+        """From its start until now, in seconds of ``time.perf_counter``."""
+        edges = np.linspace(profile.start, end, SLICES + 1)
+        fractions = {
+            kind: values.round(4).tolist() for kind, values in profile.fractions(edges).items()
+        }
+        models = profile.models_trained(edges).tolist()
+        return DeviceTime(end - profile.start, profile.threads, fractions, models)
+
+    @property
+    def whole(self) -> dict[str, float]:
+        """The fraction of each kind in the whole time."""
+        return {kind: sum(values) / len(values) for kind, values in self.fractions.items()}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Of each kind; they add up to the wall time, times the threads of a CPU."""
+        total = self.wall_seconds * self.threads
+        return {kind: fraction * total for kind, fraction in self.whole.items()}
+
+    def __str__(self) -> str:
+        threads = f" on {self.threads} threads" if self.threads > 1 else ""
+        spent = [
+            f"{100 * part:.0f} % on {kind}"
+            for kind, part in self.whole.items()
+            if part and kind != WAITING
+        ]
+        waited = f"{100 * self.whole[WAITING]:.0f} % waiting"
+        listed = ", ".join([*spent, waited])
+        return f"Of {self.wall_seconds:.3g} s{threads}, the device spent {listed}."

@@ -1,24 +1,29 @@
-"""Running cells: missing trainings are trained, and every finished one is stored."""
+"""Running cells: missing trainings are trained, and every outcome is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
-import numpy as np
-
+from sagpool.bench.cost import search_cost
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.experiment_plan import ExperimentPlan
+from sagpool.bench.per_fold import Select, choose_per_fold, settings_of_all
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.records import CellRecord, Ranked, Validation
+from sagpool.bench.records import CellRecord, SearchCost, Validation
+from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
 from sagpool.bench.store import Store
-from sagpool.fleet import NUMERICS, MemoryShortageError, Progress, Training
+from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Training
 from sagpool.fleet.memory import step_bytes
+
+T = TypeVar("T")
+Rounds = Generator[Round, Sequence[Validation], T]
 
 
 @dataclass(eq=False)
@@ -27,17 +32,34 @@ class CellState:
 
     cell: Cell
     stage: str = "waiting"  # then searching, training, done or failed
-    done: int = 0  # stored trainings of this stage
-    total: int = 0  # trainings of this stage
+    round: int = 0  # of the search, counted from 1; 0: not searching
+    done: int = 0  # trainings of this stage, or of this round of the search, with stored outcomes
+    total: int = 0  # trainings of this stage or round
+    later: int | None = 0  # trainings that follow after them; None if that is not known yet
     accuracies: list[float] = field(default_factory=list)  # test, with the final settings
-    progress: Progress | None = None  # of the running fleet
+    progress: Progress | None = None  # of the running job
     failures: list[FailedTraining] = field(default_factory=list)
     reason: str = ""  # why the whole cell failed
 
 
+class _Running(NamedTuple):
+    """A job, and the cell that waits for it."""
+
+    state: CellState
+    program: Rounds[None]
+    asked: Round
+    keys: dict[Training, str]
+    missing: set[str]  # the keys that have no outcome yet
+    stage: str
+
+
 @dataclass(eq=False)
 class ExperimentRunner:
-    """Runs the cells of a plan into an open store."""
+    """Runs the cells of a plan into an open store, all at once.
+
+    Every cell is a program that asks for rounds of trainings; each round is a job of the engine.
+    When the job has ended, the program goes on with the next round.
+    """
 
     plan: ExperimentPlan
     store: Store
@@ -46,109 +68,199 @@ class ExperimentRunner:
     watch: Callable[[CellState], None] = lambda state: None  # called after every change
 
     def __post_init__(self) -> None:
-        self.stored = self.store.keys()
+        self.reached = self.store.reached()
+        self.running: dict[Job, _Running] = {}
+        self.records: dict[CellState, CellRecord] = {}  # of finished cells
         for data in self.plan.data.values():
             self.store.add_data(data.graphs, data.fingerprint)
 
     def run(self) -> list[CellState]:
-        """Run what is missing, cell by cell; one that does not fit into memory is skipped."""
+        """Run what is missing. A cell that does not fit into memory fails; the others go on."""
         states = [CellState(cell) for cell in self.plan.cells]
         for state in states:
             self.watch(state)
+        first = [job for state in states for job in self._next(state, self._program(state))]
+        if first:
+            self.engine.run(first, self)
         for state in states:
-            try:
-                self._run_cell(state)
-                state.stage = "done"
-            except MemoryShortageError as error:
-                state.stage, state.reason = "failed", str(error)
-            state.progress = None
-            self.watch(state)
+            # Again, with their memory: in the order of the plan, not that in which they ended.
+            if state in self.records:
+                self.store.add_cell(self.records[state])
         return states
 
-    def _run_cell(self, state: CellState) -> None:
-        cell, search = state.cell, self.plan.search
-        chosen, ranking = cell.default, tuple[Ranked, ...]()
-        if search is not Search.NONE:
-            state.stage = "searching"
-            ranking = tuple(
-                choose(search, cell.candidates, lambda some: self._validate(state, some))
-            )
-            chosen = training_of(cell.method, ranking[0].settings)
-        # Before the trainings, so that a report can be made at any time.
-        self.store.add_cell(self._record(cell, chosen, ranking))
-        trainings = repeat(chosen, self.plan.seeds)
-        state.stage = "training"
-        state.accuracies = self.store.test_accuracy(self.plan.keys(cell, trainings))
-        self._train(state, trainings)
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        """Store the outcome of a training; one that is reported again is ignored."""
+        running = self.running[job]
+        state, key = running.state, running.keys[outcome.training]
+        state.stage = running.stage
+        if key not in running.missing:
+            return
+        data = self.plan.data[state.cell.dataset.name]
+        identity = (key, data.graphs.name, data.fingerprint)
+        origin = (self.plan.precision, self.invocation)
+        if isinstance(outcome, FailedTraining):
+            self.store.add(*identity, outcome, *origin)
+            state.failures.append(outcome)
+        else:
+            paused = isinstance(outcome, Paused)
+            epochs = len(outcome.curve.train_loss) if paused else float("inf")
+            if self.reached.get(key, 0) < epochs:  # two cells may have the same training
+                traces = () if isinstance(outcome, Paused) else traces_of(data.graphs, outcome)
+                self.store.add(*identity, outcome, *origin, traces)
+                self.reached[key] = epochs
+            running.missing.remove(key)
+            state.done += 1
+            if running.stage == "training":
+                state.accuracies += self.store.test_accuracy([key])
+        self.watch(state)
 
-    def _record(self, cell: Cell, chosen: Training, ranking: tuple[Ranked, ...]) -> CellRecord:
+    def progress(self, job: Job, progress: Progress) -> None:
+        running = self.running[job]
+        running.state.stage, running.state.progress = running.stage, progress
+        self.watch(running.state)
+
+    def ended(self, job: Job, problem: str) -> Sequence[Job]:
+        """The next job of the cell, if it has one."""
+        state, program, asked, keys, *_ = self.running.pop(job)
+        if not problem:
+            return self._next(state, program, self.store.validation(keys.values(), asked.until))
+        state.stage, state.reason, state.progress = "failed", problem, None
+        self.watch(state)
+        return []
+
+    def _next(
+        self, state: CellState, program: Rounds[None], seen: Sequence[Validation] | None = None
+    ) -> list[Job]:
+        """Let the program go on until it needs trainings that are not stored, or ends."""
+        while True:
+            try:
+                asked = program.send(seen)  # type: ignore[arg-type]  # None begins a generator
+            except StopIteration:
+                state.stage, state.progress = "done", None
+                self.watch(state)
+                return []
+            keys = dict(
+                zip(asked.trainings, self.plan.keys(state.cell, asked.trainings), strict=True)
+            )
+            done = frozenset(one for one, key in keys.items() if self._is_known(key, asked))
+            state.done, state.total, state.progress = len(done), len(keys), None
+            if len(done) < len(keys):
+                break
+            seen = self.store.validation(keys.values(), asked.until)
+        graphs, precision = self.plan.data[state.cell.dataset.name].graphs, self.plan.precision
+        job = Job(graphs, tuple(keys), done, precision, _keep_weights, asked.until)
+        stage = "searching" if state.round else "training"
+        missing = {key for training, key in keys.items() if training not in done}
+        self.running[job] = _Running(state, program, asked, keys, missing, stage)
+        if state.stage != "waiting":
+            state.stage = stage
+        self.watch(state)
+        return [job]
+
+    def _is_known(self, key: str, asked: Round) -> bool:
+        wanted = float("inf") if asked.until is None else asked.until
+        return self.reached.get(key, 0) >= wanted
+
+    def _program(self, state: CellState) -> Rounds[None]:
+        """A search, and the trainings with what it has chosen."""
+        cell, plan, record = state.cell, self.plan, self._record(state.cell)
+        if plan.select is Select.PER_FOLD:
+            yield from self._select_per_fold(state, record)
+            return
+        if plan.search is not Search.NONE:
+            search = choose(plan.search, cell.candidates)
+            # The trainings of the first seed are among those of a grid.
+            later = (plan.seeds - 1) * cell.default.folds
+            ranking, cost = yield from self._searching(state, search, 1, later)
+            record = replace(
+                record, settings=ranking[0].settings, ranking=tuple(ranking), cost=cost
+            )
+        record = replace(record, bytes=self.store.bytes_of(record))
+        # Before the trainings, so that a report can be made at any time.
+        self.store.add_cell(record)
+        trainings = repeat(training_of(cell.method, record.settings), plan.seeds)
+        state.accuracies = self.store.test_accuracy(plan.keys(cell, trainings))
+        yield Round(tuple(trainings), None)
+        self.records[state] = self._measured(cell, record, trainings[0])
+
+    def _select_per_fold(self, state: CellState, record: CellRecord) -> Rounds[None]:
+        """A search in every fold; the trainings that it has chosen are those of the cell."""
+        cell, plan = state.cell, self.plan
+        search = choose_per_fold(plan.search, cell.candidates, plan.seeds)
+        (chosen, ranking), cost = yield from self._searching(state, search, plan.seeds, later=0)
+        keys = plan.keys(cell, chosen)
+        record = replace(
+            record,
+            settings=settings_of_all(plan.search, cell.candidates),
+            ranking=tuple(ranking),
+            chosen=tuple(keys),
+            cost=cost,
+        )
+        self.store.add_cell(record)
+        state.accuracies = self.store.test_accuracy(keys)
+        self.records[state] = record
+
+    def _searching(
+        self, state: CellState, search: Rounds[T], seeds: int, later: int
+    ) -> Rounds[tuple[T, SearchCost]]:
+        """Run a search on these seeds; returns its result and its cost.
+
+        ``later`` trainings follow after a grid; what follows after a round of another search
+        depends on its results.
+        """
+        cell, seen = state.cell, dict[Training, Validation]()
+        state.later = later if self.plan.search is Search.GRID else None
+        try:
+            asked = next(search)
+            while True:
+                state.round += 1
+                results = yield asked
+                for training, result in zip(asked.trainings, results, strict=True):
+                    if training not in seen or result.epochs >= seen[training].epochs:
+                        seen[training] = result
+                asked = search.send(results)
+        except StopIteration as stop:
+            found: T = stop.value
+        state.round = state.later = 0
+        whole = [one for candidate in cell.candidates for one in repeat(candidate, seeds)]
+        epochs = zip(whole, self.store.epochs(self.plan.keys(cell, whole)), strict=True)
+        ended = {training: count for training, count in epochs if count is not None}
+        return found, search_cost(cell.candidates, seeds, seen, ended)
+
+    def _record(self, cell: Cell) -> CellRecord:
+        """The record of the cell, with the settings that it has without a search."""
         plan, data = self.plan, self.plan.data[cell.dataset.name]
         kind = data.graphs.feature_kind
         published = plan.experiment.feature_kinds.get(cell.dataset.name, kind)
-        record = CellRecord(
+        return CellRecord(
             dataset=cell.dataset.name,
             name=data.graphs.name,
             fingerprint=data.fingerprint,
             method=cell.method,
-            settings=settings_of(chosen),
+            settings=settings_of(cell.default),
             precision=plan.precision,
             numerics=NUMERICS,
             seeds=plan.seeds,
             invocation=self.invocation,
             search=str(plan.search),
-            ranking=ranking,
+            ranking=(),
             bytes=0,
             paper_mean=cell.published.mean if cell.published else None,
             paper_std=cell.published.std if cell.published else None,
             note="" if kind == published else "structure only" if kind == "degree" else kind,
         )
-        known = self.store.bytes_of(record)
-        if not known:
-            # A batch that is too large to measure may still be trained in parts.
-            with suppress(MemoryShortageError):
-                known = step_bytes(data.graphs, chosen, PRECISIONS[plan.precision].dtype)
-        return replace(record, bytes=known)
 
-    def _validate(self, state: CellState, trainings: Sequence[Training]) -> list[Validation]:
-        self._train(state, trainings)
-        return self.store.validation(self.plan.keys(state.cell, trainings))
+    def _measured(self, cell: Cell, record: CellRecord, training: Training) -> CellRecord:
+        """The record with the memory of a training step, unless it has it already."""
+        if record.bytes:
+            return record
+        graphs, dtype = self.plan.data[cell.dataset.name].graphs, PRECISIONS[record.precision].dtype
+        # A batch that is too large to measure may still be trained in parts.
+        with suppress(MemoryShortageError):
+            return replace(record, bytes=step_bytes(graphs, training, dtype))
+        return record
 
-    def _train(self, state: CellState, trainings: Sequence[Training]) -> None:
-        """Train what is not stored."""
-        cell, data = state.cell, self.plan.data[state.cell.dataset.name]
-        keys = dict(zip(trainings, self.plan.keys(cell, trainings), strict=True))
-        done = frozenset(training for training, key in keys.items() if key in self.stored)
-        state.done, state.total, state.progress = len(done), len(trainings), None
-        self.watch(state)
-        if len(done) == len(trainings):
-            return
 
-        def on_result(result: Outcome) -> None:
-            key = keys[result.training]
-            if key in self.stored:
-                return
-            identity = (key, data.graphs.name, data.fingerprint)
-            origin = (self.plan.precision, self.invocation)
-            if isinstance(result, FailedTraining):
-                self.store.add(*identity, result, *origin)
-                state.failures.append(result)
-            else:
-                self.store.add(*identity, result, *origin, traces_of(data.graphs, result))
-                self.stored.add(key)
-                state.done += 1
-                if state.stage == "training" and not np.isnan(result.test.accuracy):
-                    state.accuracies.append(result.test.accuracy)
-            self.watch(state)
-
-        def on_progress(progress: Progress) -> None:
-            state.progress = progress
-            self.watch(state)
-
-        # Reports draw graphs of the first run of each cell, never of a shortened search training.
-        full = {template.max_epochs for template in (cell.default, *cell.candidates)}
-
-        def keep_weights(training: Training) -> bool:
-            return training.seed == 0 and training.fold == 0 and training.max_epochs in full
-
-        job = Job(data.graphs, tuple(trainings), done, self.plan.precision, keep_weights)
-        self.engine.run(job, on_result, on_progress)
+def _keep_weights(training: Training) -> bool:
+    """Reports draw graphs of the first run of each cell."""
+    return training.seed == 0 and training.fold == 0

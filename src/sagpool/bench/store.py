@@ -17,10 +17,19 @@ from sagpool.bench.database import open_to_read, open_to_write, readable_errors
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
-from sagpool.bench.records import CellRecord, Failure, Invocation, Ranked, Run, Validation
+from sagpool.bench.records import (
+    CellRecord,
+    DeviceTime,
+    Failure,
+    Invocation,
+    Ranked,
+    Run,
+    SearchCost,
+    Validation,
+)
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
-from sagpool.fleet import NUMERICS
+from sagpool.fleet import NUMERICS, Curve, Paused
 from sagpool.graphs import Graphs, Statistics
 
 
@@ -67,7 +76,7 @@ class Store:
         invocation: int,
         traces: Iterable[Trace] = (),
     ) -> None:
-        """Add a finished training, unless the store has it, or why a training failed."""
+        """Add a training that has ended, unless the store has it, has paused or has failed."""
         training = result.training
         values = [
             *(key, name, fingerprint, training.method, settings_text(settings_of(training))),
@@ -76,7 +85,13 @@ class Store:
         if isinstance(result, FailedTraining):
             self._insert("OR REPLACE", "failures", [*values, result.reason])
             return
-        curve = np.stack(list(vars(result.curve).values())).astype("<f4")
+        curve = _stacked(result.curve)
+        if isinstance(result, Paused):
+            # A search decided by what it saw first; the same training may differ in its rounding.
+            if (seen := self._paused(key)) is not None:
+                curve = np.concatenate([seen, curve[:, seen.shape[1] :]], 1)
+            self._insert("OR REPLACE", "paused", [*values, curve.tobytes()])
+            return
         parts = (result.train, result.validation, result.test)
         scores = [score for part in parts for score in (part.loss, part.accuracy)]
         shown = [trace.to_json() for trace in traces]
@@ -97,11 +112,13 @@ class Store:
         """
         for old in self._same(cell):
             if not cell.ranking:
-                cell = replace(cell, search=old.search, ranking=old.ranking)
+                cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
         ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
+        cost = json.dumps(cell.cost._asdict()) if cell.cost else None
         values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
+        values |= {"chosen": json.dumps(cell.chosen), "cost": cost}
         self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
 
     def bytes_of(self, cell: CellRecord) -> int:
@@ -115,14 +132,46 @@ class Store:
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
-    def validation(self, keys: Iterable[str]) -> list[Validation]:
-        """What a search may know about these trainings, in order; NaN for one that failed."""
-        sql = "SELECT validation_accuracy, validation_loss FROM runs WHERE key = ?"
-        return [
-            Validation(*(float("nan") if value is None else value for value in row))
-            for key in keys
-            for row in self._read(sql, (key,)) or [(None, None)]
-        ]
+    def reached(self) -> dict[str, float]:
+        """How many epochs of each training are known; infinite if it has ended."""
+        known: dict[str, float] = {}
+        if self._has("paused"):
+            # Three numbers of four bytes for each epoch.
+            known |= dict(self._read("SELECT key, length(curve) / 12 FROM paused"))
+        return known | dict.fromkeys(self.keys(), float("inf"))
+
+    def validation(self, keys: Iterable[str], until: int | None = None) -> list[Validation]:
+        """What a search may know about these trainings after ``until`` epochs, or at their end.
+
+        In the order of the keys. One that has failed has NaN.
+        """
+        return [self._validation(key, until) for key in keys]
+
+    def _validation(self, key: str, until: int | None) -> Validation:
+        if until is not None:
+            seen = self._paused(key)
+            if seen is not None and seen.shape[1] >= until:
+                return Validation.seen(seen[1:, :until], ended=False)
+        sql = "SELECT validation_accuracy, validation_loss, curve FROM runs WHERE key = ?"
+        for accuracy, loss, content in self._read(sql, (key,)):
+            curve = self._curve(content)[1:]
+            if until is not None:
+                return Validation.seen(curve[:, :until], ended=curve.shape[1] <= until)
+            nan = float("nan")
+            scores = (nan if accuracy is None else accuracy, nan if loss is None else loss)
+            return Validation(*scores, curve.shape[1], True, curve)
+        return Validation.seen(np.zeros((2, 0), np.float32), ended=True)
+
+    def epochs(self, keys: Iterable[str]) -> list[int | None]:
+        """The epochs of trainings that have ended; None for the others."""
+        sql = "SELECT epochs FROM runs WHERE key = ?"
+        return [next((row[0] for row in self._read(sql, (key,))), None) for key in keys]
+
+    def _paused(self, key: str) -> np.ndarray | None:
+        if not self._has("paused"):
+            return None
+        rows = self._read("SELECT curve FROM paused WHERE key = ?", (key,))
+        return self._curve(rows[0][0]) if rows else None
 
     def test_accuracy(self, keys: Iterable[str]) -> list[float]:
         """Test accuracies of stored runs that have one."""
@@ -138,7 +187,7 @@ class Store:
                 row["settings"] = json.loads(row["settings"])
                 row["confusion"] = json.loads(row["confusion"])
                 row["diverged"] = bool(row["diverged"])
-                row["curve"] = np.frombuffer(row["curve"], "<f4").reshape(3, -1)
+            row["curve"] = self._curve(row["curve"])
             for name, value in row.items():
                 row[name] = float("nan") if value is None else value
             runs.append(Run(**row))
@@ -146,7 +195,7 @@ class Store:
 
     def failures(self) -> list[Failure]:
         """Trainings that failed and have not been finished since."""
-        if not self._read("SELECT 1 FROM sqlite_master WHERE name = 'failures'"):
+        if not self._has("failures"):
             return []
         sql = "SELECT * FROM failures WHERE key NOT IN (SELECT key FROM runs) ORDER BY seed, fold"
         rows = self._named(sql)
@@ -160,6 +209,9 @@ class Store:
             with self._decoding():
                 row["settings"] = json.loads(row["settings"])
                 row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
+                # Older stores have neither of these.
+                row["chosen"] = tuple(json.loads(row.get("chosen", "[]")))
+                row["cost"] = SearchCost(**json.loads(cost)) if (cost := row.get("cost")) else None
             cells.append(CellRecord(**row))
         return cells
 
@@ -174,11 +226,28 @@ class Store:
         with self._decoding():
             return [Invocation(**{**row, "versions": json.loads(row["versions"])}) for row in rows]
 
+    def add_profile(self, invocation: int, time: DeviceTime) -> None:
+        self._insert("OR REPLACE", "profiles", [invocation, json.dumps(vars(time))])
+
+    def profiles(self) -> dict[int, DeviceTime]:
+        """Of the invocations that have one."""
+        rows = self._read("SELECT * FROM profiles") if self._has("profiles") else []
+        with self._decoding():
+            return {number: DeviceTime(**json.loads(text)) for number, text in rows}
+
     def data(self) -> dict[str, Statistics]:
         """Statistics of each data set, by fingerprint."""
         rows = self._read("SELECT fingerprint, statistics FROM data")
         with self._decoding():
             return {fingerprint: Statistics(**json.loads(text)) for fingerprint, text in rows}
+
+    def _curve(self, content: bytes) -> np.ndarray:
+        with self._decoding():
+            return np.frombuffer(content, "<f4").reshape(3, -1)
+
+    def _has(self, table: str) -> bool:
+        """Whether the store has this table; older ones lack some."""
+        return bool(self._read("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
 
     @contextmanager
     def _decoding(self) -> Iterator[None]:
@@ -207,6 +276,11 @@ class Store:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _stacked(curve: Curve) -> np.ndarray:
+    """``[3, epochs]``, as it is stored."""
+    return np.stack(list(vars(curve).values())).astype("<f4")
 
 
 def group_key(record: CellRecord | Run | Failure) -> tuple[Any, ...]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
+from sagpool.bench.per_fold import Select
 from sagpool.bench.records import CellRecord, Failure, Run
 from sagpool.bench.store import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
+
+T = TypeVar("T", Run, Failure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +26,9 @@ class Summary:
     runs: tuple[Run, ...]  # by seed and fold
     spread: Spread
     failures: tuple[Failure, ...] = ()
+    # Of a cell that was selected per fold: the test accuracy, in percent, of the one candidate
+    # with the best mean validation accuracy over the same trainings.
+    over_folds: float | None = None
 
     @property
     def learnt(self) -> bool:
@@ -39,6 +45,23 @@ class Summary:
         return float(np.mean([run.epochs for run in self.runs]))
 
     @property
+    def parameters(self) -> int:
+        """Of a run, on average; they differ only between folds with settings of their own."""
+        return round(float(np.mean([run.parameters for run in self.runs])))
+
+    @property
+    def select(self) -> Select:
+        """How the settings were selected, if there was a search."""
+        return Select.PER_FOLD if self.cell.per_fold else Select.OVER_FOLDS
+
+    @property
+    def optimism(self) -> float | None:
+        """How much better a choice over all folds looks than one per fold, in percentage points."""
+        if self.over_folds is None or not self.learnt:
+            return None
+        return self.over_folds - self.spread.mean
+
+    @property
     def accuracy(self) -> np.ndarray:
         """``[runs]`` in percent, of the runs that have one."""
         return 100 * np.array([run.test_accuracy for run in self.runs if _learnt(run)])
@@ -52,7 +75,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON; accuracies in percent."""
-        runs = self.runs
+        runs, cost = self.runs, self.cell.cost
         return {
             "dataset": self.cell.dataset,
             "method": self.cell.method,
@@ -69,10 +92,16 @@ class Summary:
             "failed": len(self.failures),
             "epochs": self.epochs,
             "seconds": float(sum(run.seconds for run in runs)),
-            "parameters": runs[0].parameters,
+            "parameters": self.parameters,
             "step_bytes": self.cell.bytes,
             "precision": self.cell.precision,
             "search": self.cell.search,
+            "search_epochs": cost.epochs if cost else None,
+            "grid_epochs": cost.grid if cost else None,
+            "grid_epochs_exact": cost.exact if cost else None,
+            "select": str(self.select),
+            "over_folds_mean": self.over_folds,
+            "over_folds_difference": self.optimism,
             "note": self.cell.note,
         }
 
@@ -92,17 +121,41 @@ def summarise(
     cells: Iterable[CellRecord], runs: Iterable[Run], failures: Iterable[Failure] = ()
 ) -> list[Summary]:
     """A summary of every cell that has runs, in the order of the cells."""
-    rows: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
-    for run in runs:
-        rows[group_key(run)].append(run)
-    failed: dict[tuple[Any, ...], list[Failure]] = defaultdict(list)
-    for failure in failures:
-        failed[group_key(failure)].append(failure)
-    return [
-        Summary(cell, tuple(here), _spread(here, cell), tuple(failed[group_key(cell)]))
-        for cell in cells
-        if (here := rows[group_key(cell)])
-    ]
+    runs, failures = list(runs), list(failures)
+    of_cell, failed = _by_cell(runs), _by_cell(failures)
+    summaries = []
+    for cell in cells:
+        if cell.per_fold:
+            chosen = set(cell.chosen)
+            here = [run for run in runs if run.key in chosen]
+            lost = [failure for failure in failures if failure.key in chosen]
+        else:
+            here, lost = of_cell[group_key(cell)], failed[group_key(cell)]
+        if here:
+            spread_here = _spread(here, cell)
+            same_splits = _chosen_over_folds(cell, here, of_cell)
+            summaries.append(Summary(cell, tuple(here), spread_here, tuple(lost), same_splits))
+    return summaries
+
+
+def _by_cell(records: Iterable[T]) -> dict[tuple[Any, ...], list[T]]:
+    found: dict[tuple[Any, ...], list[T]] = defaultdict(list)
+    for record in records:
+        found[group_key(record)].append(record)
+    return found
+
+
+def _chosen_over_folds(
+    cell: CellRecord, chosen: Sequence[Run], runs: Mapping[tuple[Any, ...], list[Run]]
+) -> float | None:
+    """The mean of the candidate that is the best over all folds, on the splits of these runs."""
+    if not cell.per_fold or not cell.ranking:
+        return None
+    splits = {(run.seed, run.fold) for run in chosen}
+    one = replace(cell, settings=cell.ranking[0].settings)
+    same = [run for run in runs.get(group_key(one), []) if (run.seed, run.fold) in splits]
+    accuracy = [100 * run.test_accuracy for run in same if _learnt(run)]
+    return float(np.mean(accuracy)) if accuracy else None
 
 
 def latest(summaries: list[Summary]) -> list[Summary]:

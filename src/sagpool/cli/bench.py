@@ -7,11 +7,20 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sagpool.bench import Overrides, Search, experiment_names, plan_experiment, run_experiment
+from sagpool.bench import (
+    Overrides,
+    Search,
+    Select,
+    experiment_names,
+    plan_experiment,
+    run_experiment,
+)
+from sagpool.bench.engines import Local
 from sagpool.bench.precision import PRECISIONS
-from sagpool.cli.dry_run import print_plan
+from sagpool.bench.time_estimate import estimate_time
+from sagpool.cli.dry_run import plan_rows, print_plan
 from sagpool.cli.live import LiveView
-from sagpool.cli.options import parse_settings, several
+from sagpool.cli.options import device_name, parse_settings, several
 from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
 
@@ -42,6 +51,10 @@ def bench(
     search: Annotated[
         Search, typer.Option(help="Choose settings by validation results.")
     ] = Search.NONE,
+    select: Annotated[
+        Select,
+        typer.Option(help="Choose once, over the folds; or per fold, by its own validation part."),
+    ] = Select.OVER_FOLDS,
     store: Annotated[Path, typer.Option(help="The run store.")] = Path("runs.sqlite"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = (
         "auto"
@@ -64,6 +77,9 @@ def bench(
         float,
         typer.Option(min=0, help="Seconds between checkpoints of a running fleet; not with Ray."),
     ] = 60.0,
+    profile: Annotated[
+        bool, typer.Option(help="Store how the time of the device was spent; not with Ray.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option(help="Only show what would be run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
@@ -76,10 +92,16 @@ def bench(
         "folds": folds,
         "settings": parse_settings(settings),
     }
-    options: dict[str, Any] = {"search": search, "precision": precision, "store": store}
+    options: dict[str, Any] = {
+        "search": search,
+        "select": select,
+        "precision": precision,
+        "store": store,
+    }
     if dry_run:
         plan = plan_experiment(experiment, Overrides(**selection), **options)
-        print_json(plan.describe()) if as_json else print_plan(plan)
+        estimate = estimate_time(plan, Local(store, device_name(device)).device)
+        print_json(plan_rows(plan, estimate)) if as_json else print_plan(plan, estimate)
         return
     with LiveView() as view:
         result = run_experiment(
@@ -91,6 +113,7 @@ def bench(
             address=address,
             members=members,
             checkpoint_seconds=checkpoint_seconds,
+            profile=profile,
             command=shlex.join(["sagpool", *sys.argv[1:]]),
             watch=view,
         )
@@ -98,6 +121,8 @@ def bench(
         print_json([summary.to_json() for summary in result.summaries])
     else:
         print_results(result.summaries)
+        if result.profile:
+            typer.echo(str(result.profile))
         typer.echo(f"Next: sagpool report {shlex.quote(str(result.store))} -o report")
     if result.failure:
         raise SagpoolError(result.failure)

@@ -1,25 +1,50 @@
 """The output of ``sagpool bench --dry-run``."""
 
+from typing import Any
+
 import typer
 
-from sagpool.bench import ExperimentPlan, Search
+from sagpool.bench import ExperimentPlan, Search, Select
+from sagpool.bench.time_estimate import TimeEstimate
+from sagpool.cli.time_left import duration
 
 
-def print_plan(plan: ExperimentPlan) -> None:
-    """The cells, and how many of their trainings the store already has."""
+def plan_rows(plan: ExperimentPlan, estimate: TimeEstimate) -> list[dict[str, Any]]:
+    """The cells as JSON, with the seconds that they take on the device."""
+    return [
+        row | {"device": estimate.device, "search_seconds": time.search, "seconds": time.total}
+        for row, time in zip(plan.describe(), estimate.cells, strict=True)
+    ]
+
+
+def print_plan(plan: ExperimentPlan, estimate: TimeEstimate) -> None:
+    """The cells, how many of their trainings the store already has, and how long they take."""
     cells, seeds = (
         f"{count} {noun}{'s' * (count != 1)}"
         for count, noun in ((len(plan.cells), "cell"), (plan.seeds, "seed"))
     )
     typer.echo(f"{plan.experiment.title}: {cells}, {seeds}, search: {plan.search}.")
-    for row in plan.describe():
+    for row, time in zip(plan.describe(), estimate.cells, strict=True):
         start = f"{row.pop('dataset')} {row.pop('method')}: {row.pop('trainings')} trainings"
+        takes = "time unknown" if time.total is None else f"about {duration(time.total)}"
         if plan.search is Search.NONE:
             stored = row.pop("stored")
             settings = ", ".join(f"{name} {value}" for name, value in row.items())
-            typer.echo(f"{start}, {stored} of them stored; {settings}")
+            typer.echo(f"{start}, {stored} of them stored; {settings}; {takes}")
+        elif plan.select is Select.PER_FOLD:
+            typer.echo(
+                f"{start}, each the best of {row['candidates']} candidates, out of {row['search']}"
+                f"; {takes}"
+            )
         else:
+            most = "" if plan.search is Search.GRID else "at most "
             typer.echo(
                 f"{start}, after choosing from {row['candidates']} candidates in "
-                f"{row['search']} more"
+                f"{most}{row['search']} more; {takes}"
             )
+    by = (
+        "at the speed of earlier runs in this store" if estimate.measured else "by packaged figures"
+    )
+    typer.echo(
+        f"In all about {duration(estimate.seconds)} on one device ({estimate.device}), {by}."
+    )

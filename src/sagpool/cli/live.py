@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sagpool.bench import CellState
+from sagpool.cli.time_left import duration, is_running, time_left
 
-LINE_SECONDS = 30.0  # between two lines about one cell, without a terminal
+LINE_SECONDS = 30.0  # between two lines, without a terminal
 WIDE, NARROW = (
     90,
     70,
@@ -26,8 +27,7 @@ class LiveView:
         self.console = console or Console(stderr=True)
         self.states: list[CellState] = []  # all of them are announced before the first one starts
         self.begin = time.monotonic()
-        self.last_line: tuple[int, str] | None = None
-        self.last_line_at = 0.0
+        self.lines: dict[CellState, tuple[str, float]] = {}  # the last of each: stage and time
         self.live = Live(
             get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True
         )
@@ -46,18 +46,22 @@ class LiveView:
         elif self.console.is_terminal:
             self.live.start()
         else:
-            self._print_line(self.states.index(state), state)
+            self._print_line(state)
 
-    def _print_line(self, number: int, state: CellState) -> None:
-        """Print a line when a cell enters a stage, and every `LINE_SECONDS`."""
+    def _print_line(self, state: CellState) -> None:
+        """Print a line when a cell enters a stage, and every `LINE_SECONDS` about one of them."""
         now = time.monotonic()
-        new = self.last_line != (number, state.stage)
-        if not new and now - self.last_line_at < LINE_SECONDS:
-            return
-        self.last_line, self.last_line_at = (number, state.stage), now
+        stage, _ = self.lines.get(state, ("waiting", now))
+        if state.stage == stage:
+            printed = {one: at for one, (_, at) in self.lines.items() if is_running(one)}
+            first = min(printed, key=lambda one: printed[one], default=None)
+            newest = max((at for _, at in self.lines.values()), default=now)
+            if state is not first or now - newest < LINE_SECONDS:
+                return
+        self.lines[state] = (state.stage, now)
         parts = [
-            f"[{number + 1}/{len(self.states)}] {state.cell.dataset.name} {state.cell.method}: "
-            f"{state.stage}",
+            f"[{self.states.index(state) + 1}/{len(self.states)}] {state.cell.dataset.name} "
+            f"{state.cell.method}: {_stage(state)}",
             f"{state.done}/{state.total} trainings" if state.total else "",
             f"{_mean(state)} so far" if state.accuracies and state.stage == "training" else "",
             _mean(state) if state.accuracies and state.stage == "done" else "",
@@ -66,7 +70,16 @@ class LiveView:
             f"{len(state.failures)} failed" if state.failures else "",
             state.reason,
         ]
-        self.console.print(", ".join(filter(None, parts)), highlight=False, soft_wrap=True)
+        left = self._left() if len(self.states) > 1 and state.stage == stage else ""
+        line = ", ".join(filter(None, parts)) + (f"; in all {left}" if left else "")
+        self.console.print(line, highlight=False, soft_wrap=True)
+
+    def _left(self) -> str:
+        """The remaining time of all cells; empty if nothing is known about it."""
+        left = time_left(self.states)
+        if left is None:
+            return ""
+        return f"{'at least' if left.at_least else 'about'} {duration(left.seconds)} left"
 
     def _render(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -85,7 +98,7 @@ class LiveView:
             table.add_row(
                 state.cell.dataset.name,
                 state.cell.method,
-                *([state.stage] if self.console.width >= NARROW else []),
+                *([_stage(state)] if self.console.width >= NARROW else []),
                 _done(state),
                 _mean(state) if state.accuracies else "",
                 *([_speed(state)] if wide else []),
@@ -95,23 +108,27 @@ class LiveView:
         finished = sum(state.stage in ("done", "failed") for state in self.states)
         hidden = len(self.states) - len(shown)
         more = f", {hidden} not shown" if hidden else ""
-        passed = _duration(time.monotonic() - self.begin)
+        passed = duration(time.monotonic() - self.begin)
+        left = self._left()
         footer = (
-            f"{finished} of {len(self.states)} cells done in {passed}{more}. "
-            "Ctrl-C stops; the same command continues."
+            f"{finished} of {len(self.states)} cells done in {passed}{more}"
+            f"{f'; {left}' if left else ''}. Ctrl-C stops; the same command continues."
         )
         return Group(table, Text(footer, style="dim"))
 
     def _window(self, states: list[CellState]) -> list[CellState]:
-        """As many cells as the terminal has lines for, including the running one."""
+        """As many cells as the terminal has lines for: the running ones, then those that wait."""
         lines = max(3, self.console.height - SPARE_LINES)
-        waiting = [i for i, state in enumerate(states) if state.stage == "waiting"]
-        first_waiting = waiting[0] if waiting else len(states)
-        start = max(0, min(first_waiting - lines // 2, len(states) - lines))
-        return states[start : start + lines]
+        order = {"waiting": 1, "failed": 2, "done": 3}
+        return sorted(states, key=lambda state: order.get(state.stage, 0))[:lines]
 
 
 _STYLES = {"waiting": "dim", "searching": "bold", "training": "bold", "failed": "red"}
+
+
+def _stage(state: CellState) -> str:
+    later = state.stage == "searching" and state.round > 1
+    return f"searching ({state.round})" if later else state.stage
 
 
 def _done(state: CellState) -> str:
@@ -131,12 +148,4 @@ def _speed(state: CellState) -> str:
 
 def _eta(state: CellState) -> str:
     seconds = state.progress.eta_seconds if state.progress else None
-    return "" if seconds is None else _duration(seconds)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return "" if seconds is None else ("" if state.later == 0 else "> ") + duration(seconds)

@@ -39,6 +39,23 @@ def print_results(summaries: Sequence[Summary]) -> None:
     if not console.is_terminal:
         console = Console(width=200)  # do not wrap the columns of piped output
     console.print(table)
+    for summary in summaries:
+        for line in _about_search(summary):
+            console.print(line, highlight=False, soft_wrap=True)
+
+
+def _about_search(summary: Summary) -> list[str]:
+    """What the search has cost, and how much better a choice over all folds would look."""
+    cell, lines = summary.cell, []
+    how = "per fold" if cell.per_fold else "over the folds"
+    if cell.cost is not None:
+        lines.append(f"search ({cell.search}, {how}): {cell.cost}")
+    if summary.over_folds is not None and summary.optimism is not None:
+        lines.append(
+            f"chosen over all folds, the mean would be {summary.over_folds:.2f} % "
+            f"({summary.optimism:+z.2f} points)"
+        )
+    return [f"{cell.dataset} {cell.method}: {line}" for line in lines]
 
 
 def print_json(value: object) -> None:

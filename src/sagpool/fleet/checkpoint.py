@@ -18,12 +18,12 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.fleet.schedule import Slots
 from sagpool.fleet.state import TENSORS, MemberState
-from sagpool.fleet.training import Curve, Result, Score, Training
+from sagpool.fleet.training import Curve, Outcome, Paused, Result, Score, Training
 from sagpool.graphs import Graphs
 from sagpool.graphs.cache import replacing
 from sagpool.models import method_version
 
-FORMAT = 3
+FORMAT = 4
 _NUMBERS = ("steps", "best_loss", "best_epoch", "epoch", "seconds")
 
 # What NumPy, zipfile and `Checkpoint.load` raise for a damaged file.
@@ -40,38 +40,48 @@ class Checkpoint:
 
     Args:
         identity: of the data, the trainings and the precision, see `identity_of`
-        results: of the trainings that are done
-        slots: of the running fleet, with its queue; None between two fleets
+        results: of the trainings that are done or paused
+        fleets: their slots and queues, with every training that is not done; empty before the
+            trainings were divided into fleets
         members: the trainings that have begun and are not done
     """
 
     identity: str
-    results: dict[int, Result] = field(default_factory=dict)
-    slots: Slots | None = None
+    results: dict[int, Outcome] = field(default_factory=dict)
+    fleets: list[Slots] = field(default_factory=list)
     members: dict[int, MemberState] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write the file; replaces the old one when the new one is complete."""
         arrays: dict[str, Any] = {}
         meta: dict[str, Any] = {"format": FORMAT, "identity": self.identity}
-        if self.slots is not None:
-            meta["running"] = self.slots.running.tolist()
-            meta["waiting"] = list(self.slots.waiting)
+        meta["fleets"] = [
+            {
+                "running": slots.running.tolist(),
+                "waiting": list(slots.waiting),
+                "urgent": slots.urgent,
+            }
+            for slots in self.fleets
+        ]
+        paused = {n: one.state for n, one in self.results.items() if isinstance(one, Paused)}
+        members = self.members | paused
         meta["members"] = {
             number: {name: getattr(member, name) for name in _NUMBERS}
-            for number, member in self.members.items()
+            for number, member in members.items()
         }
-        meta["results"] = {number: result.row() for number, result in self.results.items()}
-        curves = [np.array(m.curve, np.float64).reshape(-1, 3).T for m in self.members.values()]
-        curves += [np.stack(list(vars(r.curve).values())) for r in self.results.values()]
+        done = {n: result for n, result in self.results.items() if isinstance(result, Result)}
+        meta["results"] = {number: result.row() for number, result in done.items()}
+        meta["paused"] = [number for number in self.results if number not in done]
+        curves = [np.array(m.curve, np.float64).reshape(-1, 3).T for m in members.values()]
+        curves += [np.stack(list(vars(r.curve).values())) for r in done.values()]
         # A few large arrays: thousands of small ones would be slow to write.
         arrays["curves"] = np.concatenate([np.zeros((3, 0)), *curves], axis=1)
         arrays["epochs"] = np.array([curve.shape[1] for curve in curves], np.int64)
-        if self.members:
-            arrays["tensors"] = torch.stack(
-                [getattr(m, name) for m in self.members.values() for name in TENSORS]
-            ).numpy()  # [members * tensors, numbers]
-        for number, result in self.results.items():
+        if members:
+            tensors = [getattr(m, name) for m in members.values() for name in TENSORS]
+            arrays["tensors"] = torch.cat(tensors).numpy()
+            arrays["numbers"] = np.array([len(m.weights) for m in members.values()])
+        for number, result in done.items():
             for name, weights in (result.weights or {}).items():
                 arrays[f"{number}.weights.{name}"] = weights.numpy()
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -83,27 +93,33 @@ class Checkpoint:
             raise SagpoolError(f"The checkpoint {path} cannot be written: {error}.") from None
 
     @staticmethod
-    def load(path: Path, identity: str) -> Checkpoint:
-        """Read the file; if there is none, an empty checkpoint."""
+    def load(path: Path, identity: str) -> Checkpoint | None:
+        """Read the file, if there is one."""
         with _reading(path):
             try:
                 stream = path.open("rb")
             except FileNotFoundError:
-                return Checkpoint(identity)
+                return None
             with stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             meta = _meta(path, arrays["meta"])
             if meta["identity"] != identity:
                 raise SagpoolError(f"The checkpoint {path} belongs to other trainings; {_INSTEAD}")
-            slots = None
-            if "running" in meta:
-                slots = Slots(np.array(meta["running"], np.int64), deque(meta["waiting"]))
+            fleets = [
+                Slots(
+                    np.array(fleet["running"], np.int64), deque(fleet["waiting"]), fleet["urgent"]
+                )
+                for fleet in meta["fleets"]
+            ]
             begun, done = meta["members"], meta["results"]
             epochs = arrays["epochs"]
             if len(epochs) != len(begun) + len(done) or epochs.sum() != arrays["curves"].shape[1]:
                 raise ValueError("its curves do not match its trainings")
             curves = iter(np.split(arrays["curves"], np.cumsum(epochs)[:-1], axis=1))
-            rows = arrays["tensors"].reshape(len(begun), len(TENSORS), -1) if begun else []
+            rows = []
+            if begun:
+                ends = np.cumsum(len(TENSORS) * arrays["numbers"])[:-1]
+                rows = [row.reshape(len(TENSORS), -1) for row in np.split(arrays["tensors"], ends)]
             members = {
                 int(n): MemberState(
                     **dict(zip(TENSORS, torch.from_numpy(tensors), strict=True)),
@@ -112,8 +128,13 @@ class Checkpoint:
                 )
                 for (n, numbers), tensors in zip(begun.items(), rows, strict=True)
             }
-            results = {int(n): _result(n, row, next(curves), arrays) for n, row in done.items()}
-            return Checkpoint(identity, results, slots, members)
+            results: dict[int, Outcome] = {
+                int(n): _result(n, row, next(curves), arrays) for n, row in done.items()
+            }
+            trainings = trainings_of(identity) if meta["paused"] else []
+            for number in meta["paused"]:
+                results[number] = Paused.of(trainings[number], members.pop(number))
+            return Checkpoint(identity, results, fleets, members)
 
 
 def identity_in(path: Path) -> str:
@@ -169,14 +190,14 @@ def identity_of(
     trainings: Sequence[Training],
     dtype: torch.dtype,
     keep_weights: Callable[[Training], bool],
+    until: int | None = None,
 ) -> str:
     """Everything that must be the same when a checkpoint is continued, as a string."""
     settings = [training.to_dict() for training in trainings]
     with_weights = [number for number, one in enumerate(trainings) if keep_weights(one)]
     precision = f"{dtype}, {torch.get_float32_matmul_precision()}"
     versions = {one.method: version for one in trainings if (version := method_version(one.method))}
-    parts = [graphs.fingerprint(), settings, precision, with_weights]
-    return json.dumps([*parts, versions] if versions else parts)
+    return json.dumps([graphs.fingerprint(), settings, precision, with_weights, until, versions])
 
 
 def trainings_of(identity: str) -> list[Training]:

@@ -1,6 +1,5 @@
 """Losses and predictions of each member."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,26 +12,38 @@ from sagpool.nn import Streams
 
 
 class Losses(NamedTuple):
-    loss: Tensor  # [members] mean over the member's graphs
-    accuracy: Tensor  # [members]
+    """Sums over the graphs of each member, changed in place."""
+
+    loss: Tensor  # [members]
+    hits: Tensor  # [members] int64
+    graphs: Tensor  # [members] int64
+
+    @staticmethod
+    def zeros(keys: Tensor, dtype: torch.dtype) -> "Losses":
+        """For as many members as there are keys."""
+        return Losses(
+            torch.zeros_like(keys, dtype=dtype), torch.zeros_like(keys), torch.zeros_like(keys)
+        )
+
+    def reset(self) -> None:
+        for tensor in self:
+            tensor.zero_()
+
+    def means(self) -> tuple[Tensor, Tensor]:
+        """Mean loss and accuracy of each member."""
+        count = self.graphs.clamp(min=1)
+        return self.loss / count, self.hits.double() / count
 
 
 @torch.no_grad()
-def validate(model: nn.Module, chunks: Sequence[Batch], keys: Tensor) -> Losses:
-    """Loss and accuracy of each member on its validation graphs, which come in several batches."""
-    loss = torch.zeros_like(keys, dtype=next(model.parameters()).dtype)
-    hits, count = torch.zeros_like(keys), torch.zeros_like(keys)
-    first = 0
-    for batch in chunks:
-        assert batch.y is not None
-        output = model(batch, Streams(keys, first))
-        # Auxiliary losses are for training; models are compared by their classification.
-        loss += output._replace(auxiliary=None).loss_sums(batch)
-        hits += ((output.logits.argmax(2) == batch.y) & batch.real).sum(1)
-        count += batch.real.sum(1)
-        first += batch.real.shape[1] - 1  # all but the filler graph
-    count = count.clamp(min=1)
-    return Losses(loss / count, hits.double() / count)
+def validate(model: nn.Module, batch: Batch, streams: Streams, losses: Losses) -> None:
+    """Add the losses and hits on a batch of validation graphs."""
+    assert batch.y is not None
+    output = model(batch, streams)
+    # Auxiliary losses are for training; models are compared by their classification.
+    losses.loss.add_(output._replace(auxiliary=None).loss_sums(batch))
+    losses.hits.add_(((output.logits.argmax(2) == batch.y) & batch.real).sum(1))
+    losses.graphs.add_(batch.real.sum(1))
 
 
 @torch.no_grad()

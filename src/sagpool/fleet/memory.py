@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.fleet.random_guard import RandomGuard
+from sagpool.fleet.random_guard import RandomGuard, SeededDraws
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.fleet.stack import Stack
 from sagpool.fleet.training import Training
@@ -23,13 +23,14 @@ from sagpool.ops import LabelSums
 # Tensors saved for the backward pass take most of a step's memory. Everything together (with
 # gradients, temporaries and the allocator's slack) stays below this multiple of them.
 OVERHEAD = 2.5
-# Fraction of the free memory that a fleet may use.
-MEMORY_FRACTION = 0.6
-# On a CPU, a step that uses more than this per thread leaves the caches and is no faster.
+# Fraction of the memory that all fleets together may use.
+MEMORY_FRACTION = 0.7
+# On a CPU, a step that uses more than this leaves the caches and is no faster.
 CPU_THREAD_BYTES = 48 * 2**20
 MAX_CPU_BYTES = 4 * 2**30  # for all threads together
 WEIGHT_COPIES = 8  # weights, gradient, Adam's averages, best weights, a snapshot of each
 MAX_MEMBERS = 2000
+GPU_MEMBERS = 128  # more make a step hardly faster, for each of them
 # Size of the trial step: at most so many graphs, fewer if they are large.
 TRIAL_GRAPHS = 16
 TRIAL_BYTES = 64 * 2**20
@@ -48,6 +49,7 @@ class MemoryShortageError(SagpoolError):
 class FleetSize(NamedTuple):
     members: int  # that train side by side
     parts: int  # into which each batch is cut
+    bytes: int  # of memory, about
 
 
 class StepBytes(NamedTuple):
@@ -58,37 +60,53 @@ class StepBytes(NamedTuple):
 
 
 def choose_fleet_size(
-    graphs: Graphs, trainings: Sequence[Training], dtype: torch.dtype, members: int | None = None
+    graphs: Graphs,
+    trainings: Sequence[Training],
+    dtype: torch.dtype,
+    members: int | None = None,
+    beside: int = 1,
 ) -> FleetSize:
-    """The number of members that fit into memory, at most one for each training.
+    """The number of members that fit into memory, at most ``members`` and the trainings.
 
-    The minimum is ``members`` if given, else one for each thread of a CPU, or one on a GPU. If
-    these do not fit, they train on their batches in parts.
+    Does not depend on what trains at the moment, so a fleet has the same size in every run. If not
+    even one member fits, or not as many as ``members``, they train on their batches in parts.
+
+    Args:
+        graphs: the data set
+        trainings: of one shape
+        dtype: of the weights
+        members: as many as possible if not given
+        beside: how many such fleets share the memory
     """
     first = trainings[0]
     on_cpu = graphs.device.type == "cpu"
-    least = min(members or (torch.get_num_threads() if on_cpu else 1), len(trainings))
+    least = min(members or 1, len(trainings))
     try:
         weights, batch = trial_step(graphs, first, dtype)
     except MemoryShortageError:  # with several graphs; one at a time may fit
-        return FleetSize(least, first.batch_size)
-    budget = MEMORY_FRACTION * free_memory(graphs.device)
+        return FleetSize(least, first.batch_size, 0)
+    whole = MEMORY_FRACTION * usable_memory(graphs.device)
     if on_cpu:
-        budget = min(budget, MAX_CPU_BYTES)
-    budget /= OVERHEAD
+        whole = min(whole, MAX_CPU_BYTES)
+    whole /= OVERHEAD
+    share = whole / beside
 
     if members is None:
-        useful = MAX_MEMBERS
+        # Waiting trainings keep the slots full; and one recording serves a fleet for longer.
+        useful = MAX_MEMBERS if on_cpu else GPU_MEMBERS
         if on_cpu:
-            useful = min(useful, least * CPU_THREAD_BYTES // (weights + batch))
-        fitting = int(budget // (weights + batch))
+            useful = min(useful, CPU_THREAD_BYTES // (weights + batch))
+        fitting = int(share // (weights + batch))
         least = max(least, min(fitting, useful, len(trainings)))
-    per_member = budget / least
-    if weights + batch <= per_member:
-        return FleetSize(least, 1)
+    if least * (weights + batch) <= share:
+        return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
+    # More than its share, if only that makes parts unnecessary. It will train alone then.
+    if not on_cpu and least * (weights + batch) <= whole:
+        return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
     # Each part has a filler graph, which takes as much memory as any graph in some methods.
-    graphs_per_part = int((per_member - weights) / batch * first.batch_size) - 1
-    return FleetSize(least, -(-first.batch_size // max(1, graphs_per_part)))
+    graphs_per_part = int((share / least - weights) / batch * first.batch_size) - 1
+    parts = -(-first.batch_size // max(1, graphs_per_part))
+    return FleetSize(least, parts, int(OVERHEAD * share))
 
 
 def step_bytes(graphs: Graphs, training: Training, dtype: torch.dtype) -> int:
@@ -108,10 +126,9 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     """
     with out_of_memory_suppressed():
         split = split_of(graphs, training)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)  # the number of pooled edges depends on weights
+        with SeededDraws(0):  # the number of pooled edges depends on weights
             model = build(training.method, shape_of(graphs, training, split))
-            stack = Stack(model.to(graphs.device, dtype))
+        stack = Stack(model.to(graphs.device, dtype))
         fillers = [_saved_bytes(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
         per_graph = max(1, fillers[1] - fillers[0])  # a filler graph has one node
         fixed = max(0, fillers[0] - 2 * per_graph)  # every batch has one more filler graph
@@ -156,12 +173,10 @@ def _saved_bytes(
     return total
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated."""
+def usable_memory(device: torch.device) -> int:
+    """Bytes that this process can have: of a GPU what it has reserved and what is free."""
     if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-        # Memory that torch has reserved and does not use is free as well.
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
     try:
         with open("/proc/meminfo") as file:
             fields = dict(line.split(":") for line in file)

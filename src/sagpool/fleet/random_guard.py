@@ -1,4 +1,4 @@
-"""Refuses methods that draw random numbers from torch instead of the members' own streams."""
+"""Random numbers that layers draw from torch: with a seed when they are built, none later."""
 
 from typing import Any
 
@@ -37,3 +37,26 @@ def _no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether this is an attention without dropout, which has the tag of random operators too."""
     arguments = {argument.name: argument.default_value for argument in func._schema.arguments}
     return (arguments | dict(zip(arguments, args, strict=False)) | kwargs).get("dropout_p") == 0
+
+
+class SeededDraws(TorchDispatchMode):
+    """Inside this context operators draw from a generator of its own, with this seed.
+
+    They draw the same numbers as from torch's generator after ``torch.manual_seed``. But that one
+    is shared by all threads, and several build models at the same time.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            names = [argument.name for argument in func._schema.arguments]
+            if "generator" not in names:  # such as torch.rand; there is a variant that has one
+                func = getattr(func.overloadpacket, "generator", func)
+                names = [argument.name for argument in func._schema.arguments]
+            if "generator" in names and kwargs.get("generator") is None:
+                kwargs = {**kwargs, "generator": self.generator}
+        return func(*args, **kwargs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,9 +14,6 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.models import Shape, build, sort_k
-
-# A fleet with a larger fraction of empty slots and no training waiting is compacted.
-MAX_EMPTY = 0.25
 
 
 def split_of(graphs: Graphs, training: Training) -> Split:
@@ -79,6 +77,45 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     return list(groups.values())
 
 
+class Share(NamedTuple):
+    """The trainings of one fleet, by number."""
+
+    numbers: list[int]
+    urgent: bool  # whether they last much longer than others, which may wait for them in the end
+
+
+def deal(
+    trainings: Sequence[Training],
+    groups: Sequence[Sequence[int]],
+    *,
+    fleets: int = 1,
+    apart: bool = False,
+) -> list[Share]:
+    """Divide trainings among fleets.
+
+    Those with a low learning rate last longest, so they come first in each fleet, and later ones
+    fill the slots that are left.
+
+    Args:
+        trainings: all of them
+        groups: those that can be stacked, by number
+        fleets: at least so many, if there are as many trainings
+        apart: whether trainings with the lowest learning rate of several form a fleet of their own
+    """
+    each = -(-fleets // len(groups))
+    shares = []
+    for group in groups:
+        longest_first = sorted(group, key=lambda number: trainings[number].lr)
+        lowest, highest = (trainings[longest_first[end]].lr for end in (0, -1))
+        if apart and lowest < highest:
+            slow = [number for number in group if trainings[number].lr == lowest]
+            shares += [Share(slow, True), Share(longest_first[len(slow) :], False)]
+        else:
+            count = min(each, len(group))
+            shares += [Share(longest_first[first::count], False) for first in range(count)]
+    return shares
+
+
 @dataclass(eq=False)
 class Slots:
     """The slots of a fleet and the queue; numbers stand for trainings.
@@ -86,20 +123,32 @@ class Slots:
     Args:
         running: the training in each slot, -1 for an empty slot
         waiting: the trainings that come next
+        urgent: see `Share`
     """
 
     running: np.ndarray
     waiting: deque[int] = field(default_factory=deque)
+    urgent: bool = False
 
     @staticmethod
-    def fill(trainings: Iterable[int], members: int) -> Slots:
+    def fill(trainings: Iterable[int], members: int, *, urgent: bool = False) -> Slots:
         waiting = deque(trainings)
         first = [waiting.popleft() for _ in range(min(members, len(waiting)))]
-        return Slots(np.array(first, np.int64), waiting)
+        return Slots(np.array(first, np.int64), waiting, urgent)
 
-    def holds(self, trainings: Iterable[int]) -> bool:
-        """Whether one of these is running or waiting here."""
-        return not {*self.running.tolist(), *self.waiting}.isdisjoint(trainings)
+    def copy(self) -> Slots:
+        return Slots(self.running.copy(), self.waiting.copy(), self.urgent)
+
+    @property
+    def unfinished(self) -> list[int]:
+        """All trainings, those with a slot first."""
+        return [*self.running[self.active].tolist(), *self.waiting]
+
+    def without(self, done: Container[int]) -> Slots:
+        """A copy in which these have ended."""
+        running = [-1 if number in done else number for number in self.running.tolist()]
+        waiting = deque(number for number in self.waiting if number not in done)
+        return Slots(np.array(running, np.int64), waiting, self.urgent)
 
     @property
     def active(self) -> np.ndarray:
@@ -116,10 +165,9 @@ class Slots:
             filled.append(int(slot))
         return filled
 
-    @property
-    def too_empty(self) -> bool:
-        """Whether it is time to `compact`."""
-        return not self.waiting and 0 < self.active.sum() < (1 - MAX_EMPTY) * len(self.running)
+    def too_empty(self, most: float) -> bool:
+        """Whether no training waits and more than this fraction of the slots is empty."""
+        return not self.waiting and 0 < self.active.sum() < (1 - most) * len(self.running)
 
     def compact(self) -> None:
         """Remove the empty slots."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
+from sagpool.fleet.random_guard import SeededDraws
 from sagpool.ops.alignment import aligned
 from sagpool.ops.device import kernels_for
 
@@ -75,12 +76,8 @@ def row_length(model: nn.Module) -> int:
 
 
 def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:
-    """The weights that a new model of one member starts with, ``[numbers]`` on the CPU.
-
-    The layers draw them from torch's generator, which is seeded here and restored afterwards.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    """The weights that a new model of one member starts with, ``[numbers]`` on the CPU."""
+    with SeededDraws(seed):
         return Stack(build()).weights[0]
 
 

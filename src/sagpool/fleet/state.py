@@ -49,17 +49,36 @@ class FleetState:
     curves: list[list[tuple[float, float, float]]]  # train loss, validation loss and accuracy
 
     def snapshot(self) -> FleetState:
-        """A state to `restore` from: copies of everything that an epoch changes in place."""
+        """A state to `restore` from: copies of what an epoch changes in place, but for curves."""
         copies = {name: getattr(self, name).clone() for name in _CHANGED_IN_PLACE}
-        curves = [list(curve) for curve in self.curves]
-        return replace(self, **copies, stopping=replace(self.stopping), curves=curves)
+        return replace(self, **copies, stopping=replace(self.stopping))
 
     def restore(self, before: FleetState) -> None:
         """Undo an epoch. The weights are restored in place, since the model has views of them."""
         for name in _CHANGED_IN_PLACE:
             getattr(self, name).copy_(getattr(before, name))
         self.best, self.stopping = before.best, before.stopping
-        self.seconds, self.curves = before.seconds, before.curves
+        self.seconds = before.seconds
+        for curve, epochs in zip(self.curves, before.stopping.epoch.tolist(), strict=True):
+            del curve[epochs:]
+
+    def take(self, slots: np.ndarray) -> FleetState:
+        """A copy with only these slots."""
+        rows = torch.from_numpy(slots).to(self.weights.device)
+        return FleetState(
+            **{name: getattr(self, name)[rows] for name in (*TENSORS, "steps")},
+            stopping=EarlyStopping(
+                **{n: of_all[slots] for n, of_all in vars(self.stopping).items()}
+            ),
+            seconds=self.seconds[slots],
+            curves=[list(self.curves[slot]) for slot in slots.tolist()],
+        )
+
+    def on_host(self) -> FleetState:
+        """A copy on the host, from which members are read one by one."""
+        if self.weights.device.type == "cpu":
+            return self
+        return replace(self, **{n: getattr(self, n).cpu() for n in (*TENSORS, "steps")})
 
     def get(self, slot: int) -> MemberState:
         stopping = self.stopping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.fleet.state import MemberState
 from sagpool.graphs import NO_TEST
 from sagpool.models import Value
 from sagpool.models.registry import changed_settings, method_settings, suggestion
@@ -112,6 +113,11 @@ class Curve:
     validation_loss: np.ndarray  # [epochs]
     validation_accuracy: np.ndarray  # [epochs]
 
+    @staticmethod
+    def of(epochs: Sequence[tuple[float, float, float]]) -> Curve:
+        """From the three numbers of each epoch."""
+        return Curve(*np.array(epochs, np.float64).reshape(-1, 3).T.copy())
+
 
 @dataclass(frozen=True, eq=False)
 class Score:
@@ -154,3 +160,19 @@ class Result:
             "parameters": self.parameters,
             "seconds": self.seconds,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Paused:
+    """A training that has reached the epoch at which it was to pause, and can go on from there."""
+
+    training: Training
+    curve: Curve
+    state: MemberState = field(repr=False)
+
+    @staticmethod
+    def of(training: Training, state: MemberState) -> Paused:
+        return Paused(training, Curve.of(state.curve), state)
+
+
+Outcome = Result | Paused

@@ -191,7 +191,7 @@ def pack(
         ids: ``[members, graphs]`` graph numbers, -1 for none; or one list for each member
         rows: rows of each member, at least one more than the largest member needs (the default)
     """
-    chosen = _as_matrix(ids)
+    chosen = as_matrix(ids)
     real = chosen != NO_GRAPH
     source = graphs.batch_source
     device, none = source.col.device, len(source.counts) - 1
@@ -272,7 +272,7 @@ def pack_on_device(
     )
 
 
-def _as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+def as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
     """``[members, most graphs]`` int64, short members filled up with `NO_GRAPH`."""
     if isinstance(ids, np.ndarray):
         if not np.issubdtype(ids.dtype, np.integer):

@@ -1,5 +1,6 @@
 """Where operators run: on the host, on a device, by kernels."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -49,6 +50,8 @@ def kernels_forced(on: bool) -> Iterator[None]:
 
 def find_device(name: torch.device | str) -> torch.device:
     """The device of that name, if torch can use it."""
+    # Read when CUDA starts: otherwise the streams of several fleets share a queue, and wait.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -31,6 +31,14 @@ _VARIANTS = {
     "parallel2": ("#a3456b", "#965a86"),
     "parallel4": ("#a36bc4", "#bb6f9f"),
 }
+# What a device does; its neighbours in a stack can be told apart.
+KINDS = {
+    "steps": "#1f78c8",
+    "evaluation": "#b07d08",
+    "compiling": "#c2559c",
+    "recording": "#0f9a6f",
+    "waiting": FAINT,
+}
 _OTHERS = ("#6f7f14", "#7a6ad8", "#14908f", "#a8628f", "#b46a3c", "#5b8a5b")
 
 

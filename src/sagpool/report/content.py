@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sagpool.bench.records import Invocation, Run
+from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, latest, summarise
 from sagpool.errors import SagpoolError
@@ -27,6 +27,7 @@ class Content:
     runs: list[Run]  # all finished trainings
     statistics: dict[str, Statistics]  # of the data sets, by fingerprint
     invocations: list[Invocation]  # the commands that filled the store
+    profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the command
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
 
     @property
@@ -71,6 +72,7 @@ def read_content(path: Path) -> Content:
             runs=runs,
             statistics=store.data(),
             invocations=store.invocations(),
+            profiles=store.profiles(),
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
         )
 

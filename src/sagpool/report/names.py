@@ -104,7 +104,9 @@ def tex_escape(text: str) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value in its usual notation: 5e-4, 0.5, 128."""
+    """A value in its usual notation: 5e-4, 0.5, 128; several: 5e-4 or 0.5."""
+    if isinstance(value, list):
+        return " or ".join(map(setting, value))
     if isinstance(value, float):
         if value and abs(value) < 0.01:
             digits, exponent = f"{value:e}".split("e")

@@ -1,5 +1,6 @@
 """A fleet that is stopped and split gives the results of an undisturbed one."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,20 @@ import torch
 
 from sagpool.bench.engines.suspended import split_checkpoint
 from sagpool.fleet import Training, train
+from sagpool.fleet.train import train_until
 
 
 class StoppedError(Exception):
     pass
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """So one fleet, which stops at a known epoch."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def test_parts_give_the_results_of_the_whole_fleet(mutag, tmp_path):
@@ -30,16 +41,18 @@ def test_parts_give_the_results_of_the_whole_fleet(mutag, tmp_path):
     file = tmp_path / "fleet.npz"
     with pytest.raises(StoppedError):
         train(mutag, trainings, members=3, on_progress=stop, checkpoint=file, **options)
-    parts = split_checkpoint(file, mutag, trainings, torch.float64, keeps, 3)
+    stopped = split_checkpoint(file, mutag, trainings, torch.float64, keeps, None, 3)
+    parts = stopped.parts
+    assert [outcome.training for outcome in stopped.outcomes] == trainings[:1]
+    assert stopped.epochs == 9
 
     assert sorted(len(part.trainings) for part in parts) == [1, 1, 2]
     results, epochs = [], []
-    for number, part in enumerate(parts):
-        checkpoint = tmp_path / f"{number}.npz"
-        checkpoint.write_bytes(part.state)
+    for part in parts:
+        part = pickle.loads(pickle.dumps(part))  # as Ray sends it
         reports = []
-        results += train(
-            mutag, part.trainings, checkpoint=checkpoint, on_progress=reports.append, **options
+        results += train_until(
+            mutag, part.trainings, begun=part.states, on_progress=reports.append, **options
         )
         epochs.append(reports[-1].epochs)
     assert sum(epochs) == 2 + 4 * 6 - 9, "no epoch is trained twice"
@@ -63,5 +76,22 @@ def test_no_part_is_empty(mutag, tmp_path):
     file = tmp_path / "fleet.npz"
     with pytest.raises(StoppedError):
         train(mutag, trainings, on_progress=stop, checkpoint=file)
-    parts = split_checkpoint(file, mutag, trainings, torch.float32, lambda t: False, 5)
-    assert [len(part.trainings) for part in parts] == [1, 1]
+    stopped = split_checkpoint(file, mutag, trainings, torch.float32, lambda t: False, None, 5)
+    assert [len(part.trainings) for part in stopped.parts] == [1, 1]
+
+
+def test_every_tensor_of_a_part_is_sent_once(mutag, tmp_path):
+    trainings = [Training("gpool-h", hidden=32, folds=2, fold=fold) for fold in range(2)]
+
+    def stop(progress):
+        raise StoppedError
+
+    file = tmp_path / "fleet.npz"
+    with pytest.raises(StoppedError):
+        train(mutag, trainings, members=2, on_progress=stop, checkpoint=file)
+    stopped = split_checkpoint(file, mutag, trainings, torch.float32, lambda t: False, None, 2)
+    for part in stopped.parts:
+        (state,) = part.states.values()
+        tensors = [value for value in vars(state).values() if isinstance(value, torch.Tensor)]
+        assert len(tensors) == 4
+        assert len(pickle.dumps(part)) < 1.5 * sum(tensor.nbytes for tensor in tensors)

@@ -12,10 +12,10 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Chunk:
-    """Trainings of one shape, by number, for one worker."""
+    """Trainings of one job and one shape, by number, for one worker."""
 
+    job: int
     numbers: tuple[int, ...]
-    state: bytes | None = None  # checkpoint of a stopped fleet with those that have started
     failures: int = 0  # workers that have failed with all of them
     avoid: str = ""  # node of the last of those workers
 
@@ -29,22 +29,38 @@ class _Assignment:
 
 
 class Chunks:
-    """All trainings of a job: waiting, assigned to a worker, or finished.
+    """All trainings of several jobs: waiting, assigned to a worker, or finished."""
 
-    Each group has the numbers of trainings that can be in one fleet.
-    """
-
-    def __init__(self, groups: Iterable[Sequence[int]]) -> None:
-        self.queued = deque(deque(group) for group in groups)
+    def __init__(self) -> None:
+        self.queued: deque[tuple[int, deque[int]]] = deque()  # the job of each group, its numbers
         self.requeued: deque[Chunk] = deque()
         self.assigned: dict[object, _Assignment] = {}
-        self.unfinished = sum(map(len, self.queued))
+        self.unfinished: dict[int, int] = {}  # how many trainings, by job
         self.size, self.left_of_size = 0, 0  # of the next chunks, and how many get that size
+
+    def add(self, job: int, groups: Iterable[Sequence[int]]) -> None:
+        """Queue a job behind the others.
+
+        Each group has the numbers of trainings that can be in one fleet.
+        """
+        added = [(job, deque(group)) for group in groups]
+        self.queued.extend(added)
+        self.unfinished[job] = sum(len(group) for _, group in added)
+        self.left_of_size = 0  # there is more to divide now
+
+    def remove_ended(self) -> list[int]:
+        """Forget jobs whose trainings are all finished, once their workers are idle."""
+        busy = {assignment.chunk.job for assignment in self.assigned.values()}
+        ended = [job for job, left in self.unfinished.items() if not left and job not in busy]
+        for job in ended:
+            del self.unfinished[job]
+        return ended
 
     @property
     def waiting(self) -> int:
         """Trainings that no worker has."""
-        return sum(map(len, self.queued)) + sum(len(chunk.numbers) for chunk in self.requeued)
+        requeued = sum(len(chunk.numbers) for chunk in self.requeued)
+        return sum(len(group) for _, group in self.queued) + requeued
 
     def offer(
         self, worker: object, workers: int, now: float, node: str = "", nodes: Iterable[str] = ()
@@ -67,11 +83,11 @@ class Chunks:
         if not self.left_of_size:
             self.size, self.left_of_size = math.ceil(self.waiting / workers), workers
         self.left_of_size -= 1
-        group = self.queued[0]
+        job, group = self.queued[0]
         numbers = tuple(group.popleft() for _ in range(min(self.size, len(group))))
         if not group:
             self.queued.popleft()
-        return self._assign(worker, Chunk(numbers), now)
+        return self._assign(worker, Chunk(job, numbers), now)
 
     def _assign(self, worker: object, chunk: Chunk, now: float) -> Chunk:
         self.assigned[worker] = _Assignment(chunk, set(chunk.numbers), now)
@@ -90,20 +106,19 @@ class Chunks:
         if chunk.failures:
             self.requeued.append(replace(chunk, numbers=rest))
         else:
-            self.queued.appendleft(deque(rest))
+            self.queued.appendleft((chunk.job, deque(rest)))
 
     def finish(self, worker: object, number: int) -> None:
         """A training is done."""
-        self.assigned[worker].unfinished.remove(number)
-        self.unfinished -= 1
+        assignment = self.assigned[worker]
+        assignment.unfinished.remove(number)
+        self.unfinished[assignment.chunk.job] -= 1
 
-    def end(self, worker: object, parts: Iterable[Chunk] = ()) -> None:
+    def end(self, worker: object, parts: Sequence[tuple[int, ...]] = ()) -> None:
         """The worker is idle; the parts hold the trainings that it did not finish."""
         assignment = self.assigned.pop(worker)
-        chunk = assignment.chunk
-        parts = [replace(part, failures=chunk.failures, avoid=chunk.avoid) for part in parts]
-        assert assignment.unfinished == {number for part in parts for number in part.numbers}
-        self.requeued.extend(parts)
+        assert assignment.unfinished == {number for part in parts for number in part}
+        self.requeued.extend(replace(assignment.chunk, numbers=part) for part in parts)
 
     def fail(self, worker: object, *, blame: bool, node: str = "") -> tuple[int, ...]:
         """The worker has failed; its unfinished trainings are queued again.
@@ -118,15 +133,16 @@ class Chunks:
         if not left:
             return ()
         if not blame:
-            self.requeued.append(Chunk(left, failures=chunk.failures, avoid=chunk.avoid))
+            self.requeued.append(replace(chunk, numbers=left))
             return ()
         failures = chunk.failures + 1
         if failures == ATTEMPTS:
-            self.unfinished -= len(left)
+            self.unfinished[chunk.job] -= len(left)
             return left
         size = 1 if failures == ATTEMPTS - 1 else math.isqrt(len(left))
         for first in range(0, len(left), size):
-            self.requeued.append(Chunk(left[first : first + size], failures=failures, avoid=node))
+            numbers = left[first : first + size]
+            self.requeued.append(Chunk(chunk.job, numbers, failures, avoid=node))
         return ()
 
     def straggler(self, now: float, seconds: float) -> object | None:

@@ -1,22 +1,23 @@
 """The interface between the bench and the engine that trains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sagpool.fleet import Progress, Result, Training
+from sagpool.fleet import Paused, Progress, Result, Training
 from sagpool.graphs import Graphs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """Trainings on one data set."""
 
     graphs: Graphs
     trainings: tuple[Training, ...]
-    done: frozenset[Training]  # those with a stored result, which are skipped
+    done: frozenset[Training]  # those with a stored outcome, which are skipped
     precision: str  # a name in `sagpool.bench.precision.PRECISIONS`
     keep_weights: Callable[[Training], bool]  # whether a result should include the weights
+    until: int | None = None  # the epoch after which trainings pause
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,24 @@ class FailedTraining:
     reason: str
 
 
-Outcome = Result | FailedTraining
-OnResult = Callable[[Outcome], None]
-OnProgress = Callable[[Progress], None]
+Outcome = Result | Paused | FailedTraining
+
+
+class Watcher(Protocol):
+    """Is told what happens to jobs, always in the thread that called `Engine.run`."""
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        """A training has ended or paused; counts as done when this returns."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        """A job has come a little further."""
+
+    def ended(self, job: Job, problem: str) -> Sequence[Job]:
+        """All trainings of the job have an outcome, or the job has a problem and was given up.
+
+        Returns jobs to run next. Their trainings go on where they paused in this job; the states
+        of its other paused trainings are dropped.
+        """
 
 
 class Engine(Protocol):
@@ -39,10 +55,10 @@ class Engine(Protocol):
     def device(self) -> str:
         """A readable description of the hardware."""
 
-    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
-        """Run all trainings of the job that are not done.
+    def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
+        """Run all trainings of the jobs that are not done, and the jobs that follow from them.
 
-        Each outcome is reported at least once, in the calling thread, and counts as done when
-        ``on_result`` returns. An exception in a callback, or Ctrl-C, ends the job; the next call
-        with the same trainings resumes it.
+        Jobs run side by side as far as the hardware allows; earlier ones come first. Each outcome
+        is reported at least once. An exception in the watcher, or Ctrl-C, ends the run; the next
+        call with the same jobs resumes it.
         """

@@ -3,29 +3,36 @@
 import hashlib
 import logging
 import platform
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
-from sagpool.bench.engines.engine import Job, OnProgress, OnResult
+from sagpool.bench.engines.engine import Job, Watcher
 from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Training, train
+from sagpool.fleet import Outcome, Paused, Training
 from sagpool.fleet.checkpoint import identity_in, identity_of, trainings_of
+from sagpool.fleet.profile import Profile
+from sagpool.fleet.scheduler import Scheduler
+from sagpool.fleet.state import MemberState
+from sagpool.fleet.work import Work
 from sagpool.ops.device import find_device
 
 log = logging.getLogger("sagpool")
 
 
 class Local:
-    """Trains in this process.
+    """Trains in this process: the fleets of all jobs side by side.
 
     Args:
-        checkpoints: folder for checkpoints of running fleets; created when needed and removed with
+        checkpoints: folder for checkpoints of running jobs; created when needed and removed with
             the last of them
         device: to train on
         members: the largest fleet; by default as many as fit
         checkpoint_seconds: between two checkpoints
+        profile: whether to note where the time goes, see `Local.profile`
     """
 
     def __init__(
@@ -34,9 +41,12 @@ class Local:
         device: torch.device | str = "cpu",
         members: int | None = None,
         checkpoint_seconds: float = 60.0,
+        *,
+        profile: bool = False,
     ) -> None:
         self.checkpoints, self.members = checkpoints, members
         self.torch_device, self.checkpoint_seconds = find_device(device), checkpoint_seconds
+        self.profile = Profile(self.torch_device, on=profile)
 
     @property
     def device(self) -> str:
@@ -44,43 +54,88 @@ class Local:
             return torch.cuda.get_device_name(self.torch_device)
         return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
-    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
-        with computing_in(job.precision, self.torch_device):
-            self._run(job, on_result, on_progress)
-
-    def _run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
-        left = [training for training in job.trainings if training not in job.done]
+    def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
+        jobs = list(jobs)
         for partial in self.checkpoints.glob(".*.part"):
             partial.unlink()  # of a process that was killed while writing
-        while left:
-            file, trainings = self._next(job, left)
-            results = train(
-                job.graphs,
-                trainings,
-                members=self.members,
-                device=self.torch_device,
-                dtype=PRECISIONS[job.precision].dtype,
-                keep_weights=job.keep_weights,
-                on_result=on_result,
-                on_progress=on_progress,
-                checkpoint=file,
-                checkpoint_seconds=self.checkpoint_seconds,
-            )
-            for result in results:
-                # Again: results that are only in the checkpoint have not been reported yet.
-                on_result(result)
-            file.unlink()
-            done = set(trainings)
-            left = [training for training in left if training not in done]
+        scheduler = Scheduler(self.torch_device, self.checkpoint_seconds, self.profile)
+        with ExitStack() as stack:
+            # The setting is torch's own, so the same for all.
+            for precision in dict.fromkeys(job.precision for job in jobs):
+                stack.enter_context(computing_in(precision, self.torch_device))
+            scheduler.run(work for job in jobs for work in self._works(job, watcher, {}))
         if self.checkpoints.is_dir() and not any(self.checkpoints.iterdir()):
             self.checkpoints.rmdir()
 
-    def _next(self, job: Job, left: list[Training]) -> tuple[Path, list[Training]]:
-        """The checkpoint and the trainings of the next fleet: an interrupted one, if there is any.
+    def _works(
+        self, job: Job, watcher: Watcher, begun: Mapping[Training, MemberState]
+    ) -> list[Work]:
+        """The work of a job; of one that was stopped, first what its checkpoints have."""
+        left = [training for training in job.trainings if training not in job.done]
+        if not left:
+            return self._following(job, watcher, {}, None)
+        parts = []
+        for file, trainings in self._interrupted(job, left):
+            parts.append((file, trainings))
+            left = [training for training in left if training not in set(trainings)]
+        if left:
+            parts.append((self._new_file(job, left), left))
+        unfinished = {file for file, _ in parts}
+        paused: dict[Training, MemberState] = {}
+        problems: list[SagpoolError] = []
 
-        An interrupted fleet resumes with all of its trainings, even those whose rows were stored
+        def on_result(outcome: Outcome) -> None:
+            if isinstance(outcome, Paused):
+                paused[outcome.training] = outcome.state
+            watcher.outcome(job, outcome)
+
+        def work(file: Path, trainings: list[Training]) -> Work:
+            def on_end(error: SagpoolError | None) -> list[Work]:
+                if error is None:
+                    for outcome in made.outcomes():
+                        # Again: those that were only in the checkpoint have not been reported yet.
+                        on_result(outcome)
+                    file.unlink(missing_ok=True)
+                else:
+                    problems.append(error)
+                unfinished.discard(file)
+                problem = problems[0] if problems else None
+                return [] if unfinished else self._following(job, watcher, paused, problem)
+
+            made = Work(
+                job.graphs,
+                trainings,
+                dtype=PRECISIONS[job.precision].dtype,
+                members=self.members,
+                keep_weights=job.keep_weights,
+                until=job.until,
+                begun=begun,
+                checkpoint=file,
+                on_result=on_result,
+                on_progress=lambda progress: watcher.progress(job, progress),
+                on_end=on_end,
+            )
+            return made
+
+        return [work(file, trainings) for file, trainings in parts]
+
+    def _following(
+        self,
+        job: Job,
+        watcher: Watcher,
+        paused: Mapping[Training, MemberState],
+        problem: SagpoolError | None,
+    ) -> list[Work]:
+        following = watcher.ended(job, str(problem) if problem else "")
+        return [work for after in following for work in self._works(after, watcher, paused)]
+
+    def _interrupted(self, job: Job, left: list[Training]) -> list[tuple[Path, list[Training]]]:
+        """Checkpoints of this job, and the trainings in them.
+
+        An interrupted job resumes with all of its trainings, even those whose rows were stored
         after its last checkpoint, so that it takes the same course as without the interruption.
         """
+        found: list[tuple[Path, list[Training]]] = []
         for file in sorted(self.checkpoints.glob("*.npz")):
             try:
                 identity = identity_in(file)
@@ -97,14 +152,19 @@ class Local:
             if set(started).isdisjoint(left):
                 file.unlink()  # its last row was stored just before it could be removed
                 continue
-            return file, started
+            found.append((file, started))
+        return found
+
+    def _new_file(self, job: Job, left: list[Training]) -> Path:
         digest = hashlib.sha256(self._identity(job, left).encode()).hexdigest()[:16]
         stem, number = f"{job.graphs.name}-{digest}", 1
         file = self.checkpoints / f"{stem}.npz"
         while file.exists():  # an unreadable one
             number += 1
             file = self.checkpoints / f"{stem}-{number}.npz"
-        return file, left
+        return file
 
     def _identity(self, job: Job, trainings: list[Training]) -> str:
-        return identity_of(job.graphs, trainings, PRECISIONS[job.precision].dtype, job.keep_weights)
+        return identity_of(
+            job.graphs, trainings, PRECISIONS[job.precision].dtype, job.keep_weights, job.until
+        )

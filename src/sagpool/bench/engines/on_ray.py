@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import ray
@@ -13,15 +14,15 @@ import torch
 
 from sagpool.bench.engines.chunks import Chunk, Chunks
 from sagpool.bench.engines.cluster import alive, choose_resources, describe, slots
-from sagpool.bench.engines.engine import FailedTraining, Job, OnProgress, OnResult
+from sagpool.bench.engines.engine import FailedTraining, Job, Watcher
 from sagpool.bench.engines.pool import Answer, RemoteWorker, WorkerPool
+from sagpool.bench.engines.running_job import RunningJob, States
 from sagpool.bench.engines.suspended import FleetPart
 from sagpool.bench.engines.worker import Report, Task
 from sagpool.bench.precision import precision_on
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Progress, train
 from sagpool.fleet.interrupt import interrupt_held_back
-from sagpool.fleet.schedule import group_by_shape
+from sagpool.fleet.train import train_until
 from sagpool.graphs import Graphs
 from sagpool.models import method_version
 
@@ -31,6 +32,9 @@ REPORT_SECONDS = 0.25  # between two reports of a worker
 REPORTS_PER_SECOND = 500  # of all workers together: if there are many, each reports less often
 NODES_SECONDS = 1.0  # between two checks of which machines are in the cluster
 WARN_SECONDS = 30.0  # without a worker
+# Jobs are taken when fewer trainings than this wait for each worker: four fleets on a GPU. So the
+# driver has neither all trainings nor the states of all paused ones of a large experiment at once.
+AHEAD = 2000
 LAST_SECONDS = 5.0  # to wait for the last rows after Ctrl-C
 
 
@@ -48,7 +52,7 @@ class Ray:
         self,
         device: str = "auto",
         members: int | None = None,
-        train: Callable[..., object] = train,
+        train: Callable[..., object] = train_until,
         split_seconds: float = 15.0,
     ) -> None:
         self.members, self.split_seconds = members, split_seconds
@@ -60,12 +64,8 @@ class Ray:
     def device(self) -> str:
         return describe(ray.nodes(), self.resources)
 
-    def run(self, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
-        # Checked here: a worker would report it for each training separately.
-        precision_on(job.precision, torch.device(self.resources.device))
-        if job.graphs not in self.data:
-            self.data[job.graphs] = ray.put(job.graphs)
-        run = _JobRun(self, job, on_result, on_progress)
+    def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
+        run = _Run(self, jobs, watcher)
         with interrupt_held_back() as raise_if_interrupted:
             try:
                 while run.step():
@@ -78,37 +78,37 @@ class Ray:
                     self.pool.drop(worker)
 
 
-class _JobRun:
-    """One job, from its first training to its last."""
+class _Run:
+    """All jobs of a call of `Ray.run`, and those that follow from them."""
 
-    def __init__(self, engine: Ray, job: Job, on_result: OnResult, on_progress: OnProgress) -> None:
-        self.engine, self.pool, self.job = engine, engine.pool, job
-        self.on_result, self.on_progress = on_result, on_progress
-        unfinished = [training for training in job.trainings if training not in job.done]
-        self.trainings = list(dict.fromkeys(unfinished))
-        self.numbers = {training: number for number, training in enumerate(self.trainings)}
-        self.chunks = Chunks(group_by_shape(job.graphs, self.trainings))
-        self.running: dict[RemoteWorker, int] = {}
-        self.epochs, self.start = 0, time.monotonic()
-        self.nodes_known, self.nodes_at, self.without_since = False, 0.0, self.start
+    def __init__(self, engine: Ray, jobs: Iterable[Job], watcher: Watcher) -> None:
+        self.engine, self.pool, self.watcher = engine, engine.pool, watcher
+        self.next_jobs, self.job_numbers = iter(jobs), count()
+        self.jobs: dict[int, RunningJob] = {}
+        self.chunks = Chunks()
+        self.nodes_known, self.nodes_at, self.without_since = False, 0.0, time.monotonic()
 
     @property
     def busy(self) -> list[RemoteWorker]:
-        """Workers with a chunk of this job; others may still be starting."""
+        """Workers with a chunk; others may still be starting."""
         return [worker for worker in self.pool.workers if worker in self.chunks.assigned]
 
     def step(self) -> bool:
         """Hand out work and collect answers, once; whether there is more to do."""
-        if not self.chunks.unfinished and not self.busy:
+        while self._end_jobs() or self._take_job():
+            pass
+        if not self.jobs:
             return False
         self._adjust_workers()
         self._hand_out()
-        answered = False
+        answered: set[int] = set()
         for answer in self.pool.answers(REPORT_SECONDS):
+            answered.add(self.chunks.assigned[answer.worker].chunk.job)
             self._handle(answer)
-            answered = True
-        if answered:
-            self.on_progress(self._progress())
+        for number in sorted(answered):
+            running = self.jobs[number]
+            progress = running.progress(self.chunks.unfinished[number])
+            self.watcher.progress(running.job, progress)
         return True
 
     def collect_last_rows(self) -> None:
@@ -120,6 +120,33 @@ class _JobRun:
             if answer.called == "poll" and not answer.error:
                 self._store(answer.worker, answer.value)
 
+    def _end_jobs(self) -> bool:
+        """End finished jobs and queue those that follow; whether any has ended."""
+        ended = self.chunks.remove_ended()
+        for number in ended:
+            running = self.jobs.pop(number)
+            for job in self.watcher.ended(running.job, ""):
+                self._add(job, running.paused)
+        return bool(ended)
+
+    def _take_job(self) -> bool:
+        """Queue the next job if little waits; whether there was one."""
+        if self.chunks.waiting >= AHEAD * max(1, len(self.pool.workers)):
+            return False
+        for job in self.next_jobs:
+            self._add(job, {})
+            return True
+        return False
+
+    def _add(self, job: Job, paused: States) -> None:
+        # Checked here: a worker would report it for each training separately.
+        precision_on(job.precision, torch.device(self.engine.resources.device))
+        if job.graphs not in self.engine.data:
+            self.engine.data[job.graphs] = ray.put(job.graphs)
+        number, running = next(self.job_numbers), RunningJob(job, paused)
+        self.jobs[number] = running
+        self.chunks.add(number, running.groups())
+
     def _adjust_workers(self) -> None:
         """Machines join and leave: have as many workers as fit and as have work."""
         now = time.monotonic()
@@ -127,7 +154,7 @@ class _JobRun:
             return
         self.nodes_known, self.nodes_at = True, now
         capacity = slots(ray.nodes(), self.engine.resources)
-        self.pool.fill(min(capacity, self.chunks.unfinished), capacity)
+        self.pool.fill(min(capacity, sum(self.chunks.unfinished.values())), capacity)
         if self.pool.nodes:
             self.without_since = now
         elif now - self.without_since >= WARN_SECONDS:
@@ -135,28 +162,42 @@ class _JobRun:
             self.without_since = math.inf  # warn once
 
     def _hand_out(self) -> None:
-        idle = self.pool.idle
-        for worker in idle:
+        for worker in self.pool.idle:
             chunk = self.chunks.offer(
                 worker, len(self.pool.workers), time.monotonic(), worker.node, self.pool.nodes
             )
             if chunk is None:
-                straggler = self.chunks.straggler(time.monotonic(), self.engine.split_seconds)
-                if isinstance(straggler, RemoteWorker):
-                    straggler.actor.split.remote(len(idle) + 1)
-                return
-            worker.call("begin", [self.engine.data[self.job.graphs]], self._task(worker, chunk))
+                continue  # another worker may accept what this one has to avoid
+            running = self.jobs[chunk.job]
+            if running.start is None:
+                running.start = time.monotonic()
+            graphs = self.engine.data[running.job.graphs]
+            worker.call("begin", [graphs], self._task(worker, running, chunk))
+        if idle := self.pool.idle:
+            straggler = self.chunks.straggler(time.monotonic(), self.engine.split_seconds)
+            if isinstance(straggler, RemoteWorker):
+                straggler.actor.split.remote(len(idle) + 1)
 
-    def _task(self, worker: RemoteWorker, chunk: Chunk) -> Task:
-        trainings = tuple(self.trainings[number] for number in chunk.numbers)
+    def _task(self, worker: RemoteWorker, running: RunningJob, chunk: Chunk) -> Task:
+        job = running.job
+        trainings = tuple(running.trainings[number] for number in chunk.numbers)
         method = trainings[0].method  # trainings of one shape have one method
         if worker.methods.get(method) != method_version(method):
             raise SagpoolError(
                 f"The workers of the cluster lack the method '{method}' or have another version of "
                 "it; put it into a file or module that all machines have, and load it as a plugin."
             )
-        keep = frozenset(training for training in trainings if self.job.keep_weights(training))
-        return Task(trainings, keep, self.job.precision, self.engine.members, chunk.state)
+        return Task(
+            trainings,
+            frozenset(training for training in trainings if job.keep_weights(training)),
+            job.precision,
+            self.engine.members,
+            job.until,
+            {one: running.begun[one] for one in trainings if one in running.begun},
+        )
+
+    def _job_of(self, worker: RemoteWorker) -> RunningJob:
+        return self.jobs[self.chunks.assigned[worker].chunk.job]
 
     def _handle(self, answer: Answer) -> None:
         worker = answer.worker
@@ -173,34 +214,35 @@ class _JobRun:
             elif report.error:
                 self._fail(worker, report.error, died=False)
             else:
-                self.chunks.end(worker, [self._chunk(part) for part in report.parts])
-                self.running.pop(worker, None)
+                self._end(worker, report.parts)
 
     def _poll(self, worker: RemoteWorker) -> None:
         worker.call("poll", max(REPORT_SECONDS, len(self.pool.workers) / REPORTS_PER_SECOND))
 
-    def _chunk(self, part: FleetPart) -> Chunk:
-        return Chunk(tuple(self.numbers[training] for training in part.trainings), part.state)
+    def _end(self, worker: RemoteWorker, parts: Sequence[FleetPart]) -> None:
+        running = self._job_of(worker)
+        running.running.pop(worker, None)
+        for part in parts:
+            running.go_on_from(part.states)
+        numbers = [tuple(running.numbers[one] for one in part.trainings) for part in parts]
+        self.chunks.end(worker, numbers)
 
     def _store(self, worker: RemoteWorker, report: Report) -> None:
-        self.epochs += report.epochs
-        self.running[worker] = report.running
-        for result in report.results:
-            self.on_result(result)
-            self.chunks.finish(worker, self.numbers[result.training])
+        running = self._job_of(worker)
+        running.epochs += report.epochs
+        running.running[worker] = report.running
+        for outcome in report.outcomes:
+            self.watcher.outcome(running.job, outcome)
+            running.finish(outcome)
+            self.chunks.finish(worker, running.numbers[outcome.training])
 
     def _fail(self, worker: RemoteWorker, reason: str, *, died: bool) -> None:
-        self.running.pop(worker, None)
+        running = self._job_of(worker)
+        running.running.pop(worker, None)
         self.nodes_known = False
         # A machine that has left says nothing about its trainings.
         left = died and worker.node not in {node["NodeID"] for node in alive(ray.nodes())}
         for number in self.chunks.fail(worker, blame=not left, node=worker.node):
-            self.on_result(FailedTraining(self.trainings[number], reason))
-
-    def _progress(self) -> Progress:
-        total, left = len(self.trainings), self.chunks.unfinished
-        passed = max(time.monotonic() - self.start, 1e-9)
-        eta = passed / (total - left) * left if left < total else None
-        return Progress(
-            sum(self.running.values()), total - left, total, self.epochs, self.epochs / passed, eta
-        )
+            failed = FailedTraining(running.trainings[number], reason)
+            self.watcher.outcome(running.job, failed)
+            running.finish(failed)

@@ -1,23 +1,38 @@
 """Splitting a stopped fleet into smaller ones that resume where it stopped."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
-from sagpool.fleet import Training
+from sagpool.fleet import Outcome, Training
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
+from sagpool.fleet.state import TENSORS, MemberState
 from sagpool.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
 class FleetPart:
-    """Unfinished trainings of a stopped fleet, and a checkpoint from which `train` resumes them."""
+    """Unfinished trainings of a stopped fleet, and the states of those that have begun."""
 
     trainings: tuple[Training, ...]
-    state: bytes
+    states: dict[Training, MemberState]
+
+
+@dataclass(frozen=True, eq=False)
+class StoppedFleet:
+    """What a stopped call of `train` leaves."""
+
+    outcomes: tuple[Outcome, ...]  # also of those that it did not report any more
+    parts: tuple[FleetPart, ...]
+
+    @property
+    def epochs(self) -> int:
+        """Of all trainings together, since they began."""
+        states = [state for part in self.parts for state in part.states.values()]
+        done = sum(len(outcome.curve.train_loss) for outcome in self.outcomes)
+        return done + sum(state.epoch for state in states)
 
 
 def split_checkpoint(
@@ -26,28 +41,31 @@ def split_checkpoint(
     trainings: Sequence[Training],
     dtype: torch.dtype,
     keep_weights: Callable[[Training], bool],
+    until: int | None,
     parts: int,
-) -> list[FleetPart]:
-    """Distribute the unfinished trainings of a stopped call of `train` over several checkpoints.
+) -> StoppedFleet:
+    """Distribute the unfinished trainings of a stopped call of `train` over several fleets.
 
-    The first argument is the file that the call wrote, the next four are those of the call. There
+    The first argument is the file that the call wrote, the next five are those of the call. There
     are as many parts as requested, or fewer if there are fewer trainings.
     """
-    saved = Checkpoint.load(checkpoint, identity_of(graphs, trainings, dtype, keep_weights))
+    identity = identity_of(graphs, trainings, dtype, keep_weights, until)
+    saved = Checkpoint.load(checkpoint, identity) or Checkpoint(identity)
     unfinished = [number for number in range(len(trainings)) if number not in saved.results]
-    # Started trainings first, so that they are spread evenly over the parts.
+    # Begun trainings first, so that they are spread evenly over the parts.
     unfinished.sort(key=lambda number: number not in saved.members)
     made = []
-    with TemporaryDirectory() as folder:
-        for first in range(min(parts, len(unfinished))):
-            numbers = unfinished[first::parts]
-            part = [trainings[number] for number in numbers]
-            members = {
-                position: saved.members[number]
-                for position, number in enumerate(numbers)
-                if number in saved.members
-            }
-            file = Path(folder) / "part.npz"
-            Checkpoint(identity_of(graphs, part, dtype, keep_weights), members=members).save(file)
-            made.append(FleetPart(tuple(part), file.read_bytes()))
-    return made
+    for first in range(min(parts, len(unfinished))):
+        numbers = unfinished[first::parts]
+        states = {
+            trainings[number]: _copied(saved.members[number])
+            for number in numbers
+            if number in saved.members
+        }
+        made.append(FleetPart(tuple(trainings[number] for number in numbers), states))
+    return StoppedFleet(tuple(saved.results.values()), tuple(made))
+
+
+def _copied(state: MemberState) -> MemberState:
+    """With tensors of its own: a pickled view includes everything that it is a view of."""
+    return replace(state, **{name: getattr(state, name).clone() for name in TENSORS})

@@ -2,7 +2,7 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,9 @@ import sagpool
 from sagpool.bench.engines.suspended import FleetPart, split_checkpoint
 from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.errors import SagpoolError
-from sagpool.fleet import NUMERICS, Progress, Result, Training
+from sagpool.fleet import NUMERICS, Outcome, Progress, Training
 from sagpool.fleet.memory import choose_fleet_size
+from sagpool.fleet.state import MemberState
 from sagpool.graphs import Graphs
 from sagpool.models import load_plugin, method_version, methods
 from sagpool.ops.device import find_device
@@ -48,14 +49,15 @@ class Task:
     keep_weights: frozenset[Training]  # those whose results should include the weights
     precision: str  # a name in `PRECISIONS`
     members: int | None  # the largest fleet; None: as many as fit
-    state: bytes | None  # checkpoint of a stopped fleet to resume
+    until: int | None  # the epoch after which trainings pause
+    begun: Mapping[Training, Any]  # references to the states of those that have begun
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
     """What has happened since the last report."""
 
-    results: tuple[Result, ...]
+    outcomes: tuple[Outcome, ...]
     epochs: int  # of all members together
     running: int  # members
     ended: bool  # whether the worker is idle
@@ -68,7 +70,7 @@ class _SplitError(Exception):
 
 
 class Worker:
-    """Trains chunks in a background thread, with `train` of `sagpool.fleet` or a replacement."""
+    """Trains chunks in a background thread, with `train_until` or a replacement."""
 
     def __init__(self, device: str, threads: int, train: Callable[..., object]) -> None:
         self.device, self.threads, self.train = find_device(device), threads, train
@@ -94,15 +96,17 @@ class Worker:
             self.data = data[0].hex()
         torch.set_num_threads(self.threads)
         trainings = list(task.trainings)
-        if task.state is None:
-            dtype = PRECISIONS[task.precision].dtype
-            size = choose_fleet_size(self.graphs, trainings, dtype, task.members)
-            trainings = trainings[: FLEETS * size.members]
-        self.results: list[Result] = []
+        dtype = PRECISIONS[task.precision].dtype
+        size = choose_fleet_size(self.graphs, trainings, dtype, task.members)
+        trainings = trainings[: FLEETS * size.members]
+        self.outcomes: list[Outcome] = []
         self.epochs = self.reported_epochs = self.running = self.split_into = 0
-        self.error, self.parts = "", list[FleetPart]()
+        self.reported: set[Training] = set()
+        self.error, self.parts = "", tuple[FleetPart, ...]()
         self.ended.clear()
-        arguments = (self.graphs, trainings, task)
+        started = [one for one in trainings if one in task.begun]
+        begun = dict(zip(started, ray.get([task.begun[one] for one in started]), strict=True))
+        arguments = (self.graphs, trainings, begun, task)
         threading.Thread(target=self._run, args=arguments, daemon=True).start()
         return len(trainings)
 
@@ -111,24 +115,26 @@ class Worker:
         self.ended.wait(seconds)
         with self.lock:
             ended = self.ended.is_set()
-            results, self.results = self.results, []
+            outcomes, self.outcomes = self.outcomes, []
             epochs, self.reported_epochs = self.epochs - self.reported_epochs, self.epochs
-            return Report(
-                tuple(results), epochs, self.running, ended, self.error, tuple(self.parts)
-            )
+            return Report(tuple(outcomes), epochs, self.running, ended, self.error, self.parts)
 
     def split(self, parts: int) -> None:
         """Stop after this epoch and return the unfinished trainings in that many parts."""
         self.split_into = parts
 
-    def _run(self, graphs: Graphs, trainings: list[Training], task: Task) -> None:
+    def _run(
+        self,
+        graphs: Graphs,
+        trainings: list[Training],
+        begun: dict[Training, MemberState],
+        task: Task,
+    ) -> None:
         torch.set_num_threads(self.threads)  # the setting is per Python thread
         dtype, keep_weights = PRECISIONS[task.precision].dtype, task.keep_weights.__contains__
         try:
             with computing_in(task.precision, self.device), TemporaryDirectory() as folder:
                 file = Path(folder) / "fleet.npz"
-                if task.state is not None:
-                    file.write_bytes(task.state)
                 try:
                     self.train(
                         graphs,
@@ -137,15 +143,23 @@ class Worker:
                         device=self.device,
                         dtype=dtype,
                         keep_weights=keep_weights,
-                        on_result=self._on_result,
+                        on_result=self._on_outcome,
                         on_progress=self._on_progress,
                         checkpoint=file,
                         checkpoint_seconds=float("inf"),
+                        until=task.until,
+                        begun=begun,
                     )
                 except _SplitError:
-                    self.parts = split_checkpoint(
-                        file, graphs, trainings, dtype, keep_weights, self.split_into
+                    stopped = split_checkpoint(
+                        file, graphs, trainings, dtype, keep_weights, task.until, self.split_into
                     )
+                    for outcome in stopped.outcomes:
+                        if outcome.training not in self.reported:
+                            self._on_outcome(outcome)
+                    self.parts = stopped.parts
+                    # Some may have been trained after the last progress that was reported.
+                    self.epochs = stopped.epochs - sum(state.epoch for state in begun.values())
         except SagpoolError as error:
             self.error = str(error)
         except Exception as error:
@@ -156,9 +170,10 @@ class Worker:
             with self.lock:
                 self.ended.set()
 
-    def _on_result(self, result: Result) -> None:
+    def _on_outcome(self, outcome: Outcome) -> None:
         with self.lock:
-            self.results.append(result)
+            self.outcomes.append(outcome)
+            self.reported.add(outcome.training)
 
     def _on_progress(self, progress: Progress) -> None:
         self.epochs, self.running = progress.epochs, progress.running

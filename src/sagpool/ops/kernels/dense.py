@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 _TILE = 1024
 _MAX_COLUMNS = 128
 MOST_NARROW = 8
@@ -50,7 +52,7 @@ def label_relu(
     return h, y
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _label_relu(
     row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight_stride,
     bias_stride, score_weight_stride,
@@ -137,22 +139,22 @@ def bias_relu_backward(
     to_score_weight = None if grad_y is None else torch.empty_like(to_bias)
     _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
         grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows,
-        chunk, columns, 0 if score_weight is None else score_weight.stride(0),
-        GRAD=grad_h is not None, SCORE=grad_y is not None, FAN_IN=fan_in,
-        NARROW=0 if narrow is None else triton.next_power_of_2(fan_in), HEIGHT=height, WIDTH=width,
-        num_warps=2,
+        chunk, columns, 0 if score_weight is None else score_weight.stride(0), fan_in,
+        GRAD=grad_h is not None, SCORE=grad_y is not None,
+        NARROW=0 if narrow is None else 4 if fan_in <= 4 else MOST_NARROW, HEIGHT=height,
+        WIDTH=width, num_warps=2,
     )  # fmt: skip
     of_score_weight = None if to_score_weight is None else to_score_weight.sum(1)[..., None]
     of_weight = None if to_weight is None else to_weight.sum(1)
     return grad, to_bias.sum(1, keepdim=True), of_score_weight, of_weight
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows", "chunk", "fan_in"])
 def _bias_relu_backward(
     grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows, chunk,
-    columns, score_weight_stride,
-    GRAD: tl.constexpr, SCORE: tl.constexpr, FAN_IN: tl.constexpr, NARROW: tl.constexpr,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    columns, score_weight_stride, fan_in,
+    GRAD: tl.constexpr, SCORE: tl.constexpr, NARROW: tl.constexpr, HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
 ):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
@@ -186,8 +188,8 @@ def _bias_relu_backward(
         of_value = tl.where(value <= 0, 0.0, of_value)
         of_bias += tl.sum(of_value, 0)
         if NARROW > 0:
-            for k in tl.static_range(FAN_IN):
-                of_input = tl.load(narrow + at * FAN_IN + k, mask=in_rows, other=0.0)
+            for k in range(fan_in):
+                of_input = tl.load(narrow + at * fan_in + k, mask=in_rows, other=0.0)
                 summed = tl.sum(of_input[:, None] * of_value, 0)
                 of_weight += tl.where((inputs == k)[:, None], summed[None, :], 0.0)
         else:
@@ -198,7 +200,7 @@ def _bias_relu_backward(
         tl.store(to_score_weight + part * columns + column, of_score_weight, mask=in_columns)
     if NARROW > 0:
         tl.store(
-            to_weight + (part * FAN_IN + inputs[:, None]) * columns + column[None, :],
+            to_weight + (part * fan_in + inputs[:, None]) * columns + column[None, :],
             of_weight,
-            mask=(inputs < FAN_IN)[:, None] & in_columns[None, :],
+            mask=(inputs < fan_in)[:, None] & in_columns[None, :],
         )

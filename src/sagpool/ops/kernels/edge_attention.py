@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 # Elements per program of one warp; the backward pass holds twice as many tensors.
 TILE = 128
 TILE_BACKWARD = 64
@@ -48,7 +50,7 @@ def _energy(target, source):
     return raw, tl.where(raw > 0, raw, LEAK * raw)
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _edge_attention(
     to_target, from_source, values, row_ptr, col, out, level, rows, heads, columns,
     OUT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -120,7 +122,7 @@ def edge_attention_backward(
     return grad_target, grad_source, grad_values
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _edge_attention_backward(
     to_target, from_source, values, row_ptr, col, level, mean, grad, grad_target, grad_source,
     grad_values, rows, heads, columns,

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 _BLOCK = 1024
 
 
@@ -23,7 +25,7 @@ def uniform(keys: Tensor, count: int, start: int) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["start"])
 def _uniform(keys, out, count, start, BLOCK: tl.constexpr):
     member = tl.program_id(1)
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -62,7 +64,7 @@ def adam_step(
     )
 
 
-@triton.jit
+@kernel(do_not_specialize=["members"])
 def _adam_step(
     weights, mean, square, grad, scalars, members, numbers, eps: tl.constexpr, BLOCK: tl.constexpr
 ):

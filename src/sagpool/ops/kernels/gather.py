@@ -5,10 +5,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 _TILE = 512
 _MAX_COLUMNS = 128
 _GRAPH_ROWS = 32
-_FILLER_ROWS = 64
+_FILLER_BLOCK = 4096
 
 
 def gather_gated(
@@ -46,14 +48,14 @@ def gather_gated(
     )  # fmt: skip
     if filler_every:
         # Many programs per filler: a single one would take longer than all graphs together.
-        chunks = triton.cdiv(longest_filler, _FILLER_ROWS)
-        _clear_fillers[(chunks, graphs // filler_every, blocks)](
-            kept_ptr, out, columns, filler_every, HEIGHT=_FILLER_ROWS, WIDTH=width, num_warps=4
+        chunks = triton.cdiv(longest_filler * columns, _FILLER_BLOCK)
+        _clear_fillers[(chunks, graphs // filler_every)](
+            kept_ptr, out, columns, filler_every, BLOCK=_FILLER_BLOCK, num_warps=4
         )
     return out, summary, arg
 
 
-@triton.jit
+@kernel(do_not_specialize=["filler_every"])
 def _gather_gated(
     x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
     GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -95,17 +97,13 @@ def _gather_gated(
     tl.store(arg + graph * columns + column, where, mask=in_columns)
 
 
-@triton.jit
-def _clear_fillers(kept_ptr, out, columns, filler_every, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+@kernel(do_not_specialize=["filler_every"])
+def _clear_fillers(kept_ptr, out, columns, filler_every, BLOCK: tl.constexpr):
     graph = (tl.program_id(1) + 1) * filler_every - 1
     start, end = tl.load(kept_ptr + graph), tl.load(kept_ptr + graph + 1)
-    row = start + tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
-    column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
-    tl.store(
-        out + row.to(tl.int64)[:, None] * columns + column[None, :],
-        tl.zeros((HEIGHT, WIDTH), out.dtype.element_ty),
-        mask=(row < end)[:, None] & (column < columns)[None, :],
-    )
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    zeros = tl.zeros((BLOCK,), out.dtype.element_ty)
+    tl.store(out + start * columns + place, zeros, mask=place < (end - start) * columns)
 
 
 def gather_gated_backward(
@@ -137,20 +135,19 @@ def gather_gated_backward(
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     height = min(128, _TILE // width)
     _gather_gated_backward[(triton.cdiv(rows, height),)](
-        grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
-        columns,
-        OUT=grad_out is not None, SUMMARY=grad_summary is not None, GATED=gate is not None,
+        x if grad_out is None else grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row,
+        grad_x, grad_gate, rows, columns, 0 if grad_out is None else len(grad_out),
+        SUMMARY=grad_summary is not None, GATED=gate is not None,
         HEIGHT=height, WIDTH=width, num_warps=1 if width == _MAX_COLUMNS else 2,
     )  # fmt: skip
     return grad_x, grad_gate
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows", "rows_out"])
 def _gather_gated_backward(
     grad_out, grad_summary, x, gate, arg, graph, kept_ptr, new_row, grad_x, grad_gate, rows,
-    columns,
-    OUT: tl.constexpr, SUMMARY: tl.constexpr, GATED: tl.constexpr, HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    columns, rows_out,
+    SUMMARY: tl.constexpr, GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     old = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = old < rows
@@ -169,10 +166,9 @@ def _gather_gated_backward(
         column = block + tl.arange(0, WIDTH)
         in_columns = column < columns
         mask = kept[:, None] & in_columns[None, :]
-        grad = tl.zeros((HEIGHT, WIDTH), x.dtype.element_ty)
-        if OUT:
-            place = from_row[:, None] * columns + column[None, :]
-            grad += tl.load(grad_out + place, mask=mask, other=0.0)
+        place = from_row[:, None] * columns + column[None, :]
+        in_out = (kept & (new < rows_out))[:, None] & in_columns[None, :]
+        grad = tl.load(grad_out + place, mask=in_out, other=0.0)
         if SUMMARY:
             place = grad_summary + owner[:, None] * 2 * columns + column[None, :]
             grad += tl.load(place, mask=mask, other=0.0) / count[:, None]

@@ -1,9 +1,10 @@
 """Pack chosen graphs of a collection. One program per graph."""
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
+
+from sagpool.ops.kernels.jit import kernel
 
 _BLOCK = 256
 
@@ -46,7 +47,7 @@ def pack_graphs(
     return node, new_ptr, new_col
 
 
-@triton.jit
+@kernel(do_not_specialize=["width", "graphs"])
 def _pack_graphs(
     place, node_ptr, entry_ptr, row_ptr, col, node, new_ptr, new_col, width, graphs,
     BLOCK: tl.constexpr,

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 # Elements per program: enough loads in flight, few enough registers.
 TILE = 1024
 MAX_COLUMNS = 128
@@ -32,7 +34,7 @@ def _sum(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Te
     out = x.new_empty(rows, columns)
     if not rows or not columns:
         return out
-    width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
+    width = _width(columns)
     # A program loops as long as its longest row, so it takes few rows if they are wide.
     height = 4 if width == MAX_COLUMNS else min(128, TILE // width)
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
@@ -44,7 +46,7 @@ def _sum(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Te
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _sum_of_rows(
     x, row_ptr, index, weight, out, rows, columns,
     WEIGHTED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -79,6 +81,13 @@ def _sum_of_rows(
     tl.store(place, total, mask=in_rows[:, None] & in_columns[None, :])
 
 
+def _width(columns: int) -> int:
+    """Few widths for numbers of features: most data sets have a number of their own."""
+    if columns % 16 and columns > 8:
+        return 32
+    return min(MAX_COLUMNS, triton.next_power_of_2(columns))
+
+
 def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     """``out[i]`` = the dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``."""
     x, y = x.contiguous(), y.contiguous()
@@ -92,7 +101,7 @@ def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["chosen"])
 def _dots_of_rows(x, rows, y, out, chosen, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     in_rows = row < chosen

@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 HEIGHT = 32  # rows of a graph that one program writes
 DEPTH = 16  # of one step of a product; small, since small graphs have few rows
 
@@ -72,7 +74,7 @@ def row_tiles(ptr: Tensor, rows: int) -> Tensor:
     return tiles
 
 
-@triton.jit
+@kernel()
 def _row_tiles(ptr, tiles, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     graph = tl.program_id(0)
     start = tl.load(ptr + graph).to(tl.int32) // HEIGHT + graph

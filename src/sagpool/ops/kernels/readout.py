@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 TILE = 1024
 MAX_COLUMNS = 128
 
@@ -31,7 +33,7 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     return out, arg
 
 
-@triton.jit
+@kernel()
 def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     segment = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -73,7 +75,7 @@ def mean_and_max_backward(grad: Tensor, arg: Tensor, ptr: Tensor, rows: int) -> 
     return out
 
 
-@triton.jit
+@kernel()
 def _mean_and_max_backward(grad, arg, ptr, out, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     segment = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 _BLOCK = 128
 # Larger, for fillers, which are always long.
 _STRIDE = 512
@@ -31,7 +33,7 @@ def fewer_rows(
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["graphs", "rows", "numerator", "denominator"])
 def _fewer_rows(
     ptr, k, out, graphs, rows, numerator, denominator,
     BY_K: tl.constexpr, BLOCK: tl.constexpr,
@@ -73,7 +75,7 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
     return mask
 
 
-@triton.jit
+@kernel(do_not_specialize=["filler_every"])
 def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
     graph = tl.program_id(0)
     start, end = tl.load(ptr + graph), tl.load(ptr + graph + 1)
@@ -145,7 +147,7 @@ def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> tuple[
     return perm, new_row
 
 
-@triton.jit
+@kernel()
 def _keep_rows(mask, ptr, kept_ptr, perm, new_row, BLOCK: tl.constexpr, STRIDE: tl.constexpr):
     graph = tl.program_id(0)
     start = tl.load(ptr + graph).to(tl.int32)
@@ -175,7 +177,7 @@ def graph_of_rows(ptr: Tensor, total: int) -> Tensor:
     return graph
 
 
-@triton.jit
+@kernel()
 def _graph_of_rows(ptr, graph, STRIDE: tl.constexpr):
     number = tl.program_id(0)
     start, end = tl.load(ptr + number), tl.load(ptr + number + 1)
@@ -201,7 +203,7 @@ def induced_csr(
     return kept_ptr, kept_col
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _count_entries(row_ptr, col, perm, new_row, length, rows, BLOCK: tl.constexpr):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # one more than the new row
     start, end = _entries_of(row_ptr, perm, new_row, place - 1, rows)
@@ -214,7 +216,7 @@ def _count_entries(row_ptr, col, perm, new_row, length, rows, BLOCK: tl.constexp
     tl.store(length + place, count, mask=place <= rows)
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _write_entries(row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     start, end = _entries_of(row_ptr, perm, new_row, row, rows)

@@ -13,7 +13,8 @@ def section(content: Content) -> Section:
     repeated = len(content.summaries) - len(content.shown)
     intro = (
         f"{repeated} of these {len(content.summaries)} cells were requested again later with "
-        "other settings; all other sections show the one requested last, never the best one."
+        "other settings or another selection; all other sections show the one requested last, "
+        "never the best one."
     )
     return Section("cells", "All cells", [Part(table=_table(content))], [intro] if repeated else [])
 
@@ -40,7 +41,7 @@ def _table(content: Content) -> Table:
             numbers("paper", [plus_minus(s.cell.paper_mean, s.cell.paper_std) for s in summaries]),
             numbers("epochs", [s.epochs for s in summaries], ".0f"),
             numbers("seconds", [sum(r.seconds for r in s.runs) / len(s.runs) for s in summaries]),
-            numbers("parameters", [s.runs[0].parameters for s in summaries], ",d"),
+            numbers("parameters", [s.parameters for s in summaries], ",d"),
             words("settings", [names.settings(settings) or "as below" for settings in own]),
         ],
         [_record(summary) for summary in summaries],

@@ -74,7 +74,7 @@ def costs_of(summaries: Sequence[Summary]) -> list[Cost]:
             s.epochs,
             memory[method],
             memory[method] / base_memory if memory[method] and base_memory else None,
-            s.runs[0].parameters,
+            s.parameters,
         )
         for method, s in ((s.cell.method, s) for s in summaries)
     ]

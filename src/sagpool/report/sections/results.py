@@ -11,6 +11,8 @@ from sagpool.report.leaders import SIGNIFICANT, Leader, by_architecture, leader
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 
+PER_FOLD = "chosen per fold"
+
 
 def section(content: Content) -> Section:
     published = any(summary.cell.paper_mean is not None for summary in content.shown)
@@ -128,6 +130,8 @@ def _details(summary: Summary) -> list[str]:
         if summary.deviation is not None:
             paper += f" ({summary.deviation:+z.1f})".replace("-", "−")
         found.append(paper)
+    if cell.per_fold:
+        found.append(PER_FOLD)
     planned = cell.seeds * cell.settings["folds"]
     if len(summary.runs) < planned:
         found.append(f"{len(summary.runs)} of {planned} runs")
@@ -145,6 +149,7 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
         "group": group,
         "method": summary.cell.method,
         "dataset": summary.cell.dataset,
+        "select": str(summary.select),
         "mean": summary.spread.mean,
         "std_seeds": summary.spread.std_seeds,
         "ci95_low": low,
@@ -187,6 +192,10 @@ def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]])
         "Structure only: node degrees took the place of the attributes with which the paper's "
         "numbers were made; the two do not answer the same question.": any(
             content.note(dataset) == "structure only" for dataset in datasets
+        ),
+        f"{PER_FOLD.capitalize()}: the settings of every fold were chosen by its own validation "
+        "part (nested). The other cells have the same settings in all folds.": any(
+            s.cell.per_fold for s in content.shown
         ),
         "Diverged: the loss became infinite or not a number. Such a run counts with the best "
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),

@@ -1,8 +1,11 @@
-"""The settings that the searches chose."""
+"""The settings that the searches chose, and what that cost."""
 
+from collections import Counter
 from typing import Any
 
-from sagpool.bench.records import Ranked
+from sagpool.bench.records import CellRecord, Ranked
+from sagpool.bench.store import settings_text
+from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -10,13 +13,17 @@ from sagpool.report.table import Table, listing, method, numbers, words
 
 
 def section(content: Content) -> Section:
-    searched = any(summary.cell.ranking for summary in content.summaries)
-    parts = [Part(table=_table(content))] if searched else []
+    searched = [s for s in content.summaries if s.cell.ranking and not s.cell.per_fold]
+    nested = [s for s in content.summaries if s.cell.per_fold]
+    parts = []
+    if searched:
+        parts.append(Part(table=_table(content, [s.cell for s in searched])))
+    if nested:
+        parts.append(Part("Chosen per fold", _per_fold_table(content, nested)))
     return Section("search", "What the search chose", parts)
 
 
-def _table(content: Content) -> Table:
-    cells = [summary.cell for summary in content.summaries if summary.cell.ranking]
+def _table(content: Content, cells: list[CellRecord]) -> Table:
     best = [_candidate(cell.ranking, 0) for cell in cells]
     second = [_candidate(cell.ranking, 1) for cell in cells]
     return listing(
@@ -32,6 +39,7 @@ def _table(content: Content) -> Table:
             numbers("of the runner-up", [found.get("accuracy") for found in second]),
             numbers("candidates", [len(cell.ranking) for cell in cells], "d"),
             numbers("search", [cell.search for cell in cells]),
+            words("cost", [str(cell.cost or "") for cell in cells]),
         ],
         [
             {
@@ -41,10 +49,88 @@ def _table(content: Content) -> Table:
                 "candidates": len(cell.ranking),
                 **{f"chosen_{name}": value for name, value in first.items()},
                 **{f"second_{name}": value for name, value in runner_up.items()},
+                **_cost(cell),
             }
             for cell, first, runner_up in zip(cells, best, second, strict=True)
         ],
+        _notes(cells),
     )
+
+
+def _per_fold_table(content: Content, nested: list[Summary]) -> Table:
+    cells = [s.cell for s in nested]
+    often = [_most_often(s) for s in nested]
+    over_folds = [_candidate(cell.ranking, 0).get("settings", "") for cell in cells]
+    return listing(
+        "search-per-fold",
+        "Cells whose settings were chosen for each seed and fold by its own validation part, and "
+        "the one candidate that is the best over all of them. Test accuracies in percent.",
+        [
+            words("data set", [content.label(cell.dataset) for cell in cells]),
+            words("method", [method(cell.method) for cell in cells]),
+            numbers("mean", [s.spread.mean if s.learnt else None for s in nested]),
+            words("best over all folds", over_folds),
+            numbers("its mean", [s.over_folds for s in nested]),
+            numbers("looks better by", [s.optimism for s in nested], "+z.2f"),
+            words("chosen most often", [f"{entry} ({count})" for entry, count, _ in often]),
+            numbers("different choices", [different for *_, different in often], "d"),
+            numbers("search", [cell.search for cell in cells]),
+            words("cost", [str(cell.cost or "") for cell in cells]),
+        ],
+        [
+            {
+                "dataset": s.cell.dataset,
+                "method": s.cell.method,
+                "search": s.cell.search,
+                "runs": len(s.runs),
+                "mean": s.spread.mean if s.learnt else None,
+                "over_folds_settings": settings,
+                "over_folds_mean": s.over_folds,
+                "over_folds_difference": s.optimism,
+                "chosen_most_often": entry,
+                "times": count,
+                "different_choices": different,
+                **_cost(s.cell),
+            }
+            for s, settings, (entry, count, different) in zip(
+                nested, over_folds, often, strict=True
+            )
+        ],
+        [
+            "Looks better by: how much higher the mean is if one candidate is chosen for all "
+            "folds, as usual. A graph that is tested in one fold then has an influence on the "
+            "choice by its validation result in others. Empty if the search did not train every "
+            "candidate to the end.",
+            *_notes(cells),
+        ],
+    )
+
+
+def _notes(cells: list[CellRecord]) -> list[str]:
+    if all(cell.cost is None or cell.cost.exact for cell in cells):
+        return []
+    return [
+        "At most: trainings that the search did not finish count in the full grid with the epochs "
+        "that they have left at least, until their patience is over."
+    ]
+
+
+def _cost(cell: CellRecord) -> dict[str, Any]:
+    if cell.cost is None:
+        return {}
+    epochs, grid, exact = cell.cost
+    return {"search_epochs": epochs, "grid_epochs": grid, "grid_epochs_exact": exact}
+
+
+def _most_often(summary: Summary) -> tuple[str, int, int]:
+    """The settings chosen most often, how often, and how many different ones there are."""
+    varied = [name for name, value in summary.cell.settings.items() if isinstance(value, list)]
+    # Method settings that are defaults are not stored.
+    chosen = [{k: run.settings[k] for k in varied if k in run.settings} for run in summary.runs]
+    counts = Counter(map(settings_text, chosen))
+    (text, count), *_ = counts.most_common(1)
+    settings = next(one for one in chosen if settings_text(one) == text)
+    return names.settings(settings) or "the only candidate", count, len(counts)
 
 
 def _candidate(ranking: tuple[Ranked, ...], rank: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """How much a setting matters: validation accuracy against each value that was tried."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -70,6 +70,9 @@ class Effect(NamedTuple):
 def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
     """The effect of each setting that varies among runs that are otherwise like the cell's.
 
+    Only seeds with results for all folds count: of candidates that a search has dropped, the store
+    may have the trainings that stopped early, a biased sample.
+
     The mean over the splits that all combinations of settings have in common, then the mean over
     the combinations: a combination that was run more often has no more weight than the others.
 
@@ -78,10 +81,13 @@ def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
         runs: all runs of the store
     """
     protocol = _protocol(summary.runs[0])
-    combinations: dict[str, list[Run]] = defaultdict(list)
+    found_runs: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run.method == summary.cell.method and _protocol(run) == protocol:
-            combinations[settings_text(run.settings)].append(run)
+            found_runs[settings_text(run.settings)].append(run)
+    combinations = {key: whole for key, c in found_runs.items() if (whole := _whole_seeds(c))}
+    if not combinations:
+        return []
     common = set.intersection(*({(r.seed, r.fold) for r in c} for c in combinations.values()))
     compared = [
         [run for run in combination if not common or (run.seed, run.fold) in common]
@@ -100,6 +106,12 @@ def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
             runs_used = sum(map(len, compared))
             found.append(Effect(summary.cell.method, setting, values, means, runs_used))
     return found
+
+
+def _whole_seeds(runs: Sequence[Run]) -> list[Run]:
+    """The runs of seeds that have all folds."""
+    folds = Counter(run.seed for run in runs)
+    return [run for run in runs if folds[run.seed] == run.settings["folds"]]
 
 
 def _panels(found: Sequence[Effect]) -> dict[str, list[Effect]]:

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 TILE = 256  # elements per warp, unless a row has more
 PROGRAMS = 8192  # enough to keep every processor of a large GPU busy
 # Instead of -inf, since -inf - -inf is NaN.
@@ -39,7 +41,7 @@ def soft_assignment(logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor
     return assignment, entropy
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _soft_assignment(
     logits, bias, assignment, entropy, rows, columns, stored, bias_stride,
     BIAS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -97,7 +99,7 @@ def soft_assignment_backward(
     return grad, grad_bias.sum(1, keepdim=True)
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows", "each"])
 def _soft_assignment_backward(
     assignment, grad_assignment, grad_entropy, grad, grad_bias, rows, each, columns,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr,

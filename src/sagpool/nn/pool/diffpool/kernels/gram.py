@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import (
     DEPTH,
     HEIGHT,
@@ -44,7 +45,7 @@ def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["period"])
 def _gram(
     spread, t, ptr, tiles, out, columns, period,
     PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
@@ -102,7 +103,7 @@ def trace_and_norm(p: Tensor, segments: SegmentPtr) -> tuple[Tensor, Tensor]:
     return trace, norm
 
 
-@triton.jit
+@kernel(do_not_specialize=["period"])
 def _trace_and_norm(p, ptr, trace, norm, columns, period, TILE: tl.constexpr):
     graph = tl.program_id(0)
     start, end, _ = span(ptr, graph, period)
@@ -155,7 +156,7 @@ def gram_backward(
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["across", "period"])
 def _gram_backward(
     p, spread, grad_trace, grad_norm, ptr, tiles, out, columns, across, period,
     TRACE: tl.constexpr, NORM: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,

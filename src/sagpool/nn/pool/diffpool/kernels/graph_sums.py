@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import span, tile_of
 
 TILE = 1024  # elements per program
@@ -24,7 +25,7 @@ def neighbour_sum(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows"])
 def _neighbour_sum(x, row_ptr, col, out, rows, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -63,7 +64,7 @@ def coarse_scale(
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["clusters", "period"])
 def _coarse_scale(
     assignment, row_ptr, ptr, out, clusters, columns, period,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -81,7 +82,7 @@ def _coarse_scale(
         )
         degree = tl.maximum(length - 1, 0).to(assignment.dtype.element_ty)
         place = assignment + row.to(tl.int64)[:, None] * columns + column[None, :]
-        s = tl.load(place, mask=in_rows[:, None] & in_columns[None, :], other=0.0)
+        s = tl.load(place, mask=in_rows[:, None] & (column < columns)[None, :], other=0.0)
         total += tl.sum(degree[:, None] * s, 0)
     tl.store(out + graph * clusters + column, 1 / tl.sqrt(total + 1), mask=in_columns)
 
@@ -93,7 +94,7 @@ def graph_means(x: Tensor, segments: SegmentPtr) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["period"])
 def _graph_means(x, ptr, out, period, WIDTH: tl.constexpr):
     graph = tl.program_id(0)
     start, end, _ = span(ptr, graph, period)
@@ -113,7 +114,7 @@ def graph_means_backward(grad: Tensor, segments: SegmentPtr) -> Tensor:
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["period"])
 def _graph_means_backward(grad, ptr, out, period, WIDTH: tl.constexpr):
     graph = tl.program_id(0)
     start, counts, end = span(ptr, graph, period)

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 
 def link_loss(
     norm: Tensor | None,
@@ -33,7 +35,7 @@ def link_loss(
     return out, square
 
 
-@triton.jit
+@kernel(do_not_specialize=["graphs"])
 def _link_loss(
     norm, trace, gram_norm, ptr, row_ptr, out, square, graphs, least,
     COUNT: tl.constexpr, WIDTH: tl.constexpr,
@@ -69,7 +71,7 @@ def link_loss_backward(
     return grad_norm, grad_trace
 
 
-@triton.jit
+@kernel(do_not_specialize=["graphs"])
 def _link_loss_backward(
     grad, square, ptr, grad_norm, grad_trace, graphs, least, WIDTH: tl.constexpr
 ):

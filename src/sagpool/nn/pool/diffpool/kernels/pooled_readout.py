@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import (
     DEPTH,
     HEIGHT,
@@ -49,7 +50,7 @@ def pooled_mean_max(
     return out, arg
 
 
-@triton.jit
+@kernel(do_not_specialize=["clusters", "across", "period"])
 def _pooled_mean_max(
     assignment, x, ptr, out, arg, clusters, columns, channels, across, period,
     PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
@@ -138,7 +139,7 @@ def pooled_mean_max_backward(
     return grad_x
 
 
-@triton.jit
+@kernel(do_not_specialize=["clusters", "across", "period"])
 def _backward_to_x(
     grad, arg, assignment, ptr, tiles, grad_x, clusters, columns, channels, across, period,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
@@ -161,7 +162,7 @@ def _backward_to_x(
     tl.store(grad_x + at * channels + j[None, :], values, mask=(row < end)[:, None] & in_j[None, :])
 
 
-@triton.jit
+@kernel(do_not_specialize=["across", "period"])
 def _backward_to_assignment(
     grad, arg, x, ptr, tiles, grad_assignment, columns, channels, across, period,
     PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,

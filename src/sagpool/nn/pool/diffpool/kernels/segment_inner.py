@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import DEPTH, dot, precision, span, tile_of, warps_of
 
 MAX_HEIGHT, MAX_WIDTH = 32, 128
@@ -114,7 +115,7 @@ def _launch_inner(
     )  # fmt: skip
 
 
-@triton.jit
+@kernel(do_not_specialize=["m", "down", "across", "all_m", "period", "each"])
 def _inner(
     a, b, ptr, out, scale, x, y, grad, bias, grad_degrees, m, n, a_columns, down, across, all_m,
     period, each, bias_stride,

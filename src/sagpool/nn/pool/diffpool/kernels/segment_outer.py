@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import DEPTH, HEIGHT, dot, precision, tile_of, tile_rows, warps_of
 
 MAX_WIDTH = 128
@@ -53,7 +54,7 @@ def segment_outer(
     return out
 
 
-@triton.jit
+@kernel(do_not_specialize=["across", "period"])
 def _outer(
     a, x, b, y, ptr, tiles, scale, row_ptr, of_degree, out, m, n, a_columns, out_columns, across,
     x_graph, x_m, x_n, period,

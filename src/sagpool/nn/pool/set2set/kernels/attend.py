@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 # Elements of x per warp: enough loads in flight, few enough registers.
 TILE = 2048
 SUM_TILE = 1024
@@ -62,7 +64,7 @@ def _span(ptr, members, graphs, FILLER: tl.constexpr):
     return member.to(tl.int64), place.to(tl.int64), graph, start, end
 
 
-@triton.jit
+@kernel(do_not_specialize=["members", "graphs"])
 def _attend(
     x, query, ptr, out, energy, level, members, graphs, columns, query_member, query_graph,
     out_member, out_graph,
@@ -123,7 +125,7 @@ def attend_backward(
     return alpha, slope
 
 
-@triton.jit
+@kernel(do_not_specialize=["members", "graphs"])
 def _attend_backward(
     x, energy, level, out, grad, grad_query, ptr, alpha, slope, members, graphs, columns,
     out_member, out_graph, grad_member, grad_graph, query_member, query_graph,
@@ -186,7 +188,7 @@ def attend_backward_rows(
     return grad_x
 
 
-@triton.jit
+@kernel(do_not_specialize=["steps", "rows", "members", "graphs"])
 def _attend_backward_rows(
     alpha, slope, query, grad, ptr, grad_x, steps, rows, members, graphs, columns, query_member,
     query_step, query_graph, grad_member, grad_step, grad_graph,

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.jit import kernel
+
 TILE = 512
 MAX_COLUMNS = 128
 
@@ -44,7 +46,7 @@ def _tanh(x):
     return tl.where(x < 0, -y, y)
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows", "graphs"])
 def _lstm_cell(
     gates, cell, new_cell, state, rows, graphs, columns, gates_member, gates_graph, state_member,
     state_graph,
@@ -77,7 +79,7 @@ def lstm_cell_backward(
     )  # fmt: skip
 
 
-@triton.jit
+@kernel(do_not_specialize=["rows", "graphs"])
 def _lstm_cell_backward(
     gates, cell, grad_state, grad_cell, grad_gates, rows, graphs, columns, gates_member,
     gates_graph, state_member, state_graph, back_member, back_graph,

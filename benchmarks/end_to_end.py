@@ -1,0 +1,272 @@
+"""Whole experiments, from the plan to the last row in the run store.
+
+The ratios, all larger for better:
+
+grid_proteins: seconds of the PROTEINS grid of sagpool-h (1,920 trainings) when the shapes of models
+    trained one after the other, over its seconds now, with kernels compiled before.
+grid_nci1: seconds of the NCI1 grid, one experiment for each shape, over those of one experiment.
+utilisation: models · steps/s of the PROTEINS grid over the steady rate of fleets of its shapes.
+race_cost: models · epochs of a full grid over those of `--search race`; the lowest of all cells.
+grid_mutag_cpu: seconds of a small grid on MUTAG with earlier code over those now, on two cores.
+
+All but the last need a GPU; PROTEINS and NCI1 are found in SAGPOOL_DATA.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from finished_grid import find_grid, read_grid
+from measure import versions
+from sagpool import load
+from sagpool.bench import run_experiment
+from sagpool.bench.plan import training_of
+from sagpool.bench.records import DeviceTime
+from sagpool.bench.run import CellState
+from sagpool.bench.store import Store, settings_text
+from sagpool.fleet.schedule import split_of
+from steady_rate import steady_rate
+
+# One H200, sagpool bench --dataset PROTEINS --method sagpool-h --search grid, before fleets of
+# several shapes trained side by side: 1,654 of the 1,920 trainings were done after 281 s.
+BEFORE_PROTEINS = 281 * 1920 / 1654
+# Hidden size and ratio; the first few are an even choice.
+SHAPES = (
+    *((64, 1 / 2), (16, 1 / 4), (128, 1 / 4), (32, 1 / 2)),
+    *((128, 1 / 2), (32, 1 / 4), (64, 1 / 4), (16, 1 / 2)),
+)
+RACES = tuple(":".join(cell) for cell in product(("PROTEINS", "NCI1"), ("sagpool-h", "gpool-h")))
+
+
+class Ran(NamedTuple):
+    """An experiment that was run."""
+
+    seconds: float
+    first_result: float  # seconds until there was one
+    store: Path
+    profile: DeviceTime | None
+
+
+@dataclass
+class Figures:
+    """What was measured."""
+
+    options: argparse.Namespace
+    folder: Path
+    ratios: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    meaning: dict[str, str] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
+    grids: dict[str, Ran] = field(default_factory=dict)  # by data set and method
+
+    def run(
+        self, dataset: str, method: str, search: str, settings: dict[str, Any] | None = None
+    ) -> Ran:
+        """One experiment into a store of its own."""
+        store = self.folder / f"{len(list(self.folder.iterdir()))}.sqlite"
+        first: list[float] = []
+
+        def watch(state: CellState) -> None:
+            if state.done and not first:
+                first.append(time.perf_counter() - begin)
+
+        begin = time.perf_counter()
+        result = run_experiment(
+            "lee2019",
+            datasets=dataset,
+            methods=method,
+            seeds=1,
+            settings=settings,
+            search=search,
+            store=store,
+            device="cuda",
+            profile=True,
+            watch=watch,
+        )
+        ran = Ran(time.perf_counter() - begin, first[0], store, result.profile)
+        note(f"{search} {dataset} {method} {settings or ''}: {ran.seconds:.1f} s; {ran.profile}")
+        return ran
+
+    def grid(self, dataset: str, method: str) -> Ran:
+        """The full grid, with kernels that are compiled."""
+        key = f"{dataset}:{method}"
+        if key not in self.grids:
+            first = self.run(dataset, method, "grid")
+            self.seconds[f"{key} first"] = first.seconds
+            self.seconds[f"{key} first result"] = first.first_result
+            self.grids[key] = self.run(dataset, method, "grid")
+            self.seconds[key] = self.grids[key].seconds
+        return self.grids[key]
+
+    def grid_proteins(self) -> None:
+        ran = self.grid("PROTEINS", "sagpool-h")
+        self.ratios["grid_proteins"] = BEFORE_PROTEINS / ran.seconds
+        self.meaning["grid_proteins"] = f"{BEFORE_PROTEINS:.0f} s before"
+
+    def grid_nci1(self) -> None:
+        now = self.grid("NCI1", "sagpool-h").seconds
+        chosen = SHAPES[: self.options.shapes]
+        alone = [
+            self.run("NCI1", "sagpool-h", "grid", {"hidden": hidden, "ratio": ratio}).seconds
+            for hidden, ratio in chosen
+        ]
+        self.seconds["NCI1 one shape at a time"] = sum(alone) * len(SHAPES) / len(chosen)
+        self.ratios["grid_nci1"] = self.seconds["NCI1 one shape at a time"] / now
+        self.meaning["grid_nci1"] = f"from {len(chosen)} of {len(SHAPES)} shapes"
+
+    def utilisation(self) -> None:
+        ran = self.grid("PROTEINS", "sagpool-h")
+        graphs = load("PROTEINS").to("cuda")
+        runs = read_grid(ran.store, "PROTEINS", "sagpool-h").runs
+        done: dict[tuple[int, float], int] = dict.fromkeys(SHAPES, 0)
+        for run in runs:
+            training = replace(training_of(run.method, run.settings), fold=run.fold)
+            steps = -(-len(split_of(graphs, training).train) // training.batch_size)
+            done[training.hidden, training.ratio] += steps * run.epochs
+        rates = {shape: steady_rate(graphs, shape, self.options.members) for shape in SHAPES}
+        mix = sum(done.values()) / sum(done[shape] / rates[shape] for shape in SHAPES)
+        reached = sum(done.values()) / ran.seconds
+        assert ran.profile is not None
+        busy = ran.profile.whole["steps"]
+        self.ratios["utilisation"] = reached / mix
+        self.meaning["utilisation"] = f"{reached:,.0f} of {mix:,.0f} models · steps/s"
+        self.others["busy"] = busy
+        self.others["steady"] = {f"{h}, {ratio:g}": rate for (h, ratio), rate in rates.items()}
+
+    def race_cost(self) -> None:
+        races = {}
+        for name in self.options.race:
+            dataset, method = name.split(":")
+            grid = read_grid(self._grid_store(dataset, method), dataset, method)
+            race = self.run(dataset, method, "race")
+            with Store.reading(race.store) as store:
+                (cell,) = store.cells()
+            assert cell.cost is not None
+            accuracy = {settings_text(one.settings): one.accuracy for one in grid.cell.ranking}
+            best, chosen = max(accuracy.values()), accuracy[settings_text(cell.settings)]
+            races[name] = {
+                "ratio": grid.epochs / cell.cost.epochs,
+                "regret": 100 * (best - chosen),  # points of validation accuracy
+                "grid_epochs": grid.epochs,
+                "race_epochs": cell.cost.epochs,
+                "seconds": race.seconds,
+            }
+        self.ratios["race_cost"] = min(race["ratio"] for race in races.values())
+        regrets = (f"{name} {race['regret']:.2f}" for name, race in races.items())
+        self.meaning["race_cost"] = f"regret in points: {', '.join(regrets)}"
+        self.others["races"] = races
+
+    def _grid_store(self, dataset: str, method: str) -> Path:
+        given = self.options.grid_store
+        if given and find_grid(given, dataset, method):
+            return given
+        return self.grid(dataset, method).store
+
+    def grid_mutag_cpu(self) -> None:
+        here = Path(__file__).parents[1] / "src"
+        before = self.options.before
+        sides = {"now": (here, "all"), "before": (before or here, "all" if before else "shapes")}
+        measured: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+        for _ in range(self.options.repeats):
+            for name, side in sides.items():
+                measured[name].append(mutag_grid(*side))
+                note(f"grid on MUTAG, {name}: {measured[name][-1]}")
+        for name, times in measured.items():
+            self.seconds[f"MUTAG {name}"] = statistics.median(one["wall"] for one in times)
+            self.seconds[f"MUTAG {name} CPU"] = statistics.median(one["cpu"] for one in times)
+            self.others[f"mutag_epochs_{name}"] = times[0]["epochs"]
+        self.ratios["grid_mutag_cpu"] = self.seconds["MUTAG before"] / self.seconds["MUTAG now"]
+        self.meaning["grid_mutag_cpu"] = (
+            "over the code before" if before else "over this code, one shape after the other"
+        )
+
+
+def mutag_grid(source: Path, how: str) -> dict[str, float]:
+    """Seconds and epochs of the small grid, in a process with this source of the package."""
+    script = Path(__file__).with_name("mutag_grid.py")
+    environment = os.environ | {"PYTHONPATH": str(source.resolve()), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, script, how], env=environment, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def note(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+PARTS: dict[str, Callable[[Figures], None]] = {
+    "grid_proteins": Figures.grid_proteins,
+    "grid_nci1": Figures.grid_nci1,
+    "utilisation": Figures.utilisation,
+    "race_cost": Figures.race_cost,
+    "grid_mutag_cpu": Figures.grid_mutag_cpu,
+}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--fresh", action="store_true", help="compile every kernel in the first run, as if new"
+    )
+    parser.add_argument("--shapes", type=int, default=8, help="of NCI1 that run alone; scaled up")
+    parser.add_argument("--members", type=int, default=200, help="of a fleet at its steady rate")
+    parser.add_argument("--race", nargs="+", choices=RACES, default=RACES)
+    parser.add_argument("--grid-store", type=Path, help="run store with finished grids, for races")
+    parser.add_argument("--before", type=Path, help="src folder of earlier code, for MUTAG")
+    parser.add_argument("--repeats", type=int, default=3, help="of both sides on MUTAG")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    with tempfile.TemporaryDirectory() as name:
+        if options.fresh:
+            os.environ["TRITON_CACHE_DIR"] = f"{name}/kernels"
+        folder = Path(name) / "stores"
+        folder.mkdir()
+        figures = Figures(options, folder)
+        skipped = []
+        for part in options.only:
+            if part != "grid_mutag_cpu" and not torch.cuda.is_available():
+                note(f"{part} needs a GPU; skipped.")
+                skipped.append(part)
+                continue
+            PARTS[part](figures)
+    outcome = {
+        "ratios": figures.ratios,
+        "meaning": figures.meaning,
+        "seconds": figures.seconds,
+        **figures.others,
+        "skipped": skipped,
+        "versions": versions("torch"),
+    }
+    if options.json:
+        print(json.dumps(outcome))
+        return
+    for name, seconds in figures.seconds.items():
+        print(f"{name:<28} {seconds:9.1f} s")
+    for name, ratio in figures.ratios.items():
+        print(f"{name:<28} {ratio:9.2f} ×   {figures.meaning[name]}")
+    if "busy" in figures.others:
+        print(f"{'busy with training steps':<28} {100 * figures.others['busy']:9.0f} %")
+
+
+if __name__ == "__main__":
+    main()

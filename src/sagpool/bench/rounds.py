@@ -1,0 +1,58 @@
+"""What all searches have in common: rounds of trainings, and a ranking by their results."""
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sagpool.bench.plan import repeat, settings_of
+from sagpool.bench.records import Ranked, Validation
+from sagpool.fleet import Training
+
+
+class Round(NamedTuple):
+    """Trainings to compare. Those of an earlier round go on from where they are."""
+
+    trainings: tuple[Training, ...]
+    until: int | None  # the epoch at which to compare them; None: train to the end
+
+
+# A search yields rounds, gets the validation results of each (in the order of its trainings) and
+# returns the candidates, best first.
+Program = Generator[Round, Sequence[Validation], list[Ranked]]
+
+
+def every_fold(candidates: Sequence[Training], folds: int) -> tuple[Training, ...]:
+    """The candidates on the first folds of seed 0, one candidate after the other."""
+    return tuple(one for template in candidates for one in repeat(template, seeds=1, folds=folds))
+
+
+def epoch_or_end(epoch: int, max_epochs: int) -> int | None:
+    """``epoch`` as a `Round` has it: None if trainings end by then."""
+    return epoch if epoch < max_epochs else None
+
+
+def rank(
+    candidates: Sequence[Training], seen: Sequence[Validation]
+) -> list[tuple[Training, Ranked]]:
+    """The candidates with their results, best first.
+
+    Ranked by mean validation accuracy, since the tables report accuracy; ties are broken by the
+    lower loss.
+
+    Args:
+        candidates: with one result per fold each
+        seen: in the order of `every_fold`
+    """
+    table = np.array([(one.accuracy, one.loss) for one in seen]).reshape(len(candidates), -1, 2)
+    # A candidate that fails in a single fold is unreliable.
+    accuracy = np.nan_to_num(table[..., 0], nan=0.0).mean(1)
+    loss = np.nan_to_num(table[..., 1], nan=np.inf).mean(1)
+    folds = table.shape[1]
+    return [
+        (
+            candidates[i],
+            Ranked(settings_of(candidates[i]), float(accuracy[i]), float(loss[i]), folds),
+        )
+        for i in np.lexsort((loss, -accuracy))
+    ]

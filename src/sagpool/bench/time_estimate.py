@@ -1,0 +1,165 @@
+"""How long an experiment takes on a device, estimated before it is run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from sagpool.bench.experiment_plan import ExperimentPlan
+from sagpool.bench.per_fold import Select, choose_per_fold
+from sagpool.bench.plan import METHOD_VERSION, Cell, repeat, training_of
+from sagpool.bench.precision import PRECISIONS
+from sagpool.bench.records import Run
+from sagpool.bench.search import Search, choose
+from sagpool.bench.store import Store
+from sagpool.bench.workload import Epochs, bytes_per_epoch, expected_epochs, reference_figures
+from sagpool.fleet import NUMERICS, MemoryShortageError, Training
+from sagpool.models import method_version
+
+# An experiment as a whole (with evaluation, compiling and the tails of fleets) reaches this
+# fraction of the rate of a full fleet.
+EFFICIENCY = 0.6
+# Shorter invocations say little about the speed of a device.
+LONG_ENOUGH_SECONDS = 30
+
+
+class CellTime(NamedTuple):
+    """Seconds on the device; None if one model does not fit into the memory of this machine."""
+
+    search: float | None
+    training: float | None
+
+    @property
+    def total(self) -> float | None:
+        known = self.search is not None and self.training is not None
+        return self.search + self.training if known else None  # type: ignore[operator]
+
+
+class TimeEstimate(NamedTuple):
+    """Of the cells of a plan, in their order."""
+
+    device: str
+    measured: bool  # by earlier invocations in the run store, rather than by packaged figures
+    cells: tuple[CellTime, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Of all cells that have an estimate."""
+        return sum(cell.total or 0.0 for cell in self.cells)
+
+
+def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
+    """How long the plan takes on the device with this name.
+
+    If neither the run store nor the package know the device, on the packaged one instead.
+    """
+    runs, started = list[Run](), dict[int, datetime]()
+    if plan.store.exists():
+        with Store.reading(plan.store) as store:
+            runs = store.runs()
+            started = {
+                one.id: datetime.fromisoformat(one.started)
+                for one in store.invocations()
+                if one.device == device
+            }
+    workloads = [_Workload.of(plan, cell, runs) for cell in plan.cells]
+    figures = reference_figures()
+    planned = [(cell.method, plan.data[cell.dataset.name].fingerprint) for cell in plan.cells]
+    other = {run.invocation for run in runs if not any(_is_of(run, *cell) for cell in planned)}
+    comparable = {number: start for number, start in started.items() if number not in other}
+    rate = _measured_rate(workloads, runs, comparable)
+    measured = rate is not None
+    if rate is None:
+        rate, device = EFFICIENCY * figures["bytes_per_second"], figures["device"]
+    return TimeEstimate(device, measured, tuple(one.time(rate) for one in workloads))
+
+
+class _Workload(NamedTuple):
+    """The bytes of a cell's training steps."""
+
+    search: float | None
+    training: float | None
+    runs: dict[int, float]  # of stored runs, by invocation
+    slowness: float  # of the method: its bytes take so many times as long as others
+
+    @staticmethod
+    def of(plan: ExperimentPlan, cell: Cell, runs: Sequence[Run]) -> _Workload:
+        data, dtype = plan.data[cell.dataset.name], PRECISIONS[plan.precision].dtype
+        here = [run for run in runs if _is_of(run, cell.method, data.fingerprint)]
+        slowness = 1 / reference_figures()["methods"].get(cell.method, 1.0)
+        epochs = Epochs.of(cell.dataset.name, cell.method, here)
+        candidates = cell.candidates if plan.search is not Search.NONE else (cell.default,)
+        stored = {
+            replace(training_of(run.method, run.settings), seed=run.seed, fold=run.fold): run
+            for run in here
+            if run.precision == plan.precision
+        }
+        templates = {_template(training) for training in stored} | set(candidates)
+        sizes = dict[Training, float]()
+        with suppress(MemoryShortageError):
+            sizes = bytes_per_epoch(data.graphs, templates, dtype)
+        if not sizes:
+            return _Workload(None, None, {}, slowness)
+
+        def total(trainings: Iterable[tuple[Training, float]]) -> float:
+            missing = ((t, n) for t, n in trainings if t not in stored)
+            return sum(sizes[_template(training)] * count for training, count in missing)
+
+        searching = 0.0
+        final = [(one, epochs(one)) for one in repeat(cell.default, plan.seeds)]
+        if plan.search is Search.NONE:
+            training = total(final)
+        else:
+            per_fold = plan.select is Select.PER_FOLD
+            program = (
+                choose_per_fold(plan.search, candidates, plan.seeds)
+                if per_fold
+                else choose(plan.search, candidates)
+            )
+            searching = total(expected_epochs(program, epochs).items())
+            # Every candidate may be chosen. Its trainings with the first seed (or all, if chosen
+            # per fold) are part of the search.
+            count = 0 if per_fold else (plan.seeds - 1) * cell.default.folds
+            training = count * float(np.mean([sizes[one] * epochs(one) for one in candidates]))
+        trained = defaultdict[int, float](float)
+        for one, run in stored.items():
+            trained[run.invocation] += sizes[_template(one)] * run.epochs
+        return _Workload(searching, training, dict(trained), slowness)
+
+    def time(self, rate: float) -> CellTime:
+        if self.search is None or self.training is None:
+            return CellTime(None, None)
+        return CellTime(*(self.slowness * work / rate for work in (self.search, self.training)))
+
+
+def _is_of(run: Run, method: str, fingerprint: str) -> bool:
+    """Whether the run is one of this method, as it is now, on these graphs."""
+    state = (run.method, run.fingerprint, run.numerics, run.settings.get(METHOD_VERSION, ""))
+    return state == (method, fingerprint, NUMERICS, method_version(method))
+
+
+def _template(training: Training) -> Training:
+    return replace(training, seed=0, fold=0)
+
+
+def _measured_rate(
+    workloads: Sequence[_Workload], runs: Sequence[Run], started: dict[int, datetime]
+) -> float | None:
+    """Bytes per second of invocations, from their start to their last result; None if unknown."""
+    finished: dict[int, datetime] = {}
+    for run in runs:
+        at = datetime.fromisoformat(run.finished)
+        finished[run.invocation] = max(at, finished.get(run.invocation, at))
+    work, seconds = 0.0, 0.0
+    for number, start in started.items():
+        took = (finished.get(number, start) - start).total_seconds()
+        if took >= LONG_ENOUGH_SECONDS:
+            seconds += took
+            work += sum(one.runs.get(number, 0.0) * one.slowness for one in workloads)
+    return work / seconds if work else None

@@ -1,0 +1,125 @@
+"""How much a cell has to compute, before anything is trained: epochs, steps and bytes."""
+
+import math
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from sagpool.bench.records import Run, Validation
+from sagpool.bench.rounds import Round
+from sagpool.fleet import Training
+from sagpool.fleet.memory import StepBytes, trial_step
+from sagpool.fleet.schedule import split_of
+from sagpool.graphs import Graphs
+
+
+@cache
+def reference_figures() -> dict[str, Any]:
+    text = (resources.files("sagpool.bench") / "reference_figures.yaml").read_text("utf-8")
+    return yaml.safe_load(text)
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """How many epochs a training is expected to take."""
+
+    measured: Mapping[tuple[float, int], float]  # means by learning rate and hidden size
+    best_epoch: float  # with the learning rate 5e-4 and the hidden size 128
+
+    @staticmethod
+    def of(dataset: str, method: str, runs: Iterable[Run]) -> "Epochs":
+        """From the runs of a cell and, for other settings, from the packaged figures.
+
+        Methods without figures take the mean of the data set, data sets without that of all.
+        """
+        epochs: dict[tuple[float, int], list[int]] = defaultdict(list)
+        for run in runs:
+            epochs[run.settings["lr"], run.settings["hidden"]].append(run.epochs)
+        figures: dict[str, dict[str, tuple[float, int, float]]] = reference_figures()["best_epochs"]
+        known = figures.get(dataset, {})
+        every = [known[method]] if method in known else list(known.values())
+        every = every or [entry for methods in figures.values() for entry in methods.values()]
+        best = float(np.mean([epoch / _slowness(lr, hidden) for lr, hidden, epoch in every]))
+        return Epochs({key: float(np.mean(some)) for key, some in epochs.items()}, best)
+
+    def __call__(self, training: Training) -> float:
+        lr, hidden = training.lr, training.hidden
+        expected = training.patience + self.best_epoch * _slowness(lr, hidden)
+        return min(training.max_epochs, self.measured.get((lr, hidden), expected))
+
+
+def _slowness(lr: float, hidden: int) -> float:
+    """How many times as many epochs as with the learning rate 5e-4 and the hidden size 128."""
+    figures = reference_figures()
+    return math.prod(
+        _interpolate(value, figures[name])
+        for value, name in ((lr, "learning_rates"), (hidden, "hidden_sizes"))
+    )
+
+
+def _interpolate(value: float, known: Mapping[float, float]) -> float:
+    values, factors = np.array(sorted(known.items()), float).T
+    return float(np.interp(math.log(value), np.log(values), factors))
+
+
+def bytes_per_epoch(
+    graphs: Graphs, trainings: Iterable[Training], dtype: torch.dtype
+) -> dict[Training, float]:
+    """What the steps of one epoch save for the backward pass, of each training.
+
+    Only the smallest and the largest hidden size are tried. In between, what a batch takes grows
+    with the hidden size, and what the weights take with its square.
+    """
+    alike: dict[Training, list[Training]] = defaultdict(list)
+    for training in trainings:
+        other = replace(training, lr=1.0, weight_decay=0.0, dropout=0.0, patience=1, max_epochs=1)
+        alike[replace(other, hidden=2)].append(training)
+    found = {}
+    for some in alike.values():
+        smallest, largest = (pick(some, key=lambda one: one.hidden) for pick in (min, max))
+        steps = math.ceil(len(split_of(graphs, smallest).train) / smallest.batch_size)
+        low = trial_step(graphs, smallest, dtype)
+        same = smallest.hidden == largest.hidden
+        high = low if same else trial_step(graphs, largest, dtype)
+        for one in some:
+            ends = (smallest.hidden, largest.hidden)
+            found[one] = steps * _between(one.hidden, ends, low, high)
+    return found
+
+
+def _between(hidden: int, ends: tuple[int, int], low: StepBytes, high: StepBytes) -> float:
+    batch = np.interp(hidden, ends, (low.batch, high.batch))
+    weights = np.interp(hidden**2, np.square(ends), (low.weights, high.weights))
+    return float(batch + weights)
+
+
+def expected_epochs(
+    program: Generator[Round, Sequence[Validation], Any], epochs: Epochs
+) -> dict[Training, float]:
+    """The trainings that a search begins, with the epochs that it is expected to train them.
+
+    The search gets random results, so every candidate is equally likely to stay in it.
+    """
+    trained: dict[Training, float] = {}
+    random = np.random.default_rng(0)
+    asked = next(program)
+    while True:
+        seen = []
+        for training in asked.trainings:
+            length = epochs(training)
+            reached = length if asked.until is None else min(length, asked.until)
+            trained[training] = reached
+            loss, accuracy = random.random(2)
+            curve = np.tile([[loss], [accuracy]], max(1, round(reached)))
+            seen.append(Validation(accuracy, loss, curve.shape[1], reached == length, curve))
+        try:
+            asked = program.send(seen)
+        except StopIteration:
+            return trained

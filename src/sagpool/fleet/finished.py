@@ -1,0 +1,100 @@
+"""Members that have ended: they are evaluated together, after their slots have been refilled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from sagpool.fleet.evaluate import score
+from sagpool.fleet.training import Curve, Result, Training
+from sagpool.graphs import Split
+
+# On a GPU the evaluation of one member takes as long as that of many, so they wait for each other:
+# until so many have ended, or the first of them so many epochs ago.
+MEMBERS, EPOCHS = 32, 25
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A member at its end."""
+
+    number: int  # of its training
+    split: Split
+    diverged: bool
+    best_epoch: int
+    epochs: int
+    curve: Curve
+    seconds: float
+    best: Tensor  # [numbers] weights of the best epoch
+    key: Tensor  # of its random numbers in evaluation
+    k: np.ndarray  # [1] that the pooling layers keep
+
+    def result(
+        self,
+        training: Training,
+        log_probability: np.ndarray,
+        y: np.ndarray,
+        weights: dict[str, Tensor] | None,
+        *,
+        parameters: int,
+        seconds: float,
+    ) -> Result:
+        """Its result.
+
+        Args:
+            training: its settings
+            log_probability: ``[graphs, classes]`` by the weights of the best epoch
+            y: ``[graphs]`` classes
+            weights: for the result
+            parameters: of the model
+            seconds: that its evaluation took
+        """
+        # Without a best epoch, scores are NaN and the confusion is zero, as for an empty split.
+        train, validation, test = (
+            part if self.best_epoch > 0 else part[:0]
+            for part in (self.split.train, self.split.validation, self.split.test)
+        )
+        confusion = np.zeros((log_probability.shape[1],) * 2, np.int64)
+        np.add.at(confusion, (y[test], log_probability[test].argmax(1)), 1)
+        return Result(
+            training=training,
+            diverged=self.diverged,
+            best_epoch=self.best_epoch,
+            epochs=self.epochs,
+            train=score(log_probability, y, train),
+            validation=score(log_probability, y, validation),
+            test=score(log_probability, y, test),
+            confusion=confusion,
+            curve=self.curve,
+            parameters=parameters,
+            seconds=self.seconds + seconds,
+            weights=weights,
+        )
+
+
+@dataclass(eq=False)
+class WaitingRoom:
+    """Ended members that have not been evaluated yet.
+
+    Args:
+        patient: whether they wait for each other at all
+        members: those waiting
+        epochs: since the first of them came
+    """
+
+    patient: bool
+    members: list[Finished] = field(default_factory=list)
+    epochs: int = 0
+
+    def enter(self, ended: Sequence[Finished]) -> None:
+        """At the end of each epoch, with those that ended in it."""
+        self.epochs = self.epochs + 1 if self.members else 0
+        self.members = [*self.members, *ended]
+
+    @property
+    def due(self) -> bool:
+        """Whether they should be evaluated now."""
+        if not self.patient:
+            return bool(self.members)
+        return len(self.members) >= MEMBERS or (bool(self.members) and self.epochs >= EPOCHS)

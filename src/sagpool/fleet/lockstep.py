@@ -1,0 +1,230 @@
+"""`Lockstep`: one epoch of all members of a fleet, step by step."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.fleet.evaluate import Losses, validate
+from sagpool.fleet.order import DeviceBatches, Padded, cut_short, on_device
+from sagpool.fleet.profile import Profile
+from sagpool.fleet.recording import Recorder, RecordingMemory
+from sagpool.fleet.stack import AdamState, Stack, adam_step
+from sagpool.graphs import Batch, Graphs, pack
+from sagpool.graphs.batch import NO_GRAPH, as_matrix, pack_on_device
+from sagpool.nn import Streams
+from sagpool.nn.pool import pools_of
+from sagpool.nn.random import mix
+from sagpool.ops import to_device
+
+
+class Sizes(NamedTuple):
+    """How many graphs of each member go through the model at a time."""
+
+    train: int
+    validation: int
+
+    @staticmethod
+    def of(batch_size: int, parts: int) -> "Sizes":
+        """The sizes if each batch is cut into ``parts``."""
+        train = -(-batch_size // parts)
+        # Without a backward pass, more graphs fit than in training. But where parts are needed,
+        # single graphs may be large, so the chunks stay small.
+        return Sizes(train, 4 * train if parts == 1 else train)
+
+
+class Lockstep:
+    """Trains and validates the members. The tensors are the fleet's, changed in place.
+
+    Args:
+        graphs: the data set
+        stack: the model and the members' weights
+        adam: their weights and Adam's averages
+        lr: ``[members]``
+        weight_decay: ``[members]``
+        keys: ``[members, 2]`` of the random streams for training and for evaluation
+        sizes: how many graphs of each member go through the model at a time
+        in_parts: whether batches are larger than that
+        whole: whether to record whole epochs: where steps are so short that the host is the slower
+        memory: for recordings
+        profile: where the time is noted
+    """
+
+    def __init__(
+        self,
+        graphs: Graphs,
+        stack: Stack,
+        adam: AdamState,
+        lr: Tensor,
+        weight_decay: Tensor,
+        keys: Tensor,
+        sizes: Sizes,
+        *,
+        in_parts: bool,
+        whole: bool,
+        memory: RecordingMemory,
+        profile: Profile,
+    ) -> None:
+        self.graphs, self.stack, self.adam, self.sizes = graphs, stack, adam, sizes
+        self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
+        self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
+        self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
+        self.curves = lr.new_zeros(3, len(lr))
+        self.pools = pools_of(stack.model)
+        self.losses = Losses.zeros(keys[:, 1], stack.weights.dtype)
+        self.recorders: dict[tuple[str, int], Recorder] = {}
+        # Validation graphs of all members in chunks, by the position of the first.
+        self.validation: dict[int, np.ndarray] | None = None
+        self.packed: dict[int, Batch | DeviceBatches] = {}
+
+    def epoch(
+        self,
+        batches: np.ndarray,
+        validation: Sequence[np.ndarray],
+        between_steps: Callable[[], None],
+    ) -> Tensor:
+        """One epoch of all members.
+
+        Args:
+            batches: ``[batches, members, batch size]`` graph numbers
+            validation: validation graphs of each member; read if `forget_validation` was called
+            between_steps: called after each step
+
+        Returns:
+            ``[3, members]`` training loss, validation loss and validation accuracy
+        """
+        for pool in self.pools:
+            pool.refresh()  # a new member may have another k
+        if self.validation is None:
+            self.validation = self._chunks(validation)
+        shortened = [cut_short(ids) for ids in batches]
+        if self.whole and self._records:
+            everything = on_device(self.graphs, [*shortened, *self.validation.values()])
+            self._recorder("steps")(self._whole_epoch, everything)
+            between_steps()
+            return self.curves
+        self.sums.zero_()
+        for step in self._steps(shortened):
+            step()
+            between_steps()
+        self.losses.reset()
+        for first, ids in self.validation.items():
+            self._validate(first, ids)
+        self._write_curves()
+        return self.curves
+
+    def forget_validation(self) -> None:
+        """The members have changed, and with them the graphs that they are validated on."""
+        self.validation, self.packed = None, {}
+
+    def _recorder(self, kind: str, first: int = 0) -> Recorder:
+        """For passes of one kind over graphs from this position on."""
+        if (kind, first) not in self.recorders:
+            self.recorders[kind, first] = Recorder(
+                self.stack.model, self.graphs, self.memory, self.profile, kind
+            )
+        return self.recorders[kind, first]
+
+    @property
+    def _records(self) -> bool:
+        return not self.in_parts and Recorder.works_for(self.stack.model, self.graphs)
+
+    def _whole_epoch(self, batches: Sequence[Padded]) -> None:
+        """All steps and the validation as one pass; its recording takes the host one command."""
+        assert self.validation is not None
+        steps = len(batches) - len(self.validation)
+        self.sums.zero_()
+        for batch in batches[:steps]:
+            self._step_on_device([batch])
+        self.losses.reset()
+        for first, batch in zip(self.validation, batches[steps:], strict=True):
+            self._validate_on_device(first, [batch])
+        self._write_curves()
+
+    def _write_curves(self) -> None:
+        loss, count = self.sums
+        torch.stack([loss / count, *self.losses.means()], out=self.curves)
+
+    def _steps(self, batches: Sequence[np.ndarray]) -> list[Callable[[], None]]:
+        """Functions that train on one batch each."""
+        if self._records:
+            recorder, ready = self._recorder("steps"), on_device(self.graphs, batches).each()
+            return [partial(recorder, self._step_on_device, batch) for batch in ready]
+        return [partial(self._timed_step, ids) for ids in batches]
+
+    def _timed_step(self, ids: np.ndarray) -> None:
+        with self.profile.spent("steps"):
+            self._step_in_parts(ids)
+
+    def _step_on_device(self, batches: Sequence[Padded]) -> None:
+        (padded,) = batches
+        batch = pack_on_device(self.graphs.batch_source, *padded)
+        count = batch.real.sum(1)
+        output = self.stack.model.train()(batch, Streams(self._step_keys()))
+        loss = output.loss_sums(batch) / count.clamp(min=1)
+        self._learn(loss.detach(), self.stack.gradients(loss.sum()), count)
+
+    def _step_in_parts(self, ids: np.ndarray) -> None:
+        """Add up the gradients of all parts for one step of Adam.
+
+        The loss is a mean over graphs. So with the sum of each part divided by the count of the
+        whole batch, losses and gradients add up to those of the whole.
+        """
+        count = to_device((ids != NO_GRAPH).sum(1), self.lr.device)
+        divisor, keys, model = count.clamp(min=1), self._step_keys(), self.stack.model.train()
+        loss = grad = None
+        for first in range(0, ids.shape[1], self.sizes.train):
+            batch = pack(self.graphs, ids[:, first : first + self.sizes.train])
+            part = model(batch, Streams(keys, first)).loss_sums(batch) / divisor
+            part_grad = self.stack.gradients(part.sum())
+            loss = part.detach() if loss is None else loss + part.detach()
+            grad = part_grad if grad is None else grad.add_(part_grad)
+        assert loss is not None
+        assert grad is not None
+        self._learn(loss, grad, count)
+
+    def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
+        adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
+        self.sums.add_(torch.stack([loss * count, count]))
+
+    def _step_keys(self) -> Tensor:
+        """Keys of this step's random numbers, from each member's key and steps so far."""
+        return mix(self.keys[:, 0] + mix(self.adam.steps + 1))
+
+    def _chunks(self, validation: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+        """The validation graphs, as many at a time as fit, by the position of the first."""
+        size = self.sizes.validation
+        chunks = {
+            first: as_matrix([ids[first : first + size] for ids in validation])
+            for first in range(0, max(map(len, validation)), size)
+        }
+        if not self._records:
+            return chunks
+        # The folds of a data set differ by a graph or two; one recording fits them all.
+        return {
+            first: np.pad(ids, ((0, 0), (0, -ids.shape[1] % 16)), constant_values=NO_GRAPH)
+            for first, ids in chunks.items()
+        }
+
+    def _validate(self, first: int, ids: np.ndarray) -> None:
+        if first not in self.packed:
+            self.packed[first] = (
+                on_device(self.graphs, [ids]) if self._records else pack(self.graphs, ids)
+            )
+        ready = self.packed[first]
+        if isinstance(ready, DeviceBatches):
+            validate_chunk = partial(self._validate_on_device, first)
+            self._recorder("evaluation", first)(validate_chunk, ready)
+        else:
+            with self.profile.spent("evaluation"):
+                self._validate_batch(first, ready)
+
+    def _validate_on_device(self, first: int, batches: Sequence[Padded]) -> None:
+        (padded,) = batches
+        self._validate_batch(first, pack_on_device(self.graphs.batch_source, *padded))
+
+    def _validate_batch(self, first: int, batch: Batch) -> None:
+        validate(self.stack.model.eval(), batch, Streams(self.keys[:, 1], first), self.losses)

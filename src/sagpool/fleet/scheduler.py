@@ -1,0 +1,239 @@
+"""`Scheduler`: fleets of different shapes and data sets, side by side on one device."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from sagpool.fleet.interrupt import interrupt_held_back
+from sagpool.fleet.lane import Crew, Ended, Epoch, GpuMemory, Lane, Saved
+from sagpool.fleet.memory import MEMORY_FRACTION, MemoryShortageError, usable_memory
+from sagpool.fleet.profile import Profile
+from sagpool.fleet.work import FleetOfWork, Work
+from sagpool.graphs import Graphs
+
+log = logging.getLogger("sagpool")
+
+# Fleets that train at the same time on a GPU, if there is memory for them: the tail of one, whose
+# steps are small, overlaps with the bulk of others.
+GPU_FLEETS = 16
+# Fleets that compile their kernels at the same time; the others wait, for the first ones to train.
+WARMING_UP = 3
+SWITCH_SECONDS = 0.0001
+WAIT_SECONDS = 0.05  # for an event, before looking for Ctrl-C
+# Checkpoints take at most this part of the time.
+CHECKPOINT_PART = 0.02
+
+
+class Scheduler:
+    """Runs works. Every fleet trains in a thread of its own, and on a GPU in a stream of its own.
+
+    Fleets wait in one queue, the longest first, and start as soon as there is a free processor
+    (on a GPU: enough memory). Members of a fleet depend on nothing outside of it, so the order
+    decides about time alone.
+
+    Args:
+        device: to train on
+        checkpoint_seconds: between two checkpoints of a work
+        profile: where the time is noted
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        checkpoint_seconds: float = 60.0,
+        profile: Profile | None = None,
+    ) -> None:
+        self.checkpoint_seconds, threads = checkpoint_seconds, torch.get_num_threads()
+        self.on_cpu = device.type == "cpu"
+        memory = GpuMemory(0 if self.on_cpu else MEMORY_FRACTION * usable_memory(device))
+        self.crew = Crew(device, threads, memory, profile or Profile(device))
+        self.running, self.events = self.crew.lanes, self.crew.events
+        self.most = threads if self.on_cpu else GPU_FLEETS
+        self.waiting: list[tuple[tuple[int, float], int, FleetOfWork]] = []
+        self.numbers = itertools.count()
+        self.works: list[Work] = []
+        self.saved_at: dict[Work, float] = {}
+        # By the id of what was given, which is kept so that no other object gets its id.
+        self.data: dict[int, tuple[Graphs, Graphs]] = {}
+
+    def run(self, works: Iterable[Work]) -> None:
+        """Train everything, and the works that follow.
+
+        On Ctrl-C, or an error in a callback or a fleet, all fleets stop at the end of their last
+        complete epoch, and what they have is saved.
+        """
+        with interrupt_held_back() as raise_if_interrupted, _quick_switches():
+            try:
+                for work in works:
+                    self._add(work)
+                while self.works:
+                    raise_if_interrupted()
+                    self._start()
+                    self._handle()
+            finally:
+                self._stop()
+
+    def _add(self, work: Work) -> None:
+        source = work.graphs
+        if id(source) not in self.data:
+            self.data[id(source)] = source, source.to(self.crew.device)
+        work.graphs = self.data[id(source)][1]
+        _compute_what_fleets_share(work)
+        work.prepare(fleets=self.crew.threads if self.on_cpu else 1, apart=not self.on_cpu)
+        self.works.append(work)
+        self.saved_at[work] = time.monotonic()
+        for fleet in work.fleets:
+            self._queue(fleet)
+        self._end_if_done(work)
+
+    def _queue(self, fleet: FleetOfWork) -> None:
+        heapq.heappush(self.waiting, (fleet.place, next(self.numbers), fleet))
+
+    def _start(self) -> None:
+        while self.waiting and len(self.running) < self.most:
+            if not self.on_cpu and sum(not fleet.warm for fleet in self.running) >= WARMING_UP:
+                return
+            fleet = heapq.heappop(self.waiting)[-1]
+            thread = threading.Thread(target=Lane(fleet, self.crew).run, daemon=True)
+            self.running[fleet] = thread
+            thread.start()
+
+    def _handle(self) -> None:
+        """Wait a moment for an event, and deal with it.
+
+        With one only: where callbacks are slow there is always another, and Ctrl-C would wait.
+        """
+        try:
+            event = self.events.get(timeout=WAIT_SECONDS)
+        except queue.Empty:
+            return
+        self._handle_one(event)
+        self._save_from_time_to_time()
+        event.fleet.handled.set()
+
+    def _handle_one(self, event: Epoch | Saved | Ended) -> None:
+        work = event.fleet.work
+        if isinstance(event, Ended):
+            self._after(event.fleet, event.error)
+        elif isinstance(event, Saved):
+            self._save_if_complete(work)
+        else:
+            work.add(event.outcomes)
+            work.watch.count(event.fleet, event.count, event.running, event.epochs, event.seconds)
+            for outcome in event.outcomes.values():
+                work.on_result(outcome)
+            work.on_progress(work.watch.progress())
+
+    def _after(self, task: FleetOfWork, error: BaseException | None) -> None:
+        """A fleet has ended."""
+        self.running.pop(task).join()
+        task.take_down()
+        task.fleet, task.wanted = None, False
+        work = task.work
+        work.watch.fleets.pop(task, None)
+        if self.saved_at[work] == float("inf"):
+            self._save_if_complete(work)  # the others may have been taken down already
+        if isinstance(error, MemoryShortageError) and work in self.works:
+            if self.running:
+                # Others have the memory. It goes on when they are done.
+                self.most = max(1, len(self.running))
+                task.slots = task.saved_slots.without(work.saved.results)
+                self._queue(task)
+            else:
+                self._give_up(work, error)
+            return
+        if error is not None:
+            raise error
+        self._end_if_done(work)
+
+    def _end_if_done(self, work: Work) -> None:
+        if work.left or work not in self.works:
+            return
+        work.save()
+        self.works.remove(work)
+        for following in work.on_end(None):
+            self._add(following)
+
+    def _give_up(self, work: Work, error: MemoryShortageError) -> None:
+        work.save()
+        self.works.remove(work)
+        self.waiting = [entry for entry in self.waiting if entry[-1].work is not work]
+        heapq.heapify(self.waiting)
+        for following in work.on_end(error):
+            self._add(following)
+
+    def _save_from_time_to_time(self) -> None:
+        """Ask the fleets of a work for their states, at the end of their epochs."""
+        for work in self.works:
+            if (
+                work.checkpoint
+                and time.monotonic() >= self.saved_at[work] + self.checkpoint_seconds
+            ):
+                self.saved_at[work] = float("inf")
+                for fleet in work.fleets:
+                    # Those that wait for memory have nothing new.
+                    fleet.wanted = fleet in self.running and fleet.fleet is not None
+                self._save_if_complete(work)
+
+    def _save_if_complete(self, work: Work) -> None:
+        if any(fleet.wanted for fleet in work.fleets) or work not in self.works:
+            return
+        begin = time.monotonic()
+        work.save()
+        end = time.monotonic()
+        # A large checkpoint is written less often; with 0 seconds after each epoch in any case.
+        wait = (end - begin) / CHECKPOINT_PART - self.checkpoint_seconds
+        self.saved_at[work] = end + max(0.0, wait) * bool(self.checkpoint_seconds)
+
+    def _stop(self) -> None:
+        """Stop all fleets, and save what they have."""
+        if not self.running and not self.works:
+            self._restore_threads()
+            return
+        self.crew.stopping.set()
+        for fleet in self.running:
+            fleet.handled.set()
+        for thread in self.running.values():
+            thread.join()
+        while not self.events.empty():
+            event = self.events.get()
+            if isinstance(event, Epoch):
+                event.fleet.work.add(event.outcomes)  # all, even if a callback has failed
+        for fleet in self.running:
+            fleet.take_down()
+        for work in self.works:
+            work.save()
+        self._restore_threads()
+
+    def _restore_threads(self) -> None:
+        torch.set_num_threads(self.crew.threads)  # BLAS has one setting for all threads
+
+
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let threads take turns more often: some have only a short command for the device."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _compute_what_fleets_share(work: Work) -> None:
+    """What is computed when first needed, before several threads and streams need it."""
+    source = work.graphs.batch_source
+    _ = source.row_ptr, source.starts, source.sizes
+    source.propagated(work.dtype)
+    if work.graphs.device.type == "cuda":
+        torch.cuda.synchronize(work.graphs.device)

@@ -1,0 +1,277 @@
+"""`Work`: a list of trainings on one data set, and how far they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sagpool.errors import SagpoolError
+from sagpool.fleet.checkpoint import Checkpoint, identity_of
+from sagpool.fleet.fleet import Fleet
+from sagpool.fleet.schedule import Slots, deal, group_by_shape
+from sagpool.fleet.state import MemberState
+from sagpool.fleet.training import Outcome, Training
+from sagpool.graphs import Graphs
+
+ETA_SECONDS = 0.25  # between two estimates, which take as long as a small step
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a list of trainings is, reported after each epoch."""
+
+    running: int
+    done: int
+    total: int
+    epochs: int  # of all members together, since the start
+    epochs_per_second: float  # models · epochs
+    eta_seconds: float | None  # None until the first training is done
+
+
+@dataclass(eq=False)
+class Work:
+    """Trainings on one data set.
+
+    The callbacks are called in the thread that runs the scheduler.
+
+    Args:
+        graphs: the data set, with classes
+        trainings: what to train
+        dtype: float32 or float64
+        members: most models of one shape that train side by side; by default as many as fit
+        keep_weights: whether the result of a training contains its best weights
+        until: the epoch after which trainings pause; None: they run to their end
+        begun: states of paused trainings, which go on from there
+        checkpoint: the file that a stopped work is continued from
+        on_result: called with each outcome as soon as there is one
+        on_progress: called after each epoch of each fleet
+        on_end: called when all have an outcome, or with an error that concerns this work alone;
+            returns works to run next
+    """
+
+    graphs: Graphs
+    trainings: Sequence[Training]
+    dtype: torch.dtype = torch.float32
+    members: int | None = None
+    keep_weights: Callable[[Training], bool] = lambda training: False
+    until: int | None = None
+    begun: Mapping[Training, MemberState] = field(default_factory=dict)
+    checkpoint: Path | None = None
+    on_result: Callable[[Outcome], None] = lambda outcome: None
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    on_end: Callable[[SagpoolError | None], Iterable[Work]] = lambda error: ()
+    fleets: list[FleetOfWork] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _check(self.trainings, self.members, self.dtype)
+        self.trainings = list(self.trainings)
+
+    def prepare(self, *, fleets: int, apart: bool) -> None:
+        """Load the checkpoint and divide what is left into fleets, see `deal`.
+
+        The division depends on this work and the arguments alone, so that a training has the same
+        company, and the same rounding, in every run.
+        """
+        groups = group_by_shape(self.graphs, self.trainings)
+        identity = identity_of(
+            self.graphs, self.trainings, self.dtype, self.keep_weights, self.until
+        )
+        begun = {n: self.begun[one] for n, one in enumerate(self.trainings) if one in self.begun}
+        self.saved = Checkpoint(identity, members=begun)
+        if self.checkpoint is not None:
+            self.saved = Checkpoint.load(self.checkpoint, identity) or self.saved
+            self.save()  # fails now rather than later if the file cannot be written
+        divided = self.saved.fleets
+        if not divided:
+            fleets = fleets if self.members is None else min(fleets, self.members)
+            divided = [
+                Slots.fill(share.numbers, 0, urgent=share.urgent)
+                for share in deal(self.trainings, groups, fleets=fleets, apart=apart)
+            ]
+        left = [slots.without(self.saved.results) for slots in divided]
+        alive = [slots for slots in left if slots.unfinished]
+        shares = _shares(self.members, groups, alive)
+        fleets_left = [
+            FleetOfWork(self, slots, share) for slots, share in zip(alive, shares, strict=True)
+        ]
+        self.fleets = _in_order(fleets_left)
+        self.watch = _Watch(self.trainings, self.saved.results)
+
+    @property
+    def left(self) -> int:
+        """Trainings without an outcome."""
+        return len(self.trainings) - len(self.saved.results)
+
+    def outcomes(self) -> list[Outcome]:
+        return [self.saved.results[number] for number in range(len(self.trainings))]
+
+    def add(self, outcomes: Mapping[int, Outcome]) -> None:
+        self.saved.results.update(outcomes)
+        self.watch.add(outcomes)
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if self.checkpoint is None:
+            return
+        done = self.saved.results
+        if self.fleets:
+            self.saved.fleets = [fleet.saved_slots.without(done) for fleet in self.fleets]
+            members = {n: state for fleet in self.fleets for n, state in fleet.members.items()}
+            self.saved.members = {n: state for n, state in members.items() if n not in done}
+        self.saved.save(self.checkpoint)
+
+
+def _shares(
+    members: int | None, groups: Sequence[Sequence[int]], fleets: Sequence[Slots]
+) -> list[int | None]:
+    """Most slots of each fleet, if all fleets of one group together have that many."""
+    if members is None:
+        return [None] * len(fleets)
+    group_of = {number: place for place, group in enumerate(groups) for number in group}
+    places = [group_of[slots.unfinished[0]] for slots in fleets]
+    shares: list[int | None] = []
+    for position, place in enumerate(places):
+        before, count = places[:position].count(place), places.count(place)
+        shares.append(max(1, (members + count - 1 - before) // count))
+    return shares
+
+
+def _in_order(fleets: Sequence[FleetOfWork]) -> list[FleetOfWork]:
+    """Urgent fleets by turns with the others: those take long, these keep the device busy.
+
+    The fleet with most work is the first of the others. Of the urgent ones it is that with the
+    smallest models, which take most epochs.
+    """
+    urgent = sorted((f for f in fleets if f.slots.urgent), key=lambda fleet: fleet.cost)
+    others = sorted((f for f in fleets if not f.slots.urgent), key=lambda fleet: -fleet.cost)
+    ordered = [f for pair in zip_longest(urgent, others) for f in pair if f is not None]
+    for turn, fleet in enumerate(ordered):
+        fleet.turn = turn if urgent else 0
+    return ordered
+
+
+@dataclass(eq=False)
+class FleetOfWork:
+    """A fleet of a work, before, while and after it trains."""
+
+    work: Work
+    slots: Slots
+    share: int | None  # most slots
+    fleet: Fleet | None = None
+    turn: int = 0  # among the fleets of its work
+
+    def __post_init__(self) -> None:
+        self.saved_slots = self.slots
+        saved = self.work.saved.members
+        self.members = {n: saved[n] for n in self.slots.unfinished if n in saved}
+        self.wanted = False  # whether the scheduler wants to save its state
+        self.warm = False  # whether it has trained an epoch
+        self.unreported, self.reported_at = 0, 0.0  # epochs of its members
+        self.handled = threading.Event()  # its last report
+
+    @property
+    def trainings(self) -> list[Training]:
+        return [self.work.trainings[number] for number in self.slots.unfinished]
+
+    @property
+    def cost(self) -> float:
+        """Of all its trainings, roughly."""
+        first, graphs = self.trainings[0], self.work.graphs
+        return len(self.trainings) * float(graphs.node_counts.sum()) * first.hidden
+
+    @property
+    def place(self) -> tuple[int, float]:
+        """In the queue: by turn, then the fleet with most work."""
+        return self.turn, -self.cost
+
+    def take_down(self) -> None:
+        """Remember the state of the fleet, for a checkpoint or to go on later."""
+        if self.fleet is not None:
+            self.saved_slots = slots = self.fleet.slots.copy()
+            # Those that end without an evaluation, because of an error, train again.
+            ended = [member.number for member in self.fleet.ended.members]
+            slots.waiting.extend(n for n in ended if n not in slots.unfinished)
+            self.members = self.fleet.members()
+
+
+class _Watch:
+    """Counts epochs and estimates the remaining time."""
+
+    def __init__(self, trainings: Sequence[Training], results: Mapping[int, Outcome]) -> None:
+        self.trainings, self.total = trainings, len(trainings)
+        self.done = self.epochs = 0
+        self.start = time.monotonic()
+        self.epoch = np.zeros(self.total, np.int64)  # of each training
+        self.ended = np.zeros(self.total, bool)
+        self.lengths: dict[float, list[int]] = defaultdict(list)  # by learning rate
+        self.fleets: dict[FleetOfWork, tuple[np.ndarray, float]] = {}
+        self.add(results)
+        self.eta: float | None = None
+        self.eta_at = float("-inf")
+
+    def add(self, outcomes: Mapping[int, Outcome]) -> None:
+        for number, outcome in outcomes.items():
+            self.done += 1
+            self.ended[number] = True
+            self.lengths[outcome.training.lr].append(len(outcome.curve.train_loss))
+
+    def count(
+        self,
+        fleet: FleetOfWork,
+        count: int,
+        running: np.ndarray,
+        epochs: np.ndarray,
+        seconds: float,
+    ) -> None:
+        """A fleet has trained for so many more epochs, and goes on with these trainings."""
+        self.epochs += count
+        self.epoch[running] = epochs
+        _, before = self.fleets.get(fleet, (running, seconds))
+        self.fleets[fleet] = (running, seconds or before)
+
+    def progress(self) -> Progress:
+        passed = max(time.monotonic() - self.start, 1e-9)
+        rate = self.epochs / passed
+        running = sum(len(numbers) for numbers, _ in self.fleets.values())
+        old = time.monotonic() - self.eta_at > ETA_SECONDS
+        if old or self.eta is None or self.done == self.total:
+            self.eta, self.eta_at = self._eta(rate), time.monotonic()
+        return Progress(running, self.done, self.total, self.epochs, rate, self.eta)
+
+    def _eta(self, rate: float) -> float | None:
+        """Both what is left to do at the present rate, and what the longest training will take.
+
+        A training is expected to take as many epochs as the mean of those with its learning rate.
+        """
+        if not self.lengths or not rate:
+            return None
+        means = {lr: np.mean(lengths) for lr, lengths in self.lengths.items()}
+        # A lower rate takes longer; the lowest known one is the best guess for those without any.
+        guess = means[min(means)]
+        expected = np.array([means.get(training.lr, guess) for training in self.trainings])
+        # One that has outlived the mean will stop in a while.
+        left = np.maximum(expected - self.epoch, 0.2 * expected) * ~self.ended
+        longest = max(
+            (left[numbers].max(initial=0) * seconds for numbers, seconds in self.fleets.values()),
+            default=0.0,
+        )
+        return float(max(left.sum() / rate, longest))
+
+
+def _check(trainings: Sequence[Training], members: int | None, dtype: torch.dtype) -> None:
+    if not isinstance(trainings, Sequence) or not all(isinstance(t, Training) for t in trainings):
+        raise SagpoolError("The trainings must be a list of Training.")
+    if not trainings:
+        raise SagpoolError("There is nothing to train.")
+    if members is not None and (not isinstance(members, int) or members < 1):
+        raise SagpoolError(f"A fleet needs at least 1 member, not {members}.")
+    if dtype not in (torch.float32, torch.float64):
+        raise SagpoolError(f"Weights are float32 or float64, not {dtype}.")

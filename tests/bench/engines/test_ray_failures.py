@@ -1,0 +1,144 @@
+"""Killed workers, lost machines and a stopped command lose no rows.
+
+The trainings of a command take long enough to interfere with them.
+"""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sagpool.bench import Store, run_experiment
+
+ray = pytest.importorskip("ray")
+
+RUN = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench"]
+OPTIONS = {
+    "datasets": "MUTAG",
+    "methods": "gpool-h",
+    "seeds": 8,
+    "folds": 4,
+    "precision": "float64",
+}
+SETTINGS = {"hidden": 4, "patience": 100, "max_epochs": 60}
+TRAININGS = 32
+
+
+class Command:
+    """``sagpool bench`` in a separate process."""
+
+    def __init__(self, cluster, store: Path) -> None:
+        self.store = store
+        self.process = subprocess.Popen(
+            [
+                *(*RUN, "--store", str(store), "--members", "2", "--precision", "float64"),
+                *("--dataset", "MUTAG", "--method", "gpool-h", "--seeds", "8", "--folds", "4"),
+                *(f"--set={name}={value}" for name, value in SETTINGS.items()),
+                *("--engine", "ray", "--address", cluster.address),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, condition) -> None:
+        """Wait until it holds; fail if the command ends before."""
+        while not condition():
+            if self.process.poll() is not None:
+                pytest.fail(self.process.stderr.read())
+            time.sleep(0.02)
+
+    def end(self) -> str:
+        out, self.err = self.process.communicate(timeout=300)
+        return out
+
+
+def count(store: Path) -> int:
+    if not store.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+            return connection.execute("SELECT count(*) FROM runs").fetchone()[0]
+    except sqlite3.OperationalError:  # it is being created
+        return 0
+
+
+def workers_of(node) -> list[int]:
+    """The processes that train on a node."""
+    (raylet,) = node.all_processes["raylet"]
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            title = (folder / "cmdline").read_text()
+            parent = int((folder / "stat").read_text().rsplit(") ", 1)[1].split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+        if title.startswith("ray::Worker") and parent == raylet.process.pid:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_killed_worker_and_a_lost_machine(cluster, add_node, assert_equal, tmp_path):
+    stores = [tmp_path / "local.sqlite", tmp_path / "ray.sqlite"]
+    lost = add_node()
+    command = Command(cluster, stores[1])
+    command.wait_for(lambda: count(stores[1]) and workers_of(lost))
+    stays = next(node for node in cluster.worker_nodes if node is not lost and workers_of(node))
+    os.kill(workers_of(stays)[0], signal.SIGKILL)
+    before = count(stores[1])
+    command.wait_for(lambda: count(stores[1]) > before)
+    cluster.remove_node(lost, allow_graceful=False)
+    command.end()
+    assert command.process.returncode == 0, command.err
+    run_experiment(settings=SETTINGS, store=stores[0], device="cpu", **OPTIONS)
+    found = []
+    for path in stores:
+        with Store.reading(path) as store:
+            found.append({run.key: vars(run) for run in store.runs()})
+            assert store.failures() == []
+    circumstances = ("seconds", "finished", "invocation", "curve")
+    ours, theirs = (
+        {
+            key: {name: value for name, value in row.items() if name not in circumstances}
+            for key, row in rows.items()
+        }
+        for rows in found
+    )
+    assert len(theirs) == TRAININGS
+    assert_equal(ours, theirs)
+
+
+def test_ctrl_c_and_a_killed_driver_lose_no_rows(cluster, engine, tmp_path):
+    store = tmp_path / "runs.sqlite"
+    stopped = Command(cluster, store)
+    stopped.wait_for(lambda: count(store))
+    os.killpg(stopped.process.pid, signal.SIGINT)
+    assert stopped.end() == ""
+    assert stopped.process.returncode == 130, stopped.err
+    assert stopped.err.splitlines()[-1] == "Stopped. Run the same command to continue."
+    assert "Traceback" not in stopped.err
+    first = count(store)
+    assert 0 < first < TRAININGS
+
+    killed = Command(cluster, store)
+    killed.wait_for(lambda: count(store) > first)
+    killed.process.kill()
+    killed.end()
+    second = count(store)
+    assert first < second < TRAININGS
+
+    last = run_experiment(settings=SETTINGS, store=store, engine=engine(), **OPTIONS)
+    assert (len(last.summaries[0].runs), last.failure) == (TRAININGS, "")
+    with Store.reading(store) as rows:
+        by_command = [run.invocation for run in rows.runs()]
+    assert [by_command.count(number) for number in (1, 2, 3)] == [
+        first,
+        second - first,
+        TRAININGS - second,
+    ]

@@ -1,0 +1,95 @@
+"""How long an experiment takes, before it is run."""
+
+import math
+import sqlite3
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sagpool import load
+from sagpool.bench import Overrides, Search, plan_experiment, run_experiment
+from sagpool.bench.search import choose
+from sagpool.bench.time_estimate import EFFICIENCY, estimate_time
+from sagpool.bench.workload import Epochs, bytes_per_epoch, expected_epochs, reference_figures
+from sagpool.fleet import Training
+from sagpool.fleet.memory import trial_step
+
+ONE = Training("sagpool-h", patience=50)
+SMALL = {"hidden": (4,), "max_epochs": (3,)}
+
+
+def planned(store, search=Search.NONE, seeds=2, **settings):
+    overrides = Overrides(("MUTAG",), ("gpool-h",), (), seeds, 2, SMALL | settings)
+    return plan_experiment("quick", overrides, search=search, store=store)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+def test_epochs_of_a_published_cell_are_those_that_were_measured():
+    epochs = Epochs.of("NCI1", "sagpool-h", [])
+    lr, hidden, best = reference_figures()["best_epochs"]["NCI1"]["sagpool-h"]
+    assert epochs(replace(ONE, lr=lr, hidden=hidden)) == pytest.approx(50 + best)
+    assert epochs(replace(ONE, lr=lr, hidden=hidden, max_epochs=60)) == 60
+    assert epochs(replace(ONE, lr=lr / 5, hidden=hidden)) > 1.2 * (50 + best)
+    assert epochs(replace(ONE, lr=lr, hidden=hidden // 4)) > 50 + best
+
+
+@pytest.mark.parametrize(("dataset", "method"), [("NCI1", "new-h"), ("new", "sagpool-h")])
+def test_epochs_of_other_cells_are_means(dataset, method):
+    assert 100 < Epochs.of(dataset, method, [])(replace(ONE, lr=5e-4, hidden=128)) < 250
+
+
+def test_bytes_between_two_hidden_sizes_are_close_to_those_of_a_trial():
+    graphs = load("MUTAG")
+    sizes = [replace(ONE, hidden=hidden) for hidden in (16, 32, 64, 128)]
+    found = bytes_per_epoch(graphs, sizes, torch.float32)
+    steps = math.ceil(round(188 * 0.9 * 0.9) / 128)
+    for training in sizes:
+        tried = sum(trial_step(graphs, training, torch.float32))
+        assert found[training] == pytest.approx(steps * tried, rel=0.1)
+
+
+def test_a_race_is_expected_to_train_a_fraction_of_the_grid():
+    candidates = [replace(ONE, lr=1e-3, weight_decay=i * 1e-5) for i in range(192)]
+    epochs = Epochs.of("PROTEINS", "sagpool-h", [])
+    grid, race = (
+        expected_epochs(choose(search, candidates), epochs) for search in (Search.GRID, Search.RACE)
+    )
+    assert sum(grid.values()) == pytest.approx(1920 * epochs(candidates[0]))
+    assert 0.05 < sum(race.values()) / sum(grid.values()) < 0.2
+
+
+def test_an_estimate_by_packaged_figures(store):
+    plan = planned(store)
+    estimate = estimate_time(plan, "a toaster")
+    figures = reference_figures()
+    assert (estimate.device, estimate.measured) == (figures["device"], False)
+    default = plan.cells[0].default
+    work = bytes_per_epoch(load("MUTAG"), [default], torch.float32)[default] * 3 * 2 * 2
+    assert estimate.seconds == pytest.approx(work / (EFFICIENCY * figures["bytes_per_second"]))
+    assert estimate.cells[0].search == 0
+    more = estimate_time(planned(store, Search.GRID, lr=(0.1, 0.01), ratio=(0.5,)), "a toaster")
+    assert more.cells[0].search == pytest.approx(estimate.seconds)  # 2 candidates, 1 seed
+    assert more.cells[0].training == pytest.approx(estimate.seconds / 2)
+
+
+def test_a_store_tells_how_fast_its_device_is(store):
+    settings = {name: value[0] for name, value in SMALL.items()}
+    options = {"seeds": 1, "folds": 2, "settings": settings, "store": store, "device": "cpu"}
+    run_experiment("quick", datasets="MUTAG", methods="gpool-h", **options)
+    with sqlite3.connect(store) as file:
+        ((device, last),) = file.execute(
+            "SELECT device, max(finished) FROM invocations, runs"
+        ).fetchall()
+        file.execute("UPDATE invocations SET started = datetime(?, '-100 seconds')", (last,))
+        file.execute("UPDATE invocations SET started = replace(started, ' ', 'T') || '+00:00'")
+    file.close()
+    plan = planned(store, seeds=3)
+    estimate = estimate_time(plan, device)
+    assert (estimate.device, estimate.measured) == (device, True)
+    assert estimate.seconds == pytest.approx(200), "one seed is stored and took 100 s"
+    assert not estimate_time(plan, "a toaster").measured

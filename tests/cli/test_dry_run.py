@@ -1,0 +1,27 @@
+"""``sagpool bench --dry-run`` tells how long an experiment takes."""
+
+import json
+
+import pytest
+
+OPTIONS = ("bench", "--dry-run", "--dataset", "MUTAG", "--method", "sagpool-h,gpool-h")
+
+
+def test_times_of_cells_and_in_all(sagpool):
+    ended = sagpool(*OPTIONS, "--search", "race")
+    first, second, total = ended.out.splitlines()[1:]
+    for line in (first, second):
+        assert "200 trainings, after choosing from 192 candidates in at most 744 more" in line
+        assert "; about " in line
+    assert total.startswith("In all about ")
+    assert total.endswith(" on one device (NVIDIA H200), by packaged figures.")
+
+
+def test_times_as_json(sagpool):
+    rows = json.loads(sagpool(*OPTIONS, "--search", "race", "--json").out)
+    assert [row["device"] for row in rows] == ["NVIDIA H200"] * 2
+    assert all(0 < row["search_seconds"] < row["seconds"] for row in rows)
+    fewer = json.loads(sagpool(*OPTIONS, "--seeds", 10, "--json").out)
+    more = json.loads(sagpool(*OPTIONS, "--seeds", 20, "--json").out)
+    assert [row["search_seconds"] for row in more] == [0, 0]
+    assert more[0]["seconds"] == pytest.approx(2 * fewer[0]["seconds"])

@@ -1,0 +1,68 @@
+"""The script that judges a search on a finished grid."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sagpool.bench import run_experiment
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "simulate_race.py"
+
+
+def simulate(*options: object) -> list[dict]:
+    command = [sys.executable, SCRIPT, "--json", *options]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def curves(tmp_path) -> Path:
+    """A grid in which a learning rate is better the higher it is, on every fold."""
+    meta, losses, accuracies = [], [], []
+    rates, decays = np.arange(1, 17) * 1e-3, (1e-3, 1e-4)
+    for lr, decay, fold in product(rates, decays, range(10)):
+        accuracy = 0.6 + 10 * lr * (1 - np.exp(-np.arange(100) / 10))
+        meta.append([16, 0.5, lr, decay, fold, 0, 0, 100])
+        losses.append(1 - accuracy)
+        accuracies.append(accuracy)
+    path = tmp_path / "GRID.npz"
+    lengths = np.full(len(meta), 100)
+    flat = {"loss": np.concatenate(losses), "acc": np.concatenate(accuracies)}
+    np.savez(path, meta=np.array(meta), lens=lengths, **flat)
+    return path
+
+
+def test_a_race_is_compared_with_the_grid(curves):
+    (row,) = simulate(curves, "--resamples", 3)
+    assert (row["cell"], row["candidates"], row["resamples"]) == ("GRID", 32, 3)
+    assert row["regret"] == pytest.approx(0)
+    assert row["mean_regret"] == pytest.approx(0)
+    assert row["within_half_a_point"] == 1
+    assert 0 < row["cost"] < 0.4
+    (grid,) = simulate(curves, "--resamples", 0, "--search", "grid")
+    assert (grid["regret"], grid["cost"]) == (0, 1)
+
+
+def test_the_grid_comes_from_a_run_store(tmp_path):
+    store = tmp_path / "runs.sqlite"
+    settings = {"max_epochs": 3, "hidden": 4, "lr": (0.01, 0.001), "weight_decay": 0.0}
+    run_experiment(
+        "quick",
+        datasets="MUTAG",
+        methods="gpool-h",
+        seeds=1,
+        folds=2,
+        settings=settings,
+        search="grid",
+        store=store,
+        device="cpu",
+    )
+    (row,) = simulate(store, "--resamples", 1)
+    assert (row["cell"], row["candidates"]) == ("MUTAG gpool-h", 2)
+    assert 0 < row["cost"] <= 1
