@@ -183,6 +183,13 @@ def test_inconsistent_content_is_refused(change, file, mutag, trainings):
         train(mutag, trainings, checkpoint=file)
 
 
+def test_a_checkpoint_that_lacks_a_training_is_refused(file, mutag, trainings):
+    """Otherwise the run would wait for it."""
+    rewrite(file, fleets=[{"running": [1], "waiting": [], "urgent": False}])
+    with pytest.raises(SagpoolError, match=r"is damaged \(it lacks trainings\); remove it\.$"):
+        train(mutag, trainings, checkpoint=file)
+
+
 def test_a_damaged_file_is_refused_or_gives_the_same(file, kit):
     """Some bytes are never read, such as the time stamp of an entry."""
     whole = file.read_bytes()

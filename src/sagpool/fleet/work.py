@@ -96,6 +96,11 @@ class Work:
                 Slots.fill(share.numbers, 0, urgent=share.urgent)
                 for share in deal(self.trainings, groups, fleets=fleets, apart=apart)
             ]
+        known = {*self.saved.results, *(n for slots in divided for n in slots.unfinished)}
+        if len(known) < len(self.trainings):
+            raise SagpoolError(
+                f"The checkpoint {self.checkpoint} is damaged (it lacks trainings); remove it."
+            )
         left = [slots.without(self.saved.results) for slots in divided]
         alive = [slots for slots in left if slots.unfinished]
         shares = _shares(self.members, groups, alive)
