@@ -67,14 +67,15 @@ def fleet_rate(
     ]
     members, parts, _ = choose_fleet_size(graphs, trainings, torch.float32, members)
     fleet = Fleet(graphs, trainings[:members], Slots.fill(range(members), members), parts=parts)
-    train = max(len(parts.train) for parts in fleet.splits)
-    steps = -(-train // training.batch_size) * members
+    train = max(len(parts.train) for parts in fleet.settings.splits)
+    steps = -(-train // training.batch_size)
 
-    def epoch() -> int:
-        fleet.epoch()
-        return steps
+    def advance() -> int:
+        before = fleet.epochs_trained
+        fleet.advance()
+        return steps * (fleet.epochs_trained - before)
 
-    return _rate(epoch, FLEET_WARM_UP, seconds), members
+    return _rate(advance, FLEET_WARM_UP, seconds), members
 
 
 def _collated(loader: DataLoader, device: str) -> Iterator[Collated]:

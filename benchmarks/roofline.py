@@ -239,12 +239,14 @@ def step_seconds(name: str, hidden: int, members: int) -> float:
     ]
     fleet = Fleet(graphs, trainings, Slots.fill(range(members), members))
     for _ in range(8):  # until all shapes have been recorded
-        fleet.epoch()
-    steps = -(-max(len(split.train) for split in fleet.splits) // 128)
+        fleet.advance()
+    steps = -(-max(len(split.train) for split in fleet.settings.splits) // 128)
     # The last batch of an epoch is smaller, and counts as a fraction of a step.
-    whole = max(len(split.train) for split in fleet.splits) / 128
-    seconds = seconds_of(fleet.epoch, repeats=8)
-    return seconds / min(steps, whole)
+    whole = max(len(split.train) for split in fleet.settings.splits) / 128
+    before = fleet.epochs_trained
+    fleet.advance()
+    epochs = (fleet.epochs_trained - before) / members
+    return seconds_of(fleet.advance, repeats=8) / epochs / min(steps, whole)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from sagpool.fleet.memory import choose_fleet_size
 from sagpool.fleet.schedule import Slots
 from sagpool.graphs import Graphs
 
-WARM_UP, EPOCHS = 5, 20
+WARM_UP, TIMED = 3, 4  # calls, of one or more epochs each
 
 
 def steady_rate(graphs: Graphs, shape: tuple[int, float], members: int) -> float:
@@ -24,12 +24,13 @@ def steady_rate(graphs: Graphs, shape: tuple[int, float], members: int) -> float
     with torch.cuda.stream(torch.cuda.Stream()):
         slots = Slots.fill(range(size.members), size.members)
         fleet = Fleet(graphs, trainings, slots, parts=size.parts)
-        steps = sum(-(-len(split.train) // trainings[0].batch_size) for split in fleet.splits)
+        most = max(len(split.train) for split in fleet.settings.splits)
+        steps = -(-most // trainings[0].batch_size)
         for _ in range(WARM_UP):
-            fleet.epoch()
+            fleet.advance()
         torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(EPOCHS):
-            fleet.epoch()
+        begin, before = time.perf_counter(), fleet.epochs_trained
+        for _ in range(TIMED):
+            fleet.advance()
         torch.cuda.synchronize()
-        return steps * EPOCHS / (time.perf_counter() - begin)
+        return steps * (fleet.epochs_trained - before) / (time.perf_counter() - begin)

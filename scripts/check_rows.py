@@ -46,7 +46,7 @@ def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) ->
     precision = row["precision"]
     with computing_in(precision, graphs.device):
         fleet = Fleet(graphs, [training], Slots.fill([0], 1), dtype=PRECISIONS[precision].dtype)
-        fleet.epoch()
+        fleet.advance()
     train_loss, validation_loss, _ = fleet.state.curves[0][0]
     return max(
         distance(train_loss, float(row["first_train_loss"])),

@@ -1,13 +1,19 @@
 """Every test has a cache folder of its own and sees no data but what it writes or asks for."""
 
 import os
+import runpy
 import signal
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
+from io import StringIO
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -93,10 +99,42 @@ def small(tmp_path: Path) -> TUFolder:
     return data
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_interpreter(pytestconfig: pytest.Config) -> None:
+    """Triton's interpreter without work that has no effect and takes half of its time.
+
+    It computes whether integers overflow, but reports it only in debug mode. And whenever a kernel
+    calls a function, it patches triton.language for the module of that function. Once is enough:
+    launching the kernel has patched it for all modules but Triton's own, where patches stay.
+    """
+    if pytestconfig.getoption("--device") != "cpu" or find_spec("triton") is None:
+        return
+    from triton.runtime import interpreter
+
+    builder, patched = interpreter.interpreter_builder, set()
+    builder.options = replace(builder.options, sanitize_overflow=False)
+
+    def call(function, *args: object, **options: object) -> object:
+        if function.fn.__module__ not in patched:
+            patched.add(function.fn.__module__)
+            interpreter._patch_lang(function.fn)
+        return function.rewrite()(*args, **options)
+
+    interpreter.InterpretedFunction.__call__ = call
+
+
+@pytest.fixture(scope="session")
+def new_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Empty folders; mktemp would look through those of all earlier tests for each one."""
+    parent = tmp_path_factory.mktemp("caches")
+    return (parent / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(monkeypatch: pytest.MonkeyPatch, new_cache: Iterator[Path]) -> Path:
     """The test's own cache folder; nothing is found along SAGPOOL_DATA or on the web."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = next(new_cache)
+    folder.mkdir()
     monkeypatch.setenv("SAGPOOL_CACHE", str(folder))
     monkeypatch.delenv("SAGPOOL_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "*")
@@ -128,6 +166,36 @@ def _is_there(item: pytest.Item) -> bool:
 def real_data(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SAGPOOL_DATA that the tests were started with."""
     monkeypatch.setenv("SAGPOOL_DATA", os.pathsep.join(map(str, _REAL_FOLDERS)))
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def run_script() -> Callable[..., Outcome]:
+    """``run_script("a.py", "-b")`` is ``python scripts/a.py -b`` in this process."""
+    folder = Path(__file__).parents[1] / "scripts"
+
+    def run(script: str, *options: object) -> Outcome:
+        code, out, err = 0, StringIO(), StringIO()
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            patch.setattr(sys, "argv", [script, *map(str, options)])
+            try:
+                runpy.run_path(str(folder / script), run_name="__main__")
+            except SystemExit as ended:
+                if isinstance(ended.code, str):
+                    err.write(ended.code)
+                code = 1 if isinstance(ended.code, str) else int(ended.code or 0)
+        return Outcome(code, out.getvalue(), err.getvalue())
+
+    return run
 
 
 @pytest.fixture(params=["cpu path", "device path"], scope="module")

@@ -2,31 +2,32 @@
 
 import csv
 import math
+import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from sagpool.bench import run_experiment
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-BENCH = "bench quick --dataset MUTAG --method sagpool-h,diffpool-h --seeds 1 --folds 2"
-
-
-def run(*command: object) -> subprocess.CompletedProcess:
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory) -> Path:
+def published(run_script, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("published")
-    store = folder / "runs.sqlite"
-    main = "from sagpool.cli.main import main; main()"
-    options = ["--set", "max_epochs=2", "--store", store]
-    made = run(sys.executable, "-c", main, *BENCH.split(), *options)
-    assert made.returncode == 0, made.stderr
-    done = run(sys.executable, SCRIPTS / "publish_results.py", store, folder / "results")
-    assert done.returncode == 0, done.stderr
+    run_experiment(
+        "quick",
+        datasets="MUTAG",
+        methods=("sagpool-h", "diffpool-h"),
+        seeds=1,
+        folds=2,
+        settings={"max_epochs": 2},
+        store=folder / "runs.sqlite",
+        device="cpu",
+    )
+    done = run_script("publish_results.py", folder / "runs.sqlite", folder / "results")
+    assert done.code == 0, done.err
     return folder / "results"
 
 
@@ -46,8 +47,9 @@ def test_what_is_published(published):
     assert (published / "tables" / "cells.csv").exists()
 
 
-def check(folder: Path) -> subprocess.CompletedProcess:
-    return run(sys.executable, SCRIPTS / "check_rows.py", folder, "--each", 2)
+@pytest.fixture
+def check(run_script):
+    return lambda folder: run_script("check_rows.py", folder, "--each", 2)
 
 
 @pytest.fixture
@@ -66,17 +68,17 @@ def changed(published, tmp_path):
     return make
 
 
-def test_published_rows_can_be_checked(published):
+def test_published_rows_can_be_checked(published, check):
     checked = check(published)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert checked.stdout.count("seed 0 fold") == 4
+    assert checked.code == 0, checked.out + checked.err
+    assert checked.out.count("seed 0 fold") == 4
 
 
-def test_rows_of_other_trainings_are_told_from_these(changed):
+def test_rows_of_other_trainings_are_told_from_these(changed, check):
     checked = check(changed("seed", "1"))
-    assert checked.returncode == 1, checked.stdout
+    assert checked.code == 1, checked.out
     checked = check(changed("first_validation_loss", "nan"))
-    assert checked.returncode == 1, checked.stdout
+    assert checked.code == 1, checked.out
 
 
 @pytest.mark.parametrize(
@@ -88,19 +90,18 @@ def test_rows_of_other_trainings_are_told_from_these(changed):
         ("precision", "tf32", "tf32"),
     ],
 )
-def test_what_cannot_be_checked_is_no_success(column, value, reason, changed):
+def test_what_cannot_be_checked_is_no_success(column, value, reason, changed, check):
     checked = check(changed(column, value))
-    assert checked.returncode == 1
-    lines = checked.stdout.splitlines()
+    assert checked.code == 1
+    lines = checked.out.splitlines()
     assert len(lines) == 4
     assert all("not checked" in line and reason in line.split(":", 1)[1] for line in lines)
-    assert "No training could be checked" in checked.stderr
+    assert "No training could be checked" in checked.err
 
 
 def test_few_may_differ_a_little():
-    sys.path.insert(0, str(SCRIPTS))
-    from check_rows import agree, distance
-
+    names = runpy.run_path(str(SCRIPTS / "check_rows.py"))
+    agree, distance = names["agree"], names["distance"]
     assert agree([1e-7, 1e-7, 1e-7, 1e-4])
     assert not agree([1e-7, 1e-7, 1e-4, 1e-4])
     assert not agree([1e-7, 1e-7, 1e-7, 1e-2])

@@ -1,8 +1,6 @@
 """The script that judges a search on a finished grid."""
 
 import json
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -11,14 +9,15 @@ import pytest
 
 from sagpool.bench import run_experiment
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "simulate_race.py"
 
+@pytest.fixture
+def simulate(run_script):
+    def run(*options: object) -> list[dict]:
+        done = run_script("simulate_race.py", "--json", *options)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
 
-def simulate(*options: object) -> list[dict]:
-    command = [sys.executable, SCRIPT, "--json", *options]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def curves(tmp_path) -> Path:
     return path
 
 
-def test_a_race_is_compared_with_the_grid(curves):
+def test_a_race_is_compared_with_the_grid(simulate, curves):
     (row,) = simulate(curves, "--resamples", 3)
     assert (row["cell"], row["candidates"], row["resamples"]) == ("GRID", 32, 3)
     assert row["regret"] == pytest.approx(0)
@@ -49,7 +48,7 @@ def test_a_race_is_compared_with_the_grid(curves):
     assert (grid["regret"], grid["cost"]) == (0, 1)
 
 
-def test_the_grid_comes_from_a_run_store(tmp_path):
+def test_the_grid_comes_from_a_run_store(simulate, tmp_path):
     store = tmp_path / "runs.sqlite"
     settings = {"max_epochs": 3, "hidden": 4, "lr": (0.01, 0.001), "weight_decay": 0.0}
     run_experiment(

@@ -36,12 +36,6 @@ def permutation(key: np.uint64, count: int) -> np.ndarray:
     return np.argsort(bits(key, count), kind="stable")
 
 
-def bits_of_each(keys: np.ndarray, counters: np.ndarray, count: int) -> np.ndarray:
-    """``[keys, count]`` uint64, one stream for each of ``[keys]`` keys with its counter (epoch)."""
-    start = _mix(keys + counters.astype(np.uint64) * _GAMMA)
-    return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
-
-
 def _mix(z: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2

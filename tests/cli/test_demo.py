@@ -19,7 +19,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_results_report_pictures_and_next_commands(sagpool, tmp_path):
+def test_results_report_pictures_and_next_commands(sagpool, monkeypatch, tmp_path):
     told = sagpool("demo")
     assert told.code == 0
     rows = [line.split()[:3] for line in told.out.splitlines() if line.startswith("MUTAG")]
@@ -37,6 +37,8 @@ def test_results_report_pictures_and_next_commands(sagpool, tmp_path):
         *("gpool-h", "sagpool-g", "sagpool-h", "sortpool-g")
     }
 
+    monkeypatch.setattr("sagpool.cli.demo.write_report", lambda store, output: None)
+    monkeypatch.setattr("sagpool.cli.demo._draw", lambda store, summaries, folder: [])
     again = sagpool("demo", "--json")
     cells = json.loads(again.out)
     assert [cell["method"] for cell in cells] == [row[1] for row in rows]

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.order import epoch_batches, epoch_orders
+from sagpool.fleet.order import Members, Orders
 from sagpool.fleet.schedule import Slots, shape_of
 from sagpool.fleet.stack import AdamState, adam_step
 from sagpool.graphs import pack
@@ -120,7 +120,7 @@ def test_after_100_steps_in_single_precision_the_weights_equal_those_of_torch(
 
     monkeypatch.setattr("sagpool.fleet.lockstep.adam_step", both)
     for _ in range(50):
-        fleet.epoch()
+        fleet.advance()
     assert fleet.state.steps[0] == 100
     torch.testing.assert_close(fleet.state.weights, weights.detach(), rtol=0, atol=1e-6)
 
@@ -131,19 +131,19 @@ def test_a_fleet_of_one_equals_a_model_trained_by_torch(mutag, hundred_steps):
     In double precision, because two separate runs in single precision drift apart by rounding.
     """
     fleet = hundred_steps(torch.float64)
-    training, graphs = fleet.first, fleet.splits[0].train
+    training, graphs = fleet.first, fleet.settings.splits[0].train
     model = build(training.method, shape_of(mutag, training)).double()
     (begun,) = fleet.lockstep.stack.state_dicts([True])
     model.load_state_dict(begun)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4)
     for epoch in range(50):
-        orders = epoch_orders([graphs], fleet.order_keys, np.array([epoch]))
-        for ids in epoch_batches(orders, 80):
+        members = Members([graphs], fleet.settings.order_keys, np.array([epoch]))
+        for ids in Orders(mutag, 80, 1).batches(members).on_host():
             batch = pack(mutag, ids)
             loss = cross_entropy(model(batch).logits[batch.real], batch.y[batch.real])
             adam.zero_grad()
             loss.backward()
             adam.step()
-        fleet.epoch()
+        fleet.advance()
     (ended,) = fleet.lockstep.stack.state_dicts([True])
     torch.testing.assert_close(ended, dict(model.state_dict()), rtol=0, atol=1e-9)

@@ -71,7 +71,7 @@ def test_loading_gives_what_was_saved(mutag, kit, tmp_path):
     )
     results = {}
     for _ in range(2):
-        results |= fleet.epoch()
+        results |= fleet.advance()
         fleet.refill()
     before = Checkpoint("mine", results, [fleet.slots], fleet.members())
     before.save(tmp_path / "file.npz")
@@ -185,7 +185,7 @@ def test_inconsistent_content_is_refused(change, file, mutag, trainings):
 
 def test_a_checkpoint_that_lacks_a_training_is_refused(file, mutag, trainings):
     """Otherwise the run would wait for it."""
-    rewrite(file, fleets=[{"running": [1], "waiting": [], "urgent": False}])
+    rewrite(file, fleets=[{"running": [1], "waiting": []}])
     with pytest.raises(SagpoolError, match=r"is damaged \(it lacks trainings\); remove it\.$"):
         train(mutag, trainings, checkpoint=file)
 

@@ -35,11 +35,11 @@ def test_a_diverged_member_does_not_change_the_others_by_a_bit(method, mutag, ki
     def run(healthy_epochs: int | None = None) -> dict:
         fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5), keep_weights=lambda training: True)
         if healthy_epochs:
-            fleet.lr[2] = 1e-3
+            fleet.settings.lr[2] = 1e-3
             fleet.state.stopping.max_epochs[2] = healthy_epochs
         results = {}
         while fleet.slots.active.any():
-            results |= fleet.epoch()
+            results |= fleet.advance()
             fleet.refill()
         return results
 
@@ -55,12 +55,12 @@ def test_a_diverged_member_does_not_change_the_others_by_a_bit(method, mutag, ki
 def test_a_member_that_diverges_later_has_the_scores_of_its_best_epoch(mutag, kit):
     (training,) = kit.trainings(1, max_epochs=9, patience=9)
     fleet = Fleet(mutag, [training], Slots.fill([0], 1), keep_weights=lambda training: True)
-    fleet.epoch()
-    (best,), test = fleet.lockstep.stack.state_dicts([True]), fleet.splits[0].test
-    fleet.lr[0] = 1e6
-    results = fleet.epoch()
+    fleet.advance()
+    (best,), test = fleet.lockstep.stack.state_dicts([True]), fleet.settings.splits[0].test
+    fleet.settings.lr[0] = 1e6
+    results = fleet.advance()
     while not results:
-        results = fleet.epoch()
+        results = fleet.advance()
     result = results[0]
     assert result.diverged
     assert result.best_epoch == 1

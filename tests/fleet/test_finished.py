@@ -152,13 +152,13 @@ def test_memory_that_runs_out_in_the_evaluation_loses_no_result(
 def test_an_epoch_that_is_undone_sends_those_back_who_ended_in_it(mutag, kit):
     fleet = Fleet(mutag, kit.trainings(2, max_epochs=1), Slots.fill(range(2), 1))
     fleet.ended.patient = True
-    fleet.epoch()
+    fleet.advance()
     fleet.refill()
     assert [member.number for member in fleet.ended.members] == [0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sagpool.fleet.fleet, "predict", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            fleet.epoch()
+            fleet.advance()
     assert [member.number for member in fleet.ended.members] == [0]
     assert fleet.slots.running.tolist() == [1]
-    assert sorted(fleet.epoch()) == [0, 1]
+    assert sorted(fleet.advance()) == [0, 1]

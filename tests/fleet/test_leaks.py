@@ -32,7 +32,7 @@ def test_memory_stays_flat(method, mutag, kit):
     def pages_of(epochs: int) -> list[int]:
         pages = []
         for _ in range(epochs):
-            fleet.epoch()
+            fleet.advance()
             pages.append(resident_pages())
         return pages
 

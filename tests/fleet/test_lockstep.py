@@ -22,7 +22,7 @@ def threads(one_thread):
 
 def prepared(graphs, trainings, *, fleets: int = 1, **options) -> Work:
     work = Work(graphs, trainings, **options)
-    work.prepare(fleets=fleets, apart=False)
+    work.prepare(fleets)
     return work
 
 
@@ -46,10 +46,10 @@ def test_a_given_number_of_members_is_that_of_all_fleets_together(members, slots
     assert [fleet.share for fleet in work.fleets] == slots
 
 
-def test_the_number_of_members_is_that_of_each_shape_and_most_work_comes_first(mutag, kit):
+def test_the_number_of_members_is_that_of_each_shape(mutag, kit):
     trainings = [one for hidden in (8, 16, 32) for one in kit.trainings(3, hidden=hidden)]
     work = prepared(mutag, trainings, fleets=2, members=2)
-    assert [fleet.slots.unfinished for fleet in work.fleets] == [[7, 6, 8], [4, 3, 5], [1, 0, 2]]
+    assert [fleet.slots.unfinished for fleet in work.fleets] == [[1, 0, 2], [4, 3, 5], [7, 6, 8]]
     assert [fleet.share for fleet in work.fleets] == [2, 2, 2]
 
 
@@ -105,8 +105,8 @@ def test_the_last_batch_is_no_wider_than_necessary(mutag, kit, monkeypatch):
     monkeypatch.setattr(Lockstep, "_step_in_parts", recorded)
     trainings = [replace(one, batch_size=32) for one in kit.trainings(2, max_epochs=9)]
     fleet = Fleet(mutag, trainings, Slots.fill(range(2), 2))
-    fleet.epoch()
-    most = max(len(split.train) for split in fleet.splits)
+    fleet.advance()
+    most = max(len(split.train) for split in fleet.settings.splits)
     assert most % 32, "otherwise the last batch is full"
     assert widths == [32] * (most // 32) + [most % 32]
 
@@ -117,15 +117,15 @@ def test_the_model_has_views_of_the_fleets_rows(mutag, kit):
     while len(fleet.slots.running) == 4:
         before = fleet.state.weights.clone()
         with pytest.raises(ZeroDivisionError):
-            fleet.epoch(lambda: 1 / 0)
+            fleet.advance(lambda: 1 / 0)
         assert torch.equal(fleet.state.weights, before)
-        fleet.epoch()
+        fleet.advance()
         assert (fleet.state.weights != before).any(1)[fleet.slots.active].all()
         fleet.refill()
     assert len(fleet.slots.running) == len(fleet.state.weights) < 4
     assert fleet.lockstep.stack.weights.data_ptr() == fleet.state.weights.data_ptr()
     assert fleet.lockstep.adam.mean is fleet.state.mean
-    assert fleet.lockstep.lr is fleet.lr
+    assert fleet.lockstep.lr is fleet.settings.lr
 
 
 @pytest.fixture(scope="module")

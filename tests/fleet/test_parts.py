@@ -36,7 +36,7 @@ def run(graphs, trainings, members: int, parts: int = 1) -> list[Result]:
     fleet = Fleet(graphs, trainings, slots, torch.float64, parts=parts)
     results: dict[int, Result] = {}
     while fleet.slots.active.any():
-        results |= fleet.epoch()
+        results |= fleet.advance()
         fleet.refill()
     return [results[number] for number in range(len(trainings))]
 
@@ -44,7 +44,7 @@ def run(graphs, trainings, members: int, parts: int = 1) -> list[Result]:
 def test_these_trainings_have_unequal_last_batches_and_dropout(mutag, kit):
     trainings = unequal(kit)
     fleet = Fleet(mutag, trainings, Slots.fill(range(5), 5))
-    last = [len(split.train) - 3 * 40 for split in fleet.splits]
+    last = [len(split.train) - 3 * 40 for split in fleet.settings.splits]
     assert len({number for number in last if number > 0}) > 2
     assert min(last) < 0
     assert all(training.dropout == 0.5 for training in trainings)
@@ -52,14 +52,16 @@ def test_these_trainings_have_unequal_last_batches_and_dropout(mutag, kit):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_in_any_number_of_parts(method, mutag, kit):
-    trainings = unequal(kit, method)
+    """Members end at different epochs, and one slot is refilled."""
+    trainings = [replace(t, max_epochs=t.max_epochs // 2) for t in unequal(kit, method)]
     expected = run(mutag, trainings, 4)
-    for parts in (2, 3, 5):
+    assert len({result.epochs for result in expected}) > 1
+    for parts in (3, 5):  # of unequal size, and of equal size
         kit.close(run(mutag, trainings, 4, parts), expected)
 
 
 def test_one_graph_at_a_time(mutag, kit):
-    trainings = [replace(training, max_epochs=2) for training in unequal(kit)[:3]]
+    trainings = [replace(training, max_epochs=1) for training in unequal(kit)[:3]]
     kit.close(run(mutag, trainings, 2, parts=40), run(mutag, trainings, 2))
 
 
@@ -73,12 +75,12 @@ def test_parts_draw_different_random_numbers(mutag):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("chunk", [1, 7, 30])
-def test_validation_in_chunks(chunk, method, mutag, kit, monkeypatch):
-    trainings = [replace(training, max_epochs=2) for training in unequal(kit, method)]
+def test_validation_in_chunks(method, mutag, kit, monkeypatch):
+    trainings = [replace(training, max_epochs=1) for training in unequal(kit, method)]
     expected = run(mutag, trainings, 5)
-    monkeypatch.setattr(Sizes, "of", lambda batch_size, parts: Sizes(batch_size, chunk))
-    kit.close(run(mutag, trainings, 5), expected)
+    for chunk in (1, 7, 30):
+        monkeypatch.setattr(Sizes, "of", lambda size, parts, chunk=chunk: Sizes(size, chunk))
+        kit.close(run(mutag, trainings, 5), expected)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])

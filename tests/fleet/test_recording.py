@@ -14,6 +14,7 @@ from sagpool.fleet.finished import Finished
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.lockstep import Sizes
 from sagpool.fleet.order import on_device
+from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recording import Recorder, RecordingMemory, _Recording, _Size, can_record
 from sagpool.fleet.schedule import Slots
@@ -209,7 +210,7 @@ def test_recordings_are_freed_at_once(end, few, with_kernels):
     training = Training("sagpool-h", hidden=4, batch_size=6, max_epochs=9, folds=2, validation=0.4)
     trainings = [replace(training, seed=seed) for seed in range(2)]
     fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
-    fleets[0].epoch()
+    fleets[0].advance()
     recorders = [weakref.ref(recorder) for recorder in fleets[0].lockstep.recorders.values()]
     assert len(recorders) == 2, "of steps and of the validation"
     gc.disable()
@@ -227,10 +228,10 @@ def test_whole_epochs_give_the_same_curves_as_single_steps(few, with_kernels, mo
     with_kernels()
 
     def run(whole: bool) -> Finished:
-        monkeypatch.setattr(Fleet, "_small", whole)
+        monkeypatch.setattr(Pace, "whole_epochs", lambda pace, members: whole)
         fleet = Fleet(few.to(DEVICE), [training], Slots.fill([0], 1), torch.float64)
         monkeypatch.setattr(fleet, "evaluate", lambda: {0: fleet.ended.members[0]})
-        outcomes = fleet.epoch()
+        outcomes = fleet.advance()
         assert set(fleet.lockstep.recorders) == (
             {("steps", 0)} if whole else {("steps", 0), ("evaluation", 0), ("evaluation", 1)}
         )
@@ -256,8 +257,9 @@ def test_members_with_different_k(parts, few, with_kernels):
     with_kernels()
     fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 1), parts=parts)
     for training, result in zip(trainings, expected, strict=True):
-        fleet.k[0] += 1  # a wrong k, which _load and refresh have to correct
-        fleet._load(0, trainings.index(training))
-        done = fleet.epoch()
+        fleet.settings.k[0] += 1  # a wrong k, which _load and refresh have to correct
+        fleet.slots.running[0] = trainings.index(training)
+        fleet._load([0])
+        done = fleet.advance()
         (found,) = done.values()
         np.testing.assert_allclose(found.curve.train_loss, result.curve.train_loss, atol=1e-4)

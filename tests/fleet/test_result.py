@@ -116,7 +116,7 @@ def test_seconds_are_divided_among_members_and_fleets(mutag, kit, monkeypatch):
     monkeypatch.setattr("sagpool.fleet.fleet.time.perf_counter", lambda: float(next(ticks)))
     results = {}
     while fleet.slots.active.any():
-        results |= fleet.epoch()
+        results |= fleet.advance()
         fleet.refill()
     total = next(ticks)
     assert len(results) == 7
@@ -158,6 +158,6 @@ def test_the_test_graphs_do_not_influence_training(mutag, kit):
 def run_on_fixed_parts(graphs, training, parts):
     """Splits are stratified by class; here they stay the same although classes change."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("schedule", "fleet", "memory"):
+        for module in ("schedule", "slot_settings", "memory"):
             patch.setattr(f"sagpool.fleet.{module}.split_of", lambda *_: parts)
         return train(graphs, [training], keep_weights=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.fleet.schedule import Share, Slots, deal, group_by_shape, shape_of, split_of
+from sagpool.fleet.schedule import Slots, deal, group_by_shape, shape_of, split_of
 from sagpool.graphs import split
 
 
@@ -94,23 +94,21 @@ def test_every_training_runs_once_and_in_the_order_of_the_queue(trainings, membe
 
 
 def test_a_copy_without_those_that_have_ended():
-    slots = Slots.fill([4, 5, 6, 7], 2, urgent=True)
+    slots = Slots.fill([4, 5, 6, 7], 2)
     left = slots.without({5, 6, 9})
     assert left.running.tolist() == [4, -1]
     assert list(left.waiting) == [7]
     assert left.unfinished == [4, 7]
-    assert left.urgent
     left.release(~left.active)
     assert slots.unfinished == [4, 5, 6, 7], "the original has changed"
 
 
 def test_a_copy_is_independent():
-    slots = Slots.fill([4, 5, 6], 2, urgent=True)
+    slots = Slots.fill([4, 5, 6], 2)
     copy = slots.copy()
     slots.release(np.array([True, False]))
     assert copy.running.tolist() == [4, 5]
     assert list(copy.waiting) == [6]
-    assert copy.urgent
 
 
 rates = st.sampled_from([1e-4, 1e-3, 1e-2])
@@ -120,49 +118,29 @@ rates = st.sampled_from([1e-4, 1e-3, 1e-2])
 @given(
     groups=st.lists(st.lists(rates, min_size=1, max_size=9), min_size=1, max_size=4),
     fleets=st.integers(1, 6),
-    apart=st.booleans(),
 )
-def test_every_training_is_dealt_to_one_fleet_of_its_shape_slow_ones_first(groups, fleets, apart):
+def test_every_training_is_dealt_to_one_fleet_of_its_shape_slow_ones_first(groups, fleets):
     trainings = [Training("sagpool-h", lr=lr) for group in groups for lr in group]
     ends = np.cumsum([0, *map(len, groups)])
     numbers = [list(range(*span)) for span in itertools.pairwise(ends.tolist())]
-    shares = deal(trainings, numbers, fleets=fleets, apart=apart)
-    dealt = [number for share in shares for number in share.numbers]
+    shares = deal(trainings, numbers, fleets)
+    dealt = [number for share in shares for number in share]
     assert sorted(dealt) == list(range(len(trainings)))
     for share in shares:
-        assert any(set(share.numbers) <= set(group) for group in numbers)
-        lrs = [trainings[number].lr for number in share.numbers]
+        assert any(set(share) <= set(group) for group in numbers)
+        lrs = [trainings[number].lr for number in share]
         assert lrs == sorted(lrs)
-    if not apart:
-        assert not any(share.urgent for share in shares)
-        assert len(shares) >= min(fleets, len(trainings) if len(groups) == 1 else len(groups))
-        for group in numbers:
-            sizes = [len(share.numbers) for share in shares if share.numbers[0] in group]
-            assert max(sizes) - min(sizes) <= 1
+    assert len(shares) >= min(fleets, len(trainings) if len(groups) == 1 else len(groups))
+    for group in numbers:
+        sizes = [len(share) for share in shares if share[0] in group]
+        assert max(sizes) - min(sizes) <= 1
 
 
 def test_each_thread_has_a_fleet_if_there_are_as_many_trainings():
     trainings = [Training("sagpool-h", lr=lr) for lr in (0.1, 0.2, 0.3, 0.4, 0.5)]
-    assert deal(trainings, [[4, 3, 2, 1, 0]], fleets=2) == [
-        Share([0, 2, 4], False),
-        Share([1, 3], False),
-    ]
-    assert deal(trainings, [[0, 1], [2, 3, 4]], fleets=3) == [
-        Share([0], False),
-        Share([1], False),
-        Share([2, 4], False),
-        Share([3], False),
-    ]
-    assert len(deal(trainings, [[0, 1, 2, 3, 4]], fleets=9)) == 5
-
-
-def test_the_lowest_of_several_learning_rates_has_a_fleet_of_its_own():
-    trainings = [Training("sagpool-h", lr=lr) for lr in (0.1, 0.01, 0.02, 0.01, 0.5, 0.5)]
-    assert deal(trainings, [[0, 1, 2, 3], [4, 5]], apart=True) == [
-        Share([1, 3], True),
-        Share([2, 0], False),
-        Share([4, 5], False),
-    ]
+    assert deal(trainings, [[4, 3, 2, 1, 0]], 2) == [[0, 2, 4], [1, 3]]
+    assert deal(trainings, [[0, 1], [2, 3, 4]], 3) == [[0], [1], [2, 4], [3]]
+    assert len(deal(trainings, [[0, 1, 2, 3, 4]], 9)) == 5
 
 
 def test_trainings_that_can_be_stacked_are_grouped_in_order_of_appearance(mutag):

@@ -163,7 +163,7 @@ def test_a_work_that_does_not_fit_is_given_up_alone(
     assert ends.errors == {"others": None}
     kit.close(others.outcomes(), [r for r in alone[1] if r.training.hidden == 8], 1e-11)
     saved = Work(mutag, trainings[3:5], checkpoint=file)
-    saved.prepare(fleets=1, apart=False)
+    saved.prepare(1)
     begun = {number for fleet in saved.fleets for number in fleet.members}
     assert begun or calls == 1, "what it had was not saved"
 

@@ -8,7 +8,7 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots, shape_of
-from sagpool.fleet.stack import Stack, initial_weights
+from sagpool.fleet.stack import Stack
 from sagpool.models import Shape, build, methods
 
 SHAPE = Shape(7, 2, hidden=32, k=12, max_nodes=20, members=3)
@@ -43,7 +43,7 @@ def test_each_row_is_a_member(method):
 def test_gradients_have_the_layout_of_the_weights():
     stack = Stack(build("sagpool-h", SHAPE))
     loss = sum(
-        ((position + 1) * parameter).sum()
+        ((position + 1) * parameter).flatten(1).sum(1)
         for position, parameter in enumerate(stack.model.parameters())
     )
     expected = Stack(build("sagpool-h", SHAPE))
@@ -57,21 +57,6 @@ def test_a_model_without_members_is_refused():
         Stack(torch.nn.Linear(3, 5).requires_grad_(False).apply(lambda m: setattr(
             m, "weight", torch.nn.Parameter(torch.zeros(2, 3))
         )))  # fmt: skip
-
-
-def test_initial_weights_are_a_function_of_the_seed():
-    def weights(seed: int) -> torch.Tensor:
-        return initial_weights(lambda: build("sagpool-h", Shape(7, 2, hidden=8)), seed)
-
-    torch.manual_seed(0)
-    expected = torch.rand(3)
-    torch.manual_seed(0)
-    first = weights(5)
-    assert torch.equal(torch.rand(3), expected), "torch's generator was not restored"
-    torch.rand(9)
-    assert torch.equal(weights(5), first)
-    assert not torch.equal(weights(6), first)
-    assert torch.isfinite(weights(-(2**63))).all()
 
 
 def test_initial_weights_depend_on_the_trainings_key_alone(mutag, kit):

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from sagpool.fleet.lockstep import Lockstep, Sizes
+from sagpool.fleet.order import on_device
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recording import RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack
+from sagpool.fleet.stopping import DeviceStopping
 from sagpool.graphs import load
 from sagpool.models import Shape, build
 from sagpool.ops.compilation import compilations, compile_once
@@ -104,6 +106,8 @@ def variants(monkeypatch, use_kernels):
             graphs,
             stack,
             adam,
+            torch.zeros_like(stack.weights),
+            DeviceStopping.start(members, torch.device("meta")),
             rates,
             rates,
             keys,
@@ -113,8 +117,8 @@ def variants(monkeypatch, use_kernels):
             memory=RecordingMemory(),
             profile=Profile(torch.device("meta")),
         )
-        batches = np.arange(2 * members * 100).reshape(2, members, 100) % len(mutag)
-        batches[1, :, 70:] = -1  # the last batch is smaller
+        ids = np.arange(2 * members * 100).reshape(2, members, 100) % len(mutag)
+        batches = on_device(graphs, [ids[0], ids[1, :, :70]])  # the last batch is smaller
         lockstep.epoch(batches, [np.arange(23)] * members, lambda: None)
         return frozenset(compiled)
 

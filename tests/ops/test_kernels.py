@@ -1,12 +1,14 @@
 """The kernels of the operators, in Triton's interpreter if there is no GPU."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from sagpool.graphs import pack
+from sagpool.graphs.batch import pack_on_device
 from sagpool.ops import (
     HostLayout,
     choose_rows,
@@ -51,15 +53,37 @@ def test_normalised_propagate(width, dtype, same_by_kernels, mutag):
     same_by_kernels(adjacency.gcn, [x])
 
 
-def test_packing_a_batch(by_kernels, mutag):
-    expected = pack(mutag, IDS)
+@pytest.mark.parametrize("shape", [(2, 4), (2, 300), (300, 2)])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_packing_a_batch(shape, labelled, by_kernels, mutag):
+    graphs = mutag if labelled else replace(mutag, y=None, class_names=())
+    ids = np.arange(shape[0] * shape[1]).reshape(shape) * 7 % len(graphs)
+    ids[0, 2:] = -1
+    expected = pack(graphs, ids)
+    rows, entries = expected.structure.layout.rows, len(expected.structure.col)
     by_kernels()
-    batch = pack(mutag, IDS)
-    assert torch.equal(batch.structure.row_ptr, expected.structure.row_ptr)
-    assert torch.equal(batch.structure.col, expected.structure.col)
-    assert torch.equal(batch.structure.layout.graph, expected.structure.layout.graph)
+    # As they are, and with spare entries.
+    for more in (0, 1000):
+        numbers = torch.tensor(ids, dtype=torch.int32, device=DEVICE)
+        batch = pack_on_device(graphs.batch_source, numbers, rows, entries + more)
+        assert torch.equal(batch.structure.row_ptr, expected.structure.row_ptr)
+        assert torch.equal(batch.structure.col[:entries], expected.structure.col)
+        assert (batch.structure.col[entries:] == rows * len(ids) - 1).all()
+        assert torch.equal(batch.structure.layout.node_ptr, expected.structure.layout.node_ptr)
+        assert torch.equal(batch.structure.layout.graph, expected.structure.layout.graph)
+        assert torch.equal(batch.node, expected.node)
+        assert torch.equal(batch.real, expected.real)
+        assert torch.equal(batch.y, expected.y) if labelled else batch.y is None
+
+
+def test_packing_the_same_graphs_for_all_members(by_kernels, mutag):
+    """Given as an array whose rows are the same memory; a copy of it may lie column by column."""
+    same = np.broadcast_to([2, 0, 5], (3, 3))
+    expected = pack(mutag, same)
+    by_kernels()
+    batch = pack(mutag, same)
     assert torch.equal(batch.node, expected.node)
-    assert torch.equal(batch.y, expected.y)
+    assert torch.equal(batch.structure.col, expected.structure.col)
 
 
 @WIDTHS

@@ -12,8 +12,9 @@ from sagpool.fleet.memory import step_bytes
 from sagpool.fleet.stack import AdamState, adam_step
 from sagpool.graphs import load, pack
 from sagpool.models import Shape, build, methods
-from sagpool.nn import Streams
-from sagpool.ops import LabelSums, dense_relu
+from sagpool.nn import Dropout, Streams
+from sagpool.nn.random import bits_of_each, step_keys
+from sagpool.ops import LabelSums, cross_entropy_sums, dense_relu
 from sagpool.ops.device import triton_kernels
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
@@ -42,33 +43,90 @@ def test_nan_stays_in_its_member(by_kernels, mutag):
 
 
 def test_random_numbers(by_kernels):
+    keys = torch.tensor([[5, 1], [-7, 2], [2**62, 3]], device=DEVICE)
+    steps = torch.tensor([0, 1, 10**6], device=DEVICE)
+
     def draw():
-        streams = Streams(torch.tensor([5, -7, 2**62], device=DEVICE))
-        return streams.uniform(1500), streams.uniform(3, start=2**33)
+        of_step = step_keys(keys[:, 0], steps)
+        streams = Streams(of_step), Streams(keys[:, 1])
+        counters = torch.stack([steps, steps + 2**40])
+        shuffled = bits_of_each(of_step, counters, 5), bits_of_each(keys[:, 0], counters, 1500)
+        return of_step, *shuffled, *(s.uniform(*r) for s in streams for r in [(1500,), (3, 2**33)])
 
     expected = draw()
     by_kernels()
     assert all(torch.equal(one, other) for one, other in zip(draw(), expected, strict=True))
 
 
+@pytest.mark.parametrize("p", [0.5, 0.3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_adam(dtype, by_kernels):
+def test_dropout(dtype, p, by_kernels):
+    x = randn(3 * 50, 30, dtype=dtype)
+
+    def drop():
+        streams = Streams(torch.tensor([5, -7, 2**62], device=DEVICE), first_graph=4)
+        leaf = x.clone().requires_grad_()
+        y = Dropout(p)(Dropout(p)(leaf, streams), streams)
+        return y.detach(), *torch.autograd.grad((y * x).sum(), [leaf])
+
+    expected = drop()
+    by_kernels()
+    assert all(torch.equal(one, other) for one, other in zip(drop(), expected, strict=True))
+
+
+@pytest.mark.parametrize("classes", [2, 21])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_losses(dtype, classes, same_by_kernels):
+    y = torch.arange(3 * 150, device=DEVICE).view(3, 150) % classes
+    real = torch.arange(150, device=DEVICE) < torch.tensor([[150], [149], [0]], device=DEVICE)
+    logits = 30 * randn(3, 150, classes, dtype=dtype)
+
+    def losses(logits, auxiliary):
+        only = cross_entropy_sums(logits, y, real)
+        return only, cross_entropy_sums(logits, y, real, auxiliary)
+
+    rtol = 1e-5 if dtype == torch.float32 else 1e-12
+    same_by_kernels(losses, [logits, randn(3, 150, dtype=dtype)], rtol=rtol, atol=rtol)
+
+
+def test_padding_has_no_loss_and_no_gradient(by_kernels):
+    by_kernels()
+    logits = torch.tensor([[[1.0, 2.0], [torch.nan, 0.0]]], device=DEVICE, requires_grad=True)
+    y = torch.tensor([[0, 0]], device=DEVICE)
+    loss = cross_entropy_sums(logits, y, torch.tensor([[True, False]], device=DEVICE))
+    assert loss.isfinite().all()
+    (grad,) = torch.autograd.grad(loss.sum(), [logits])
+    assert (grad[0, 0] != 0).all()
+    assert (grad[0, 1] == 0).all()
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_adam(dtype, rtol, by_kernels):
     def step():
         state = AdamState(
-            randn(3, 40, dtype=dtype),
-            randn(3, 40, dtype=dtype) / 9,
-            randn(3, 40, dtype=dtype).square(),
+            randn(3, 1100, dtype=dtype),
+            randn(3, 1100, dtype=dtype) / 9,
+            randn(3, 1100, dtype=dtype).square(),
             torch.tensor([0, 7, 5], device=DEVICE),
         )
         rates = torch.tensor([0.1, 0.01, 0.1], dtype=torch.float64, device=DEVICE)
         active = torch.tensor([True, True, False], device=DEVICE)
         for _ in range(3):
-            adam_step(state, randn(3, 40, dtype=dtype), rates, rates / 5, active)
+            adam_step(state, randn(3, 1100, dtype=dtype), rates, rates / 5, active)
         return state
 
     expected = step()
     by_kernels()
-    torch.testing.assert_close(step(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(step(), expected, rtol=rtol, atol=rtol / 10)
+
+
+def test_adding_losses_to_the_sums(by_kernels):
+    by_kernels()
+    sums = torch.tensor([[1.5, 2.0, 0.0], [3.0, 4.0, 0.0]], dtype=torch.float64, device=DEVICE)
+    loss, count = torch.tensor([0.1, 0.2, 0.0]).to(DEVICE), torch.tensor([3, 7, 0]).to(DEVICE)
+    expected = sums + torch.stack([loss * count, count])
+    triton_kernels().add_losses(sums, loss, count)
+    assert torch.equal(sums, expected)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
     if result.weights is None or not result.best_epoch:
         return []
     parts = split_of(graphs, result.training)
-    model = build(result.training.method, shape_of(graphs, result.training, parts))
+    model = build(result.training.method, shape_of(graphs, result.training))
     model.load_state_dict(result.weights)
     precision = next(iter(result.weights.values())).dtype
     traces = explain_many(model.to(precision), graphs, _typical(graphs, parts.test))

@@ -80,8 +80,7 @@ class ExperimentRunner:
         for state in states:
             self.watch(state)
         first = [job for state in states for job in self._next(state, self._program(state))]
-        if first:
-            self.engine.run(first, self)
+        self.engine.run(first, self)  # without jobs it removes what a killed run has left
         for state in states:
             # Again, with their memory: in the order of the plan, not that in which they ended.
             if state in self.records:

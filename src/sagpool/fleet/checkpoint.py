@@ -56,11 +56,7 @@ class Checkpoint:
         arrays: dict[str, Any] = {}
         meta: dict[str, Any] = {"format": FORMAT, "identity": self.identity}
         meta["fleets"] = [
-            {
-                "running": slots.running.tolist(),
-                "waiting": list(slots.waiting),
-                "urgent": slots.urgent,
-            }
+            {"running": slots.running.tolist(), "waiting": list(slots.waiting)}
             for slots in self.fleets
         ]
         paused = {n: one.state for n, one in self.results.items() if isinstance(one, Paused)}
@@ -106,9 +102,7 @@ class Checkpoint:
             if meta["identity"] != identity:
                 raise SagpoolError(f"The checkpoint {path} belongs to other trainings; {_INSTEAD}")
             fleets = [
-                Slots(
-                    np.array(fleet["running"], np.int64), deque(fleet["waiting"]), fleet["urgent"]
-                )
+                Slots(np.array(fleet["running"], np.int64), deque(fleet["waiting"]))
                 for fleet in meta["fleets"]
             ]
             begun, done = meta["members"], meta["results"]

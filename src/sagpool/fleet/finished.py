@@ -7,6 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from sagpool.fleet.evaluate import score
+from sagpool.fleet.slot_settings import SlotSettings
+from sagpool.fleet.state import FleetState
 from sagpool.fleet.training import Curve, Result, Training
 from sagpool.graphs import Split
 
@@ -29,6 +31,24 @@ class Finished:
     best: Tensor  # [numbers] weights of the best epoch
     key: Tensor  # of its random numbers in evaluation
     k: np.ndarray  # [1] that the pooling layers keep
+
+    @staticmethod
+    def of(
+        number: int, state: FleetState, settings: SlotSettings, slot: int, *, diverged: bool
+    ) -> "Finished":
+        """The member in this slot."""
+        return Finished(
+            number=number,
+            split=settings.splits[slot],
+            diverged=diverged,
+            best_epoch=int(state.stopping.best_epoch[slot]),
+            epochs=int(state.stopping.epoch[slot]),
+            curve=Curve.of(state.curves[slot]),
+            seconds=float(state.seconds[slot]),
+            best=state.best[slot].clone(),
+            key=settings.keys[slot, 1].clone(),
+            k=settings.k[slot].copy(),
+        )
 
     def result(
         self,
@@ -87,9 +107,9 @@ class WaitingRoom:
     members: list[Finished] = field(default_factory=list)
     epochs: int = 0
 
-    def enter(self, ended: Sequence[Finished]) -> None:
-        """At the end of each epoch, with those that ended in it."""
-        self.epochs = self.epochs + 1 if self.members else 0
+    def enter(self, ended: Sequence[Finished], epochs: int = 1) -> None:
+        """After so many epochs, with those that ended in them."""
+        self.epochs = self.epochs + epochs if self.members else 0
         self.members = [*self.members, *ended]
 
     @property

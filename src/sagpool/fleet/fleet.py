@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -12,26 +13,24 @@ from torch import Tensor
 
 from sagpool.fleet.evaluate import predict
 from sagpool.fleet.finished import Finished, WaitingRoom
+from sagpool.fleet.first_weights import FirstWeights
 from sagpool.fleet.lockstep import Lockstep, Sizes
 from sagpool.fleet.memory import MemoryShortageError
-from sagpool.fleet.order import Order, epoch_batches, epoch_orders
+from sagpool.fleet.order import Members, Orders
+from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
-from sagpool.fleet.random_guard import SeededDraws
+from sagpool.fleet.random_guard import SkippedDraws
 from sagpool.fleet.recording import RecordingMemory
-from sagpool.fleet.schedule import Slots, shape_of, split_of
-from sagpool.fleet.stack import AdamState, Stack, initial_weights, row_length
+from sagpool.fleet.schedule import Slots, shape_of
+from sagpool.fleet.slot_settings import NO_GRAPHS, SlotSettings
+from sagpool.fleet.stack import AdamState, Stack, row_length
 from sagpool.fleet.state import FleetState, MemberState
 from sagpool.fleet.stopping import Verdict
-from sagpool.fleet.training import Curve, Outcome, Paused, Training
-from sagpool.graphs import Graphs, Split
+from sagpool.fleet.training import Outcome, Paused, Training
+from sagpool.graphs import Graphs
 from sagpool.models import build, count_parameters
 
 log = logging.getLogger("sagpool")
-
-SMALL = 2**24  # numbers in a layer of a small step: rows x channels of all members
-FEW_MEMBERS = 8  # a step of fewer is no shorter
-
-_NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
 
 
 class Fleet:
@@ -67,29 +66,39 @@ class Fleet:
         self.keep_weights, self.parts, self.until, self.share = keep_weights, parts, until, share
         self.profile, self.memory = profile or Profile(graphs.device), RecordingMemory()
         self.suspended = dict(suspended)
+        self.first_weights: dict[object, FirstWeights] = {}
         self.ended = WaitingRoom(patient=graphs.device.type == "cuda")
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
-        self.shape = shape_of(graphs, self.first)
+        self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
         self.parameters = count_parameters(self.first.method, self.shape)
         assert graphs.y is not None
         self.y = graphs.y.cpu().numpy()
+        self.epochs_trained = 0  # of all members together
         self._allocate()
 
-    def epoch(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Outcome]:
-        """Train every member for one epoch; returns new outcomes, by number.
+    def advance(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Outcome]:
+        """Train every member for one or more epochs; returns new outcomes, by number.
 
         Those that are done stay in their slots until `refill`, so an error there loses no result.
-        If anything raises, ``between_steps`` included, the epoch is undone.
+        If anything raises, ``between_steps`` included, that is undone.
         """
         before, ended = self.state.snapshot(), replace(self.ended)
+        epochs = self._epochs_at_once()
         try:
-            verdict = self._train_and_validate(between_steps)
+            verdict = self._train_and_validate(epochs, between_steps)
             finished = verdict.finished & self.slots.active
             self.ended.enter(
                 [
-                    self._finished(slot, bool(verdict.diverged[slot]))
+                    Finished.of(
+                        int(self.slots.running[slot]),
+                        self.state,
+                        self.settings,
+                        slot,
+                        diverged=bool(verdict.diverged[slot]),
+                    )
                     for slot in np.flatnonzero(finished).tolist()
-                ]
+                ],
+                epochs,
             )
             paused = ~finished & self.slots.active
             paused &= self.until is not None and self.state.stopping.epoch >= self.until
@@ -102,7 +111,9 @@ class Fleet:
             self.ended = ended
             raise
         self.finished = finished | paused
-        self.profile.collect(int(self.slots.active.sum()))
+        trained = self.state.stopping.epoch - before.stopping.epoch
+        self.epochs_trained += int(trained[self.slots.active].sum())
+        self.profile.collect(int(trained[self.slots.active].sum()))
         return outcomes
 
     def shrink(self) -> None:
@@ -131,14 +142,14 @@ class Fleet:
         running = {
             int(number): state.get(slot)
             for slot, number in enumerate(self.slots.running)
-            if number >= 0 and self.splits[slot] is not _NO_GRAPHS
+            if number >= 0 and self.settings.splits[slot] is not NO_GRAPHS
         }
         return running | self.suspended
 
     def _allocate(self) -> None:
         """Make the state and the model for as many members as there are slots, and load them."""
         members, device = len(self.slots.running), self.graphs.device
-        self.splits = [_NO_GRAPHS] * members
+        self.settings = SlotSettings.empty(members, self.shape, device)
         # Frees the memory of the previous ones.
         self.lockstep: Lockstep | None = None
         self.state = FleetState.empty(torch.zeros(0, 0))
@@ -146,92 +157,71 @@ class Fleet:
             numbers = row_length(build(self.first.method, self.shape))
         weights = torch.zeros(members, numbers, dtype=self.dtype, device=device)
         self.state = FleetState.empty(weights)
-        self.k = np.full((members, 1), self.shape.k)
-        self.lr = torch.zeros(members, dtype=torch.float64, device=device)
-        self.weight_decay = torch.zeros_like(self.lr)
-        self.keys = torch.zeros(members, 2, dtype=torch.int64, device=device)
-        self.order_keys = np.zeros(members, np.uint64)
-        self.orders: list[Order] = []
         self.finished = np.zeros(members, bool)
         self.lockstep = self._lockstep()
-        for slot, number in enumerate(self.slots.running.tolist()):
-            if number >= 0:
-                self._load(slot, number)
-
-    @property
-    def _small(self) -> bool:
-        """Whether a step takes a GPU less time than the host needs to launch it."""
-        numbers = self.graphs.node_counts.mean() * self.first.batch_size * self.shape.hidden
-        return self.graphs.device.type == "cuda" and numbers * len(self.slots.running) < SMALL
-
-    @property
-    def _most_empty(self) -> float:
-        """The largest fraction of empty slots.
-
-        A smaller fleet must be recorded anew, which is worth it only where a step takes long.
-        """
-        if not self._small:
-            return 0.25
-        return 0.5 if len(self.slots.running) > FEW_MEMBERS else 1.0
+        self._load(np.flatnonzero(self.slots.active).tolist())
 
     def _compact(self) -> None:
         """Remove the empty slots."""
         kept = np.flatnonzero(self.slots.active)
-        rows = torch.from_numpy(kept).to(self.graphs.device)
-        state = self.state.take(kept)
-        lr, weight_decay, keys = (t[rows] for t in (self.lr, self.weight_decay, self.keys))
+        state, settings = self.state.take(kept), self.settings.take(kept)
         self.lockstep = None  # frees the memory of its recordings
         self.slots.compact()
-        self.state, self.lr, self.weight_decay, self.keys = state, lr, weight_decay, keys
-        self.k, self.order_keys = self.k[kept], self.order_keys[kept]
-        self.splits = [self.splits[slot] for slot in kept.tolist()]
+        self.state, self.settings = state, settings
         self.finished = np.zeros(len(kept), bool)
         self.lockstep = self._lockstep()
 
     def _stack(self, k: np.ndarray, weights: Tensor | None = None) -> Stack:
         """A model with as many members as there are rows of k."""
-        with SeededDraws(0):  # the weights will be loaded
+        with SkippedDraws():  # the weights will be loaded
             model = build(self.first.method, replace(self.shape, members=len(k), k=k))
         return Stack(model.to(self.graphs.device, self.dtype), weights)
 
     def _lockstep(self) -> Lockstep:
-        """For the state as it is. The pooling layers read a new member's k from ``self.k``."""
-        state = self.state
+        state, settings = self.state, self.settings
         weights = state.weights.clone()
-        stack = self._stack(self.k, state.weights)
+        stack = self._stack(settings.k, state.weights)
         stack.load(weights)  # instead of those that the layers began with
+        self.orders = Orders(self.graphs, self.first.batch_size, len(weights))
         return Lockstep(
             self.graphs,
             stack,
             AdamState(state.weights, state.mean, state.square, state.steps),
-            self.lr,
-            self.weight_decay,
-            self.keys,
+            state.best,
+            state.on_device,
+            settings.lr,
+            settings.weight_decay,
+            settings.keys,
             Sizes.of(self.first.batch_size, self.parts),
             in_parts=self.parts > 1,
-            whole=self._small,
+            whole=self.pace.whole_epochs(len(weights)),
             memory=self.memory,
             profile=self.profile,
         )
 
-    def _load(self, slot: int, number: int) -> None:
-        """Load a training into a slot, with fresh or with its suspended state."""
-        training = self.trainings[number]
-        split = split_of(self.graphs, training)
-        shape = shape_of(self.graphs, training, split)
-        member = self.suspended.get(number)
-        if member is None:
-            seed = training.stream("weights", self.graphs.name)
-            member = MemberState.fresh(initial_weights(lambda: build(training.method, shape), seed))
-        self.state.put(slot, member, training.patience, training.max_epochs)
-        self.k[slot] = shape.k
-        self.lr[slot], self.weight_decay[slot] = training.lr, training.weight_decay
-        streams = [training.stream(use, self.graphs.name) for use in ("dropout", "evaluation")]
-        self.keys[slot] = torch.tensor(streams)
-        order = training.stream("order", self.graphs.name)
-        self.order_keys[slot] = np.int64(order).astype(np.uint64)
-        self.splits[slot] = split
-        self.suspended.pop(number, None)
+    def _load(self, slots: Sequence[int]) -> None:
+        """Load the trainings of these slots, with fresh or with their suspended states."""
+        if not slots:
+            return
+        numbers = self.slots.running[slots].tolist()
+        trainings = [self.trainings[number] for number in numbers]
+        self.state.put(
+            slots,
+            [self.suspended.get(n) or self._fresh(self.trainings[n]) for n in numbers],
+            [training.patience for training in trainings],
+            [training.max_epochs for training in trainings],
+        )
+        self.settings.put(slots, trainings, self.graphs)
+        for number in numbers:
+            self.suspended.pop(number, None)
+
+    def _fresh(self, training: Training) -> MemberState:
+        shape = shape_of(self.graphs, training)
+        # By k, the only thing in which shapes differ.
+        weights = self.first_weights.setdefault(
+            shape.k, FirstWeights(partial(build, training.method, shape))
+        )
+        return MemberState.fresh(weights.draw(training.stream("weights", self.graphs.name)))
 
     def refill(self) -> None:
         """Give the slots of finished trainings to waiting ones; to be called after each epoch."""
@@ -243,53 +233,53 @@ class Fleet:
         # An empty slot has no graphs. So batches have the same shape, and round the same way, as in
         # a continued run, where it is unknown which training had the slot before.
         for slot in np.flatnonzero(finished).tolist():
-            self.splits[slot] = _NO_GRAPHS
+            self.settings.splits[slot] = NO_GRAPHS
         assert self.lockstep is not None
         self.lockstep.forget_validation()
-        for slot in filled:
-            self._load(slot, int(self.slots.running[slot]))
-        if self.slots.too_empty(self._most_empty):
+        self._load(filled)
+        if self.slots.too_empty(self.pace.most_empty(len(self.slots.running))):
             self._compact()
 
-    def _train_and_validate(self, between_steps: Callable[[], None]) -> Verdict:
-        """One epoch of all members; which of them improved, diverged or finished."""
+    def _train_and_validate(self, count: int, between_steps: Callable[[], None]) -> Verdict:
+        """Some epochs of all members; which of them improved, diverged or finished."""
         begin = time.perf_counter()
-        state, active = self.state, self.slots.active
-        train = [split.train for split in self.splits]
-        epoch = state.stopping.epoch
-        orders = epoch_orders(train, self.order_keys, epoch, self.orders)
-        batches = epoch_batches(orders, self.first.batch_size)
-        validation = [split.validation for split in self.splits]
+        state, splits, active = self.state, self.settings.splits, self.slots.active
+        train, validation = zip(*((split.train, split.validation) for split in splits), strict=True)
+        members = Members(train, self.settings.order_keys, state.stopping.epoch)
+        self.orders.prepare(members, count)
+        curves = self.settings.lr.new_empty(count, 3, len(active))
         assert self.lockstep is not None
-        losses = self.lockstep.epoch(batches, validation, between_steps)
-        # While the device computes: most members will need their next order.
-        self.orders = epoch_orders(train, self.order_keys, epoch + 1)
-        # Here the host waits for the device, once in an epoch.
-        curves = losses.cpu().numpy()
-        train_loss, validation_loss, _ = curves
-        verdict = state.stopping.update(train_loss, validation_loss)
-        improved = torch.from_numpy(verdict.improved & active).to(self.graphs.device)
-        state.best = torch.where(improved[:, None], state.weights, state.best)
-        for slot in np.flatnonzero(active):
-            state.curves[slot].append(tuple(curves[:, slot].tolist()))
+        for number in range(count):
+            batches = self.orders.batches(members.after(number))
+            curves[number] = self.lockstep.epoch(batches, validation, between_steps)
+        self.orders.prepare(members.after(count), count)
+        # Here the host waits for the device.
+        verdict = self._decide(curves.cpu().numpy())
         seconds = (time.perf_counter() - begin) * self.share() / active.sum()
         state.seconds = state.seconds + np.where(active, seconds, 0)
         return verdict
 
-    def _finished(self, slot: int, diverged: bool) -> Finished:
-        stopping = self.state.stopping
-        return Finished(
-            number=int(self.slots.running[slot]),
-            split=self.splits[slot],
-            diverged=diverged,
-            best_epoch=int(stopping.best_epoch[slot]),
-            epochs=int(stopping.epoch[slot]),
-            curve=Curve.of(self.state.curves[slot]),
-            seconds=float(self.state.seconds[slot]),
-            best=self.state.best[slot].clone(),
-            key=self.keys[slot, 1].clone(),
-            k=self.k[slot].copy(),
-        )
+    def _decide(self, curves: np.ndarray) -> Verdict:
+        """What the losses of some epochs, ``[epochs, 3, members]``, mean for the members."""
+        state, active = self.state, self.slots.active
+        none = np.zeros_like(active)
+        total = Verdict(none, none, none)
+        for of_epoch in curves:
+            going_on = active & ~total.finished
+            verdict = state.stopping.update(of_epoch[0], of_epoch[1], ended=total.finished)
+            total = total | verdict
+            for slot in np.flatnonzero(going_on):
+                state.curves[slot].append(tuple(of_epoch[:, slot].tolist()))
+        return total
+
+    def _epochs_at_once(self) -> int:
+        if self.slots.waiting:
+            return 1
+        epochs = self.pace.epochs_at_once(len(self.slots.running))
+        if self.until is None:
+            return epochs
+        furthest = int(self.state.stopping.epoch[self.slots.active].max())
+        return max(1, min(epochs, self.until - furthest))
 
     def _paused(self, slots: np.ndarray) -> dict[int, Outcome]:
         numbers = {int(self.slots.running[slot]): slot for slot in np.flatnonzero(slots).tolist()}
@@ -304,30 +294,25 @@ class Fleet:
         ended = self.ended.members
         if not ended:
             return {}
-        begin = time.perf_counter()
+        begin, trainings = time.perf_counter(), [self.trainings[one.number] for one in ended]
         with self.profile.spent("evaluation"):
             stack = self._stack(np.stack([member.k for member in ended]))
             stack.load(torch.stack([member.best for member in ended]))
             # As many graphs fit as in a training step of all slots: fewer members get more.
             chunk = Sizes.of(self.first.batch_size, self.parts).train
-            chunk *= max(1, len(self.slots.running) // len(ended))
+            chunk = max(1, chunk * len(self.slots.running) // len(ended))
             keys = torch.stack([member.key for member in ended])
             log_probability = predict(stack.model.eval(), self.graphs, len(ended), keys, chunk)
-        trainings = [self.trainings[member.number] for member in ended]
         weights = stack.state_dicts([self.keep_weights(training) for training in trainings])
         seconds = (time.perf_counter() - begin) * self.share() / len(ended)
+        own = zip(ended, trainings, log_probability, weights, strict=True)
         results: dict[int, Outcome] = {
             member.number: member.result(
-                training,
-                scores,
-                self.y,
-                own_weights,
+                *(training, scores, self.y, own_weights),
                 parameters=self.parameters,
                 seconds=seconds,
             )
-            for member, training, scores, own_weights in zip(
-                ended, trainings, log_probability, weights, strict=True
-            )
+            for member, training, scores, own_weights in own
         }
         self.ended.members = []
         return results

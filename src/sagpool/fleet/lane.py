@@ -147,7 +147,7 @@ class Lane:
         with (
             torch.autograd.set_multithreading_enabled(False),
             torch.cuda.device(crew.device),
-            torch.cuda.stream(torch.cuda.Stream(crew.device, priority=-int(task.slots.urgent))),
+            torch.cuda.stream(torch.cuda.Stream(crew.device, priority=task.priority)),
         ):
             try:
                 yield
@@ -167,7 +167,7 @@ class Lane:
             crew.threads if crew.on_cpu else GPU_SHARES,
         )
         if not begun:
-            slots = Slots.fill(slots.waiting, size.members, urgent=slots.urgent)
+            slots = Slots.fill(slots.waiting, size.members)
         slots.release(~slots.active)  # in case the saved run ended during a refill
         reserve(size.bytes)
         while True:
@@ -191,11 +191,13 @@ class Lane:
 
     def _train_epoch(self, fleet: Fleet) -> None:
         task, begin = self.task, time.perf_counter()
-        active = int(fleet.slots.active.sum())
+        before = fleet.epochs_trained
         outcomes: Mapping[int, Outcome] | None = {}
         try:
-            outcomes = self._run_or_shrink(fleet, partial(fleet.epoch, self.crew.raise_if_stopping))
-            task.unreported += 0 if outcomes is None else active
+            outcomes = self._run_or_shrink(
+                fleet, partial(fleet.advance, self.crew.raise_if_stopping)
+            )
+            task.unreported += fleet.epochs_trained - before
             self._run_or_shrink(fleet, fleet.refill)
         except StoppedError:
             with out_of_memory_suppressed():

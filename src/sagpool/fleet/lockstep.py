@@ -1,6 +1,6 @@
 """`Lockstep`: one epoch of all members of a fleet, step by step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from sagpool.fleet.evaluate import Losses, validate
-from sagpool.fleet.order import DeviceBatches, Padded, cut_short, on_device
+from sagpool.fleet.order import DeviceBatches, Padded, on_device
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recording import Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
+from sagpool.fleet.stopping import DeviceStopping
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, as_matrix, pack_on_device
 from sagpool.nn import Streams
 from sagpool.nn.pool import pools_of
-from sagpool.nn.random import mix
+from sagpool.nn.random import step_keys
 from sagpool.ops import to_device
+from sagpool.ops.device import kernels_for
 
 
 class Sizes(NamedTuple):
@@ -36,6 +38,13 @@ class Sizes(NamedTuple):
         return Sizes(train, 4 * train if parts == 1 else train)
 
 
+class _Validation(NamedTuple):
+    """The validation graphs of all members, in chunks that fit into memory."""
+
+    chunks: dict[int, Batch | DeviceBatches]  # by the position of the first graph
+    together: DeviceBatches | None  # if passes are recorded
+
+
 class Lockstep:
     """Trains and validates the members. The tensors are the fleet's, changed in place.
 
@@ -43,6 +52,8 @@ class Lockstep:
         graphs: the data set
         stack: the model and the members' weights
         adam: their weights and Adam's averages
+        best: ``[members, numbers]``, weights of the best epochs
+        stopping: when members stop
         lr: ``[members]``
         weight_decay: ``[members]``
         keys: ``[members, 2]`` of the random streams for training and for evaluation
@@ -58,6 +69,8 @@ class Lockstep:
         graphs: Graphs,
         stack: Stack,
         adam: AdamState,
+        best: Tensor,
+        stopping: DeviceStopping,
         lr: Tensor,
         weight_decay: Tensor,
         keys: Tensor,
@@ -69,6 +82,7 @@ class Lockstep:
         profile: Profile,
     ) -> None:
         self.graphs, self.stack, self.adam, self.sizes = graphs, stack, adam, sizes
+        self.best, self.stopping = best, stopping
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
         self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
         self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
@@ -76,20 +90,18 @@ class Lockstep:
         self.pools = pools_of(stack.model)
         self.losses = Losses.zeros(keys[:, 1], stack.weights.dtype)
         self.recorders: dict[tuple[str, int], Recorder] = {}
-        # Validation graphs of all members in chunks, by the position of the first.
-        self.validation: dict[int, np.ndarray] | None = None
-        self.packed: dict[int, Batch | DeviceBatches] = {}
+        self.validation: _Validation | None = None
 
     def epoch(
         self,
-        batches: np.ndarray,
+        batches: DeviceBatches,
         validation: Sequence[np.ndarray],
         between_steps: Callable[[], None],
     ) -> Tensor:
         """One epoch of all members.
 
         Args:
-            batches: ``[batches, members, batch size]`` graph numbers
+            batches: of training graphs
             validation: validation graphs of each member; read if `forget_validation` was called
             between_steps: called after each step
 
@@ -98,27 +110,26 @@ class Lockstep:
         """
         for pool in self.pools:
             pool.refresh()  # a new member may have another k
-        if self.validation is None:
-            self.validation = self._chunks(validation)
-        shortened = [cut_short(ids) for ids in batches]
         if self.whole and self._records:
-            everything = on_device(self.graphs, [*shortened, *self.validation.values()])
-            self._recorder("steps")(self._whole_epoch, everything)
+            chunks, together = self._validation_of(validation)
+            assert together is not None
+            whole_epoch = partial(self._whole_epoch, len(batches.shapes), chunks)
+            self._recorder("steps")(whole_epoch, batches.followed_by(together))
             between_steps()
             return self.curves
         self.sums.zero_()
-        for step in self._steps(shortened):
+        for step in self._steps(batches):
             step()
             between_steps()
         self.losses.reset()
-        for first, ids in self.validation.items():
-            self._validate(first, ids)
-        self._write_curves()
+        for first, chunk in self._validation_of(validation).chunks.items():
+            self._validate(first, chunk)
+        self._end_epoch()
         return self.curves
 
     def forget_validation(self) -> None:
         """The members have changed, and with them the graphs that they are validated on."""
-        self.validation, self.packed = None, {}
+        self.validation = None
 
     def _recorder(self, kind: str, first: int = 0) -> Recorder:
         """For passes of one kind over graphs from this position on."""
@@ -132,28 +143,27 @@ class Lockstep:
     def _records(self) -> bool:
         return not self.in_parts and Recorder.works_for(self.stack.model, self.graphs)
 
-    def _whole_epoch(self, batches: Sequence[Padded]) -> None:
+    def _whole_epoch(self, steps: int, firsts: Iterable[int], batches: Sequence[Padded]) -> None:
         """All steps and the validation as one pass; its recording takes the host one command."""
-        assert self.validation is not None
-        steps = len(batches) - len(self.validation)
         self.sums.zero_()
         for batch in batches[:steps]:
             self._step_on_device([batch])
         self.losses.reset()
-        for first, batch in zip(self.validation, batches[steps:], strict=True):
+        for first, batch in zip(firsts, batches[steps:], strict=True):
             self._validate_on_device(first, [batch])
-        self._write_curves()
+        self._end_epoch()
 
-    def _write_curves(self) -> None:
+    def _end_epoch(self) -> None:
         loss, count = self.sums
         torch.stack([loss / count, *self.losses.means()], out=self.curves)
+        self.stopping.update(self.curves, self.stack.weights, self.best)
 
-    def _steps(self, batches: Sequence[np.ndarray]) -> list[Callable[[], None]]:
+    def _steps(self, batches: DeviceBatches) -> list[Callable[[], None]]:
         """Functions that train on one batch each."""
         if self._records:
-            recorder, ready = self._recorder("steps"), on_device(self.graphs, batches).each()
-            return [partial(recorder, self._step_on_device, batch) for batch in ready]
-        return [partial(self._timed_step, ids) for ids in batches]
+            recorder = self._recorder("steps")
+            return [partial(recorder, self._step_on_device, batch) for batch in batches.each()]
+        return [partial(self._timed_step, ids) for ids in batches.on_host()]
 
     def _timed_step(self, ids: np.ndarray) -> None:
         with self.profile.spent("steps"):
@@ -165,7 +175,7 @@ class Lockstep:
         count = batch.real.sum(1)
         output = self.stack.model.train()(batch, Streams(self._step_keys()))
         loss = output.loss_sums(batch) / count.clamp(min=1)
-        self._learn(loss.detach(), self.stack.gradients(loss.sum()), count)
+        self._learn(loss.detach(), self.stack.gradients(loss), count)
 
     def _step_in_parts(self, ids: np.ndarray) -> None:
         """Add up the gradients of all parts for one step of Adam.
@@ -179,7 +189,7 @@ class Lockstep:
         for first in range(0, ids.shape[1], self.sizes.train):
             batch = pack(self.graphs, ids[:, first : first + self.sizes.train])
             part = model(batch, Streams(keys, first)).loss_sums(batch) / divisor
-            part_grad = self.stack.gradients(part.sum())
+            part_grad = self.stack.gradients(part)
             loss = part.detach() if loss is None else loss + part.detach()
             grad = part_grad if grad is None else grad.add_(part_grad)
         assert loss is not None
@@ -188,39 +198,40 @@ class Lockstep:
 
     def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
         adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
-        self.sums.add_(torch.stack([loss * count, count]))
+        if (kernels := kernels_for(loss)) is not None:
+            kernels.add_losses(self.sums, loss, count)
+        else:
+            self.sums.add_(torch.stack([loss * count, count]))
 
     def _step_keys(self) -> Tensor:
-        """Keys of this step's random numbers, from each member's key and steps so far."""
-        return mix(self.keys[:, 0] + mix(self.adam.steps + 1))
+        return step_keys(self.keys[:, 0], self.adam.steps)
 
-    def _chunks(self, validation: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        """The validation graphs, as many at a time as fit, by the position of the first."""
+    def _validation_of(self, ids: Sequence[np.ndarray]) -> _Validation:
+        if self.validation is None:
+            self.validation = self._in_chunks(ids)
+        return self.validation
+
+    def _in_chunks(self, ids: Sequence[np.ndarray]) -> _Validation:
         size = self.sizes.validation
-        chunks = {
-            first: as_matrix([ids[first : first + size] for ids in validation])
-            for first in range(0, max(map(len, validation)), size)
-        }
+        firsts = range(0, max(map(len, ids)), size)
+        chunks = [as_matrix([of_member[f : f + size] for of_member in ids]) for f in firsts]
         if not self._records:
-            return chunks
+            packed = [pack(self.graphs, chunk) for chunk in chunks]
+            return _Validation(dict(zip(firsts, packed, strict=True)), None)
         # The folds of a data set differ by a graph or two; one recording fits them all.
-        return {
-            first: np.pad(ids, ((0, 0), (0, -ids.shape[1] % 16)), constant_values=NO_GRAPH)
-            for first, ids in chunks.items()
-        }
+        padded = [
+            np.pad(chunk, ((0, 0), (0, -chunk.shape[1] % 16)), constant_values=NO_GRAPH)
+            for chunk in chunks
+        ]
+        together = on_device(self.graphs, padded)
+        return _Validation(dict(zip(firsts, together.each(), strict=True)), together)
 
-    def _validate(self, first: int, ids: np.ndarray) -> None:
-        if first not in self.packed:
-            self.packed[first] = (
-                on_device(self.graphs, [ids]) if self._records else pack(self.graphs, ids)
-            )
-        ready = self.packed[first]
-        if isinstance(ready, DeviceBatches):
-            validate_chunk = partial(self._validate_on_device, first)
-            self._recorder("evaluation", first)(validate_chunk, ready)
+    def _validate(self, first: int, chunk: Batch | DeviceBatches) -> None:
+        if isinstance(chunk, DeviceBatches):
+            self._recorder("evaluation", first)(partial(self._validate_on_device, first), chunk)
         else:
             with self.profile.spent("evaluation"):
-                self._validate_batch(first, ready)
+                self._validate_batch(first, chunk)
 
     def _validate_on_device(self, first: int, batches: Sequence[Padded]) -> None:
         (padded,) = batches

@@ -30,7 +30,7 @@ CPU_THREAD_BYTES = 48 * 2**20
 MAX_CPU_BYTES = 4 * 2**30  # for all threads together
 WEIGHT_COPIES = 8  # weights, gradient, Adam's averages, best weights, a snapshot of each
 MAX_MEMBERS = 2000
-GPU_MEMBERS = 128  # more make a step hardly faster, for each of them
+GPU_MEMBERS = 256  # more make a step hardly faster, for each of them
 # Size of the trial step: at most so many graphs, fewer if they are large.
 TRIAL_GRAPHS = 16
 TRIAL_BYTES = 64 * 2**20
@@ -127,7 +127,7 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     with out_of_memory_suppressed():
         split = split_of(graphs, training)
         with SeededDraws(0):  # the number of pooled edges depends on weights
-            model = build(training.method, shape_of(graphs, training, split))
+            model = build(training.method, shape_of(graphs, training))
         stack = Stack(model.to(graphs.device, dtype))
         fillers = [_saved_bytes(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
         per_graph = max(1, fillers[1] - fillers[0])  # a filler graph has one node

@@ -8,7 +8,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sagpool.errors import SagpoolError
 
 
-class RandomGuard(TorchDispatchMode):
+class _Mode(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch hides the mode from its compiler; to import that takes it seconds."""
+        return False
+
+
+class RandomGuard(_Mode):
     """Inside this context every operator that uses a torch random generator is an error.
 
     A generator is shared by all members of a fleet, so what one of them gets from it depends on
@@ -39,7 +46,7 @@ def _no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
     return (arguments | dict(zip(arguments, args, strict=False)) | kwargs).get("dropout_p") == 0
 
 
-class SeededDraws(TorchDispatchMode):
+class SeededDraws(_Mode):
     """Inside this context operators draw from a generator of its own, with this seed.
 
     They draw the same numbers as from torch's generator after ``torch.manual_seed``. But that one
@@ -60,3 +67,12 @@ class SeededDraws(TorchDispatchMode):
             if "generator" in names and kwargs.get("generator") is None:
                 kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)
+
+
+class SkippedDraws(_Mode):
+    """Inside this context weights are not drawn, for models that get others: draws take long."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags and func._schema.is_mutable:
+            return args[0]
+        return func(*args, **(kwargs or {}))

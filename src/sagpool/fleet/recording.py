@@ -5,8 +5,8 @@ A pass is some hundred small operations, which the host would otherwise launch o
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,13 +88,36 @@ class _Recording(NamedTuple):
     size: _Size
 
 
-# While one thread records, no other may empty the cache of the allocator.
-_RECORDING = threading.Lock()
+class _Threads:
+    """Those that record at the moment. The allocator's cache is emptied while none does."""
+
+    def __init__(self) -> None:
+        self.count, self.changed = 0, threading.Condition()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        with self.changed:
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.count -= 1
+                self.changed.notify_all()
+
+    @contextmanager
+    def none_recording(self) -> Iterator[None]:
+        with self.changed:
+            self.changed.wait_for(lambda: not self.count)
+            yield
+
+
+_THREADS = _Threads()
 
 
 def free_cached_memory() -> None:
     """Give unused memory back to the GPU."""
-    with _RECORDING:
+    with _THREADS.none_recording():
         torch.cuda.empty_cache()
 
 
@@ -116,7 +139,7 @@ class RecordingMemory:
         Not with ``torch.cuda.graph``, which waits for the whole device and empties the cache of
         the allocator: other fleets train at the same time.
         """
-        with _RECORDING:
+        with _THREADS.recording():
             if self._pool is None:
                 self._pool = torch.cuda.graph_pool_handle()
                 number = torch.zeros(1, device="cuda")
@@ -130,15 +153,19 @@ class RecordingMemory:
 
 
 def _captured(pool: Any, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    stream = torch.cuda.current_stream()
+    if stream == torch.cuda.default_stream():  # which cannot be captured, but can replay
+        stream = torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph()
-    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-    try:
-        step()
-    except BaseException:
-        with suppress(RuntimeError):  # the capture is invalid; this returns the stream to normal
-            graph.capture_end()
-        raise
-    graph.capture_end()
+    with torch.cuda.stream(stream):
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            step()
+        except BaseException:
+            with suppress(RuntimeError):  # the capture is invalid; returns the stream to normal
+                graph.capture_end()
+            raise
+        graph.capture_end()
     return graph
 
 

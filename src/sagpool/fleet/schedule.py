@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -15,8 +15,19 @@ from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.models import Shape, build, sort_k
 
+# Thousands of trainings have a few splits.
+_SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
+
 
 def split_of(graphs: Graphs, training: Training) -> Split:
+    known = _SPLITS.setdefault(graphs, {})
+    fold = (training.seed, training.fold, training.folds, training.validation)
+    if fold not in known:
+        known[fold] = _split_of(graphs, training)
+    return known[fold]
+
+
+def _split_of(graphs: Graphs, training: Training) -> Split:
     if graphs.y is None or graphs.num_classes < 2:
         raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
     found = split(
@@ -37,9 +48,9 @@ def split_of(graphs: Graphs, training: Training) -> Split:
     return found
 
 
-def shape_of(graphs: Graphs, training: Training, own_split: Split | None = None) -> Shape:
-    """The shape of the training's model, with one member; its split is computed if not given."""
-    train = (own_split or split_of(graphs, training)).train
+def shape_of(graphs: Graphs, training: Training) -> Shape:
+    """The shape of the training's model, with one member."""
+    train = split_of(graphs, training).train
     return Shape(
         in_channels=graphs.num_features,
         classes=graphs.num_classes,
@@ -59,13 +70,9 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     size; they may differ in learning rate, weight decay, patience, seed and fold.
     """
     groups: dict[Hashable, list[int]] = {}
-    splits: dict[Hashable, Split] = {}  # thousands of trainings have a few splits and shapes
     parameters: dict[Hashable, Hashable] = {}
     for position, training in enumerate(trainings):
-        fold = (training.seed, training.fold, training.folds, training.validation)
-        if fold not in splits:
-            splits[fold] = split_of(graphs, training)
-        shape = shape_of(graphs, training, splits[fold])
+        shape = shape_of(graphs, training)
         common = (training.method, training.method_settings, training.ratio, training.dropout)
         layers = (*common, training.hidden, shape.k)
         if layers not in parameters:
@@ -77,21 +84,10 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     return list(groups.values())
 
 
-class Share(NamedTuple):
-    """The trainings of one fleet, by number."""
-
-    numbers: list[int]
-    urgent: bool  # whether they last much longer than others, which may wait for them in the end
-
-
 def deal(
-    trainings: Sequence[Training],
-    groups: Sequence[Sequence[int]],
-    *,
-    fleets: int = 1,
-    apart: bool = False,
-) -> list[Share]:
-    """Divide trainings among fleets.
+    trainings: Sequence[Training], groups: Sequence[Sequence[int]], fleets: int = 1
+) -> list[list[int]]:
+    """Divide trainings among fleets, by number.
 
     Those with a low learning rate last longest, so they come first in each fleet, and later ones
     fill the slots that are left.
@@ -100,19 +96,13 @@ def deal(
         trainings: all of them
         groups: those that can be stacked, by number
         fleets: at least so many, if there are as many trainings
-        apart: whether trainings with the lowest learning rate of several form a fleet of their own
     """
     each = -(-fleets // len(groups))
     shares = []
     for group in groups:
         longest_first = sorted(group, key=lambda number: trainings[number].lr)
-        lowest, highest = (trainings[longest_first[end]].lr for end in (0, -1))
-        if apart and lowest < highest:
-            slow = [number for number in group if trainings[number].lr == lowest]
-            shares += [Share(slow, True), Share(longest_first[len(slow) :], False)]
-        else:
-            count = min(each, len(group))
-            shares += [Share(longest_first[first::count], False) for first in range(count)]
+        count = min(each, len(group))
+        shares += [longest_first[first::count] for first in range(count)]
     return shares
 
 
@@ -123,21 +113,19 @@ class Slots:
     Args:
         running: the training in each slot, -1 for an empty slot
         waiting: the trainings that come next
-        urgent: see `Share`
     """
 
     running: np.ndarray
     waiting: deque[int] = field(default_factory=deque)
-    urgent: bool = False
 
     @staticmethod
-    def fill(trainings: Iterable[int], members: int, *, urgent: bool = False) -> Slots:
+    def fill(trainings: Iterable[int], members: int) -> Slots:
         waiting = deque(trainings)
         first = [waiting.popleft() for _ in range(min(members, len(waiting)))]
-        return Slots(np.array(first, np.int64), waiting, urgent)
+        return Slots(np.array(first, np.int64), waiting)
 
     def copy(self) -> Slots:
-        return Slots(self.running.copy(), self.waiting.copy(), self.urgent)
+        return Slots(self.running.copy(), self.waiting.copy())
 
     @property
     def unfinished(self) -> list[int]:
@@ -148,7 +136,7 @@ class Slots:
         """A copy in which these have ended."""
         running = [-1 if number in done else number for number in self.running.tolist()]
         waiting = deque(number for number in self.waiting if number not in done)
-        return Slots(np.array(running, np.int64), waiting, self.urgent)
+        return Slots(np.array(running, np.int64), waiting)
 
     @property
     def active(self) -> np.ndarray:

@@ -9,11 +9,12 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
 
+from sagpool.errors import SagpoolError
 from sagpool.fleet.interrupt import interrupt_held_back
 from sagpool.fleet.lane import Crew, Ended, Epoch, GpuMemory, Lane, Saved
 from sagpool.fleet.memory import MEMORY_FRACTION, MemoryShortageError, usable_memory
@@ -28,6 +29,7 @@ log = logging.getLogger("sagpool")
 GPU_FLEETS = 16
 # Fleets that compile their kernels at the same time; the others wait, for the first ones to train.
 WARMING_UP = 3
+HIGHEST_PRIORITY = -3  # of torch's streams
 SWITCH_SECONDS = 0.0001
 WAIT_SECONDS = 0.05  # for an event, before looking for Ctrl-C
 # Checkpoints take at most this part of the time.
@@ -58,8 +60,8 @@ class Scheduler:
         memory = GpuMemory(0 if self.on_cpu else MEMORY_FRACTION * usable_memory(device))
         self.crew = Crew(device, threads, memory, profile or Profile(device))
         self.running, self.events = self.crew.lanes, self.crew.events
-        self.most = threads if self.on_cpu else GPU_FLEETS
-        self.waiting: list[tuple[tuple[int, float], int, FleetOfWork]] = []
+        self.limit = self.most = threads if self.on_cpu else GPU_FLEETS
+        self.waiting: list[tuple[float, int, FleetOfWork]] = []
         self.numbers = itertools.count()
         self.works: list[Work] = []
         self.saved_at: dict[Work, float] = {}
@@ -89,7 +91,7 @@ class Scheduler:
             self.data[id(source)] = source, source.to(self.crew.device)
         work.graphs = self.data[id(source)][1]
         _compute_what_fleets_share(work)
-        work.prepare(fleets=self.crew.threads if self.on_cpu else 1, apart=not self.on_cpu)
+        work.prepare(self.crew.threads if self.on_cpu else 1)
         self.works.append(work)
         self.saved_at[work] = time.monotonic()
         for fleet in work.fleets:
@@ -97,16 +99,25 @@ class Scheduler:
         self._end_if_done(work)
 
     def _queue(self, fleet: FleetOfWork) -> None:
-        heapq.heappush(self.waiting, (fleet.place, next(self.numbers), fleet))
+        # On a CPU each has a processor, so the time that it takes is that of all its trainings.
+        length = fleet.cost if self.on_cpu else fleet.duration
+        heapq.heappush(self.waiting, (-length, next(self.numbers), fleet))
 
     def _start(self) -> None:
         while self.waiting and len(self.running) < self.most:
             if not self.on_cpu and sum(not fleet.warm for fleet in self.running) >= WARMING_UP:
                 return
             fleet = heapq.heappop(self.waiting)[-1]
+            fleet.priority = self._priority(fleet)
             thread = threading.Thread(target=Lane(fleet, self.crew).run, daemon=True)
             self.running[fleet] = thread
             thread.start()
+
+    def _priority(self, fleet: FleetOfWork) -> int:
+        """The longest fleets go first, so that the others do not wait for them in the end."""
+        others = [*self.running, *(entry[-1] for entry in self.waiting)]
+        longer = {other.duration for other in others if other.duration > fleet.duration}
+        return min(0, HIGHEST_PRIORITY + len(longer))
 
     def _handle(self) -> None:
         """Wait a moment for an event, and deal with it.
@@ -137,7 +148,8 @@ class Scheduler:
     def _after(self, task: FleetOfWork, error: BaseException | None) -> None:
         """A fleet has ended."""
         self.running.pop(task).join()
-        task.take_down()
+        if not _taken_down(task) and error is None:
+            error = SagpoolError("The state of a fleet cannot be read from the device.")
         task.fleet, task.wanted = None, False
         work = task.work
         work.watch.fleets.pop(task, None)
@@ -161,6 +173,7 @@ class Scheduler:
             return
         work.save()
         self.works.remove(work)
+        self.most = self.limit  # what is left may need less memory
         for following in work.on_end(None):
             self._add(following)
 
@@ -210,13 +223,30 @@ class Scheduler:
             if isinstance(event, Epoch):
                 event.fleet.work.add(event.outcomes)  # all, even if a callback has failed
         for fleet in self.running:
-            fleet.take_down()
-        for work in self.works:
-            work.save()
+            _taken_down(fleet)
         self._restore_threads()
+        failures = [error for work in self.works if (error := _failure(work.save)) is not None]
+        if failures:
+            raise failures[0]
 
     def _restore_threads(self) -> None:
         torch.set_num_threads(self.crew.threads)  # BLAS has one setting for all threads
+
+
+def _taken_down(fleet: FleetOfWork) -> bool:
+    """Whether its state could be read; not after an error of the device."""
+    error = _failure(fleet.take_down)
+    if error is not None:
+        log.warning("A fleet cannot be saved; it goes on from its last checkpoint: %s", error)
+    return error is None
+
+
+def _failure(action: Callable[[], None]) -> Exception | None:
+    try:
+        action()
+    except Exception as error:
+        return error
+    return None
 
 
 @contextmanager

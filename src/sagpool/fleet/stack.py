@@ -1,13 +1,12 @@
 """The weights of all members as one matrix, and the optimiser that changes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
-from sagpool.fleet.random_guard import SeededDraws
 from sagpool.ops.alignment import aligned
 from sagpool.ops.device import kernels_for
 
@@ -39,6 +38,7 @@ class Stack:
         if weights is None:
             weights = first.new_zeros(self.members, self.numbers)
         self.weights = weights.detach()
+        self.ones = self.weights.new_ones(self.members)
         self.gaps, start = [], 0
         for _, parameter in named:
             end = start + parameter[0].numel()
@@ -53,9 +53,9 @@ class Stack:
         self.weights.copy_(weights)
 
     def gradients(self, loss: Tensor) -> Tensor:
-        """The gradients of a loss, ``[members, numbers]``."""
+        """The gradients of each member's loss, ``[members]``, as ``[members, numbers]``."""
         parameters = list(self.model.parameters())
-        grads = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        grads = torch.autograd.grad(loss, parameters, self.ones, materialize_grads=True)
         pairs = zip((grad.flatten(1) for grad in grads), self.gaps, strict=True)
         return torch.cat([part for pair in pairs for part in pair], dim=1)
 
@@ -73,12 +73,6 @@ class Stack:
 def row_length(model: nn.Module) -> int:
     """Length of the row of `Stack.weights` that holds one member."""
     return sum(aligned(parameter[0].numel()) for parameter in model.parameters())
-
-
-def initial_weights(build: Callable[[], nn.Module], seed: int) -> Tensor:
-    """The weights that a new model of one member starts with, ``[numbers]`` on the CPU."""
-    with SeededDraws(seed):
-        return Stack(build()).weights[0]
 
 
 FIRST, SECOND, EPS = 0.9, 0.999, 1e-8
@@ -106,6 +100,14 @@ def adam_step(
         weight_decay: ``[members]`` float64 L2 penalties, added to the gradient
         active: ``[members]`` bool; the others do not change
     """
+    if (kernels := kernels_for(grad)) is not None:
+        kernels.adam_step(
+            state.weights, state.mean, state.square, grad, state.steps, lr, weight_decay, active,
+            (FIRST, SECOND), EPS,
+        )  # fmt: skip
+        state.steps.add_(active)
+        return
+
     state.steps.add_(active)
     count = state.steps.clamp(min=1).double()
     on = active.double()
@@ -114,10 +116,6 @@ def adam_step(
     rate = on * lr / (1 - FIRST**count)
     root = (1 - SECOND**count).sqrt()
     settings = torch.stack([weight_decay, to_mean, to_square, rate, root]).to(grad.dtype)
-    if (kernels := kernels_for(grad)) is not None:
-        kernels.adam_step(state.weights, state.mean, state.square, grad, settings, EPS)
-        return
-
     decay, to_mean, to_square, rate, root = settings[..., None]
     grad.addcmul_(state.weights, decay)
     state.mean.lerp_(grad, to_mean)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.stopping import EarlyStopping
+from sagpool.fleet.stopping import DeviceStopping, EarlyStopping
+from sagpool.ops import to_device
 
 TENSORS = ("weights", "mean", "square", "best")
-_CHANGED_IN_PLACE = ("weights", "mean", "square", "steps")
+_CHANGED_IN_PLACE = ("weights", "mean", "square", "best", "steps")
 
 
 @dataclass(eq=False)
@@ -45,20 +47,23 @@ class FleetState:
     best: Tensor
     steps: Tensor  # [members] int64, on the device
     stopping: EarlyStopping
+    on_device: DeviceStopping
     seconds: np.ndarray  # [members]
     curves: list[list[tuple[float, float, float]]]  # train loss, validation loss and accuracy
 
     def snapshot(self) -> FleetState:
         """A state to `restore` from: copies of what an epoch changes in place, but for curves."""
         copies = {name: getattr(self, name).clone() for name in _CHANGED_IN_PLACE}
-        return replace(self, **copies, stopping=replace(self.stopping))
+        on_device = DeviceStopping(*(tensor.clone() for tensor in self.on_device))
+        return replace(self, **copies, stopping=replace(self.stopping), on_device=on_device)
 
     def restore(self, before: FleetState) -> None:
         """Undo an epoch. The weights are restored in place, since the model has views of them."""
         for name in _CHANGED_IN_PLACE:
             getattr(self, name).copy_(getattr(before, name))
-        self.best, self.stopping = before.best, before.stopping
-        self.seconds = before.seconds
+        for tensor, old in zip(self.on_device, before.on_device, strict=True):
+            tensor.copy_(old)
+        self.stopping, self.seconds = before.stopping, before.seconds
         for curve, epochs in zip(self.curves, before.stopping.epoch.tolist(), strict=True):
             del curve[epochs:]
 
@@ -70,6 +75,7 @@ class FleetState:
             stopping=EarlyStopping(
                 **{n: of_all[slots] for n, of_all in vars(self.stopping).items()}
             ),
+            on_device=DeviceStopping(*(tensor[rows] for tensor in self.on_device)),
             seconds=self.seconds[slots],
             curves=[list(self.curves[slot]) for slot in slots.tolist()],
         )
@@ -92,15 +98,28 @@ class FleetState:
             curve=list(self.curves[slot]),
         )
 
-    def put(self, slot: int, member: MemberState, patience: int, max_epochs: int) -> None:
+    def put(
+        self,
+        slots: Sequence[int],
+        members: Sequence[MemberState],
+        patience: Sequence[int],
+        max_epochs: Sequence[int],
+    ) -> None:
+        """Load members into these slots."""
+        device, stopping = self.steps.device, self.stopping
+        rows = to_device(np.array(slots), device)
         for name in TENSORS:
-            getattr(self, name)[slot] = getattr(member, name).to(self.weights)
-        self.steps[slot] = member.steps
+            stacked = torch.stack([getattr(member, name) for member in members])
+            getattr(self, name)[rows] = stacked.to(self.weights)
+        self.steps[rows] = to_device(np.array([member.steps for member in members]), device)
         for name in ("best_loss", "best_epoch", "epoch"):
-            getattr(self.stopping, name)[slot] = getattr(member, name)
-        self.stopping.patience[slot], self.stopping.max_epochs[slot] = patience, max_epochs
-        self.seconds[slot] = member.seconds
-        self.curves[slot] = list(member.curve)
+            getattr(stopping, name)[slots] = [getattr(member, name) for member in members]
+        stopping.patience[slots], stopping.max_epochs[slots] = patience, max_epochs
+        for slot, member in zip(slots, members, strict=True):
+            self.seconds[slot] = member.seconds
+            self.curves[slot] = list(member.curve)
+        for tensor, values in zip(self.on_device, stopping.for_device(), strict=True):
+            tensor[rows] = to_device(values[slots], device)
 
     @staticmethod
     def empty(weights: Tensor) -> FleetState:
@@ -113,6 +132,7 @@ class FleetState:
             best=torch.zeros_like(weights),
             steps=torch.zeros(members, dtype=torch.int64, device=weights.device),
             stopping=EarlyStopping.start(np.ones(members), np.ones(members)),
+            on_device=DeviceStopping.start(members, weights.device),
             seconds=np.zeros(members),
             curves=[[] for _ in range(members)],
         )

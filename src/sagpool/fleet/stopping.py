@@ -1,8 +1,11 @@
 """When a member stops training: decided from its losses alone."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -10,6 +13,13 @@ class Verdict:
     improved: np.ndarray  # [members] bool: this epoch is the best so far
     diverged: np.ndarray  # [members] bool: a loss is not finite
     finished: np.ndarray  # [members] bool: no further epoch
+
+    def __or__(self, later: "Verdict") -> "Verdict":
+        return Verdict(
+            self.improved | later.improved,
+            self.diverged | later.diverged,
+            self.finished | later.finished,
+        )
 
 
 @dataclass(eq=False)
@@ -44,13 +54,59 @@ class EarlyStopping:
             np.zeros(members, np.int64),
         )
 
-    def update(self, train_loss: np.ndarray, validation_loss: np.ndarray) -> Verdict:
-        """Add the losses of one more epoch."""
-        self.epoch = self.epoch + 1
-        diverged = ~(np.isfinite(train_loss) & np.isfinite(validation_loss))
-        improved = ~diverged & (validation_loss < self.best_loss)
+    def update(
+        self, train_loss: np.ndarray, validation_loss: np.ndarray, ended: np.ndarray | bool = False
+    ) -> Verdict:
+        """Add the losses of one more epoch, except for members that have ended before."""
+        going_on = ~np.broadcast_to(ended, self.epoch.shape)
+        self.epoch = self.epoch + going_on
+        diverged = ~(np.isfinite(train_loss) & np.isfinite(validation_loss)) & going_on
+        improved = going_on & ~diverged & (validation_loss < self.best_loss)
         self.best_loss = np.where(improved, validation_loss, self.best_loss)
         self.best_epoch = np.where(improved, self.epoch, self.best_epoch)
         waited = self.epoch - self.best_epoch >= self.patience
         finished = diverged | waited | (self.epoch >= self.max_epochs)
         return Verdict(improved, diverged, finished)
+
+    def for_device(self) -> tuple[np.ndarray, ...]:
+        """What the fields of `DeviceStopping` have to be."""
+        waited, left = self.epoch - self.best_epoch, self.max_epochs - self.epoch
+        return self.best_loss, waited, left, self.patience, np.zeros_like(self.epoch, bool)
+
+
+class DeviceStopping(NamedTuple):
+    """The same on the device, changed in place: so epochs can follow each other without the host.
+
+    Only there it is known which weights are the best; the rest repeats what the host decides later
+    from the same numbers.
+    """
+
+    best_loss: Tensor  # [members] float64
+    waited: Tensor  # [members] int64, epochs since the best one
+    left: Tensor  # [members] int64, epochs until max_epochs
+    patience: Tensor  # [members] int64
+    stopped: Tensor  # [members] bool
+
+    @staticmethod
+    def start(members: int, device: torch.device) -> "DeviceStopping":
+        best_loss = torch.full((members,), float("inf"), dtype=torch.float64, device=device)
+        ones = torch.ones_like(best_loss, dtype=torch.int64)
+        stopped = torch.zeros_like(best_loss, dtype=torch.bool)
+        return DeviceStopping(best_loss, ones, ones.clone(), ones.clone(), stopped)
+
+    def update(self, curves: Tensor, weights: Tensor, best: Tensor) -> None:
+        """Add an epoch.
+
+        Args:
+            curves: ``[3, members]``, of which the first two are the losses
+            weights: ``[members, numbers]`` after this epoch
+            best: ``[members, numbers]`` of the best epoch
+        """
+        train, validation, _ = curves
+        finite = train.isfinite() & validation.isfinite()
+        improved = finite & (validation < self.best_loss) & ~self.stopped
+        best.copy_(torch.where(improved[:, None], weights, best))
+        self.best_loss.copy_(torch.where(improved, validation, self.best_loss))
+        self.waited.add_(1).masked_fill_(improved, 0)
+        self.left.sub_(1)
+        self.stopped.logical_or_(~finite | (self.waited >= self.patience) | (self.left <= 0))

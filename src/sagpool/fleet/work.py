@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Outcome, Training
 from sagpool.graphs import Graphs
 
+IDLE = 2**21  # numbers in a layer of a step: fewer take as long
 ETA_SECONDS = 0.25  # between two estimates, which take as long as a small step
 
 
@@ -74,10 +74,10 @@ class Work:
         _check(self.trainings, self.members, self.dtype)
         self.trainings = list(self.trainings)
 
-    def prepare(self, *, fleets: int, apart: bool) -> None:
+    def prepare(self, fleets: int) -> None:
         """Load the checkpoint and divide what is left into fleets, see `deal`.
 
-        The division depends on this work and the arguments alone, so that a training has the same
+        The division depends on this work and the argument alone, so that a training has the same
         company, and the same rounding, in every run.
         """
         groups = group_by_shape(self.graphs, self.trainings)
@@ -92,10 +92,7 @@ class Work:
         divided = self.saved.fleets
         if not divided:
             fleets = fleets if self.members is None else min(fleets, self.members)
-            divided = [
-                Slots.fill(share.numbers, 0, urgent=share.urgent)
-                for share in deal(self.trainings, groups, fleets=fleets, apart=apart)
-            ]
+            divided = [Slots.fill(share, 0) for share in deal(self.trainings, groups, fleets)]
         known = {*self.saved.results, *(n for slots in divided for n in slots.unfinished)}
         if len(known) < len(self.trainings):
             raise SagpoolError(
@@ -104,10 +101,9 @@ class Work:
         left = [slots.without(self.saved.results) for slots in divided]
         alive = [slots for slots in left if slots.unfinished]
         shares = _shares(self.members, groups, alive)
-        fleets_left = [
+        self.fleets = [
             FleetOfWork(self, slots, share) for slots, share in zip(alive, shares, strict=True)
         ]
-        self.fleets = _in_order(fleets_left)
         self.watch = _Watch(self.trainings, self.saved.results)
 
     @property
@@ -149,20 +145,6 @@ def _shares(
     return shares
 
 
-def _in_order(fleets: Sequence[FleetOfWork]) -> list[FleetOfWork]:
-    """Urgent fleets by turns with the others: those take long, these keep the device busy.
-
-    The fleet with most work is the first of the others. Of the urgent ones it is that with the
-    smallest models, which take most epochs.
-    """
-    urgent = sorted((f for f in fleets if f.slots.urgent), key=lambda fleet: fleet.cost)
-    others = sorted((f for f in fleets if not f.slots.urgent), key=lambda fleet: -fleet.cost)
-    ordered = [f for pair in zip_longest(urgent, others) for f in pair if f is not None]
-    for turn, fleet in enumerate(ordered):
-        fleet.turn = turn if urgent else 0
-    return ordered
-
-
 @dataclass(eq=False)
 class FleetOfWork:
     """A fleet of a work, before, while and after it trains."""
@@ -171,7 +153,7 @@ class FleetOfWork:
     slots: Slots
     share: int | None  # most slots
     fleet: Fleet | None = None
-    turn: int = 0  # among the fleets of its work
+    priority: int = 0  # on a GPU, below 0 for those that last long
 
     def __post_init__(self) -> None:
         self.saved_slots = self.slots
@@ -193,9 +175,16 @@ class FleetOfWork:
         return len(self.trainings) * float(graphs.node_counts.sum()) * first.hidden
 
     @property
-    def place(self) -> tuple[int, float]:
-        """In the queue: by turn, then the fleet with most work."""
-        return self.turn, -self.cost
+    def duration(self) -> float:
+        """Of its longest training on a GPU, roughly.
+
+        Smaller models and lower rates take more epochs. And an epoch takes the longer, the larger
+        the model, but for small ones, which leave most of a GPU idle.
+        """
+        first, graphs = self.trainings[0], self.work.graphs
+        numbers = float(graphs.node_counts.mean()) * first.batch_size * first.hidden
+        lowest = min(training.lr for training in self.trainings)
+        return max(numbers, IDLE) / (first.hidden * lowest) ** 0.5
 
     def take_down(self) -> None:
         """Remember the state of the fleet, for a checkpoint or to go on later."""

@@ -251,22 +251,18 @@ def pack_on_device(
         entries: of all members, at least as many as there are
         sizes: ``[members, graphs + 1]`` rows of each graph on the host, if it knows them
     """
-    members, none = len(ids), len(source.counts) - 1
-    taken = pad(torch.where(ids < 0, none, ids), (0, 1), value=none)  # [members, graphs + 1]
-    counts = source.sizes.index_select(1, taken.view(-1)).view(2, *taken.shape)
-    counts[0, :, -1] = rows - counts[0, :, :-1].sum(1)
-    ends = torch.cumsum(counts.flatten(1), 1, dtype=torch.int32)
-    place = torch.cat([pad(taken.view(1, -1), (0, 1)), pad(ends, (1, 0))])
     kernels = kernels_for(source.col)
     assert kernels is not None
+    assert ids.is_contiguous()
+    placed = kernels.place_graphs(ids, source.sizes, source.y, rows)
     node, row_ptr, col = kernels.pack_graphs(
-        place, *source.starts, source.row_ptr, source.col, members * rows, entries
-    )
-    layout = DeviceLayout(place[1].long(), members, rows, sizes)
+        ids, placed, source.starts, source.sizes, source.row_ptr, source.col,
+        len(ids) * rows, entries,
+    )  # fmt: skip
     return Batch(
-        structure=Adjacency(layout, row_ptr, col),
-        real=pad(ids >= 0, (0, 1)),
-        y=None if source.y is None else source.y.index_select(0, taken.view(-1)).view(taken.shape),
+        structure=Adjacency(DeviceLayout(placed.node_ptr, len(ids), rows, sizes), row_ptr, col),
+        real=placed.real,
+        y=placed.y,
         source=source,
         node=node,
     )
@@ -277,7 +273,7 @@ def as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndar
     if isinstance(ids, np.ndarray):
         if not np.issubdtype(ids.dtype, np.integer):
             raise SagpoolError(f"Graph numbers must be integers, not {ids.dtype}.")
-        matrix = ids.astype(np.int64)
+        matrix = np.ascontiguousarray(ids, np.int64)
     else:
         most = max((len(member) for member in ids), default=0)
         matrix = np.full((len(ids), most), NO_GRAPH, np.int64)

@@ -12,6 +12,7 @@ from sagpool.graphs import Batch
 from sagpool.nn import Dropout, Linear, Streams
 from sagpool.nn.conv import Conv, HiddenLevel, InputLevel, Level, find_conv
 from sagpool.nn.pool import Context, Pool, Pooled, readout_width
+from sagpool.ops import cross_entropy_sums
 
 LAYERS = 3  # convolutions of the global architecture
 
@@ -24,12 +25,7 @@ class Output(NamedTuple):
     def loss_sums(self, batch: Batch) -> Tensor:
         """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs."""
         assert batch.y is not None
-        log_probability = self.logits.log_softmax(2)  # [members, graphs, classes]
-        loss = -log_probability.gather(2, batch.y[..., None]).squeeze(2)
-        if self.auxiliary is not None:
-            loss = loss + self.auxiliary
-        # A mask, not a product: the loss of a filler may be NaN, and 0 · NaN is NaN.
-        return torch.where(batch.real, loss, 0).sum(1)
+        return cross_entropy_sums(self.logits, batch.y, batch.real, self.auxiliary)
 
 
 class HierarchicalPooling(nn.Module):

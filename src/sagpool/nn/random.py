@@ -1,7 +1,11 @@
 """Random numbers for layers, with a separate stream for each member; dropout."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from sagpool.errors import SagpoolError
 from sagpool.ops import Layout
@@ -36,12 +40,12 @@ class Streams:
     def uniform(self, count: int, start: int = 0) -> Tensor:
         """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
         if (kernels := kernels_for(self.keys)) is not None:
-            return kernels.uniform(self._next_keys(), count, start)
+            return kernels.uniform(self.keys, self._next_call(), count, start)
         return self.uniform_at(torch.arange(start, start + count, device=self.keys.device))
 
     def uniform_at(self, position: Tensor) -> Tensor:
         """The numbers at these positions, ``[count]`` for all members or ``[members, count]``."""
-        key = self._next_keys()
+        key = mix(self.keys + _signed(self._next_call() * _GAMMA))
         return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
 
     def uniform_of_nodes(self, layout: Layout, channels: int = 1) -> Tensor:
@@ -53,10 +57,62 @@ class Streams:
         position = position + torch.arange(channels, device=layout.device)
         return self.uniform_at(position.view(layout.members, -1)).view(-1)
 
-    def _next_keys(self) -> Tensor:
-        """``[members]`` keys for one call."""
+    def dropout(self, x: Tensor, p: float) -> Tensor:
+        """Entries of ``[members * graphs, channels]`` dropped at the rate p, the others scaled."""
+        # A part of a batch draws the numbers that its graphs would draw in the whole batch.
+        start = self.first_graph * x.shape[1]
+        if kernels_for(x) is not None:
+            return _Dropout.apply(x.contiguous(), self.keys, self._next_call(), start, p)
+        kept = self.uniform(x.numel() // len(self.keys), start).view_as(x) >= p
+        return x * (kept.to(x.dtype) / (1 - p))
+
+    def _next_call(self) -> int:
         self.calls += 1
-        return mix(self.keys + _signed(self.calls * _GAMMA))
+        return self.calls
+
+
+class _Dropout(Function):
+    """By a kernel, which draws the same numbers again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keys: Tensor, call: int, start: int, p: float) -> Tensor:
+        ctx.save_for_backward(keys)
+        ctx.settings = call, start, p
+        kernels = kernels_for(x)
+        assert kernels is not None
+        return kernels.dropout(x, keys, call, start, p)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (keys,) = ctx.saved_tensors
+        kernels = kernels_for(keys)
+        assert kernels is not None
+        grad = kernels.dropout(grads[0].contiguous(), keys, *ctx.settings)
+        return grad, None, None, None, None
+
+
+def step_keys(keys: Tensor, steps: Tensor) -> Tensor:
+    """``[members]`` keys of a step's random numbers, from each member's key and steps so far."""
+    if (kernels := kernels_for(keys)) is not None:
+        return kernels.step_keys(keys, steps)
+    return mix(keys + mix(steps + 1))
+
+
+def bits_of_each(keys: Tensor, counters: Tensor, count: int) -> Tensor:
+    """``[counters, keys, count]`` int64: random bits that sort as numbers without a sign do.
+
+    Those of `sagpool.randomness.bits`, for each key with each of its counters.
+
+    Args:
+        keys: ``[keys]`` int64
+        counters: ``[counters, keys]`` int64
+        count: how many numbers
+    """
+    if (kernels := kernels_for(keys)) is not None:
+        return kernels.bits_of_each(keys, counters, count)
+    stream = mix(keys + counters * _GAMMA)[..., None]
+    return mix(stream + torch.arange(1, count + 1, device=keys.device) * _GAMMA) ^ -(2**63)
 
 
 def _signed(number: int) -> int:
@@ -93,8 +149,4 @@ class Dropout(nn.Module):
         if layout is not None:
             kept = streams.uniform_of_nodes(layout, x.shape[1]).view_as(x) >= self.p
             return x * (kept.to(x.dtype) / (1 - self.p))
-        members = len(streams.keys)
-        # A part of a batch draws the numbers that its graphs would draw in the whole batch.
-        start = streams.first_graph * x.shape[1]
-        kept = streams.uniform(x.numel() // members, start).view_as(x) >= self.p
-        return x * (kept.to(x.dtype) / (1 - self.p))
+        return streams.dropout(x, self.p)

@@ -17,6 +17,7 @@ from sagpool.ops.pool import (
 from sagpool.ops.propagate import gcn_propagate, propagate
 from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
 from sagpool.ops.segment import (
+    cross_entropy_sums,
     segment_expand,
     segment_max,
     segment_mean,
@@ -36,6 +37,7 @@ __all__ = [
     "PooledRows",
     "UniformLayout",
     "choose_rows",
+    "cross_entropy_sums",
     "dense_relu",
     "edge_attention",
     "edge_rows",

@@ -61,10 +61,14 @@ def find_device(name: torch.device | str) -> torch.device:
     return device
 
 
+# CUDA takes as much from any memory without waiting.
+_AT_ONCE_BYTES = 64 * 1024
+
+
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
     """A copy on the device; the host does not wait for it."""
     tensor = torch.from_numpy(array)
-    if device.type == "cuda":
-        # A copy from pageable memory would wait for all pending work of the device.
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
+    if device.type == "cuda" and array.nbytes > _AT_ONCE_BYTES:
+        # Otherwise the copy would wait for all pending work of the device.
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

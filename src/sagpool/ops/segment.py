@@ -1,4 +1,4 @@
-"""Reductions over runs of consecutive rows, such as the nodes of each graph, and their top rows."""
+"""Reductions over runs of consecutive rows, and their top rows; losses of each member's graphs."""
 
 from typing import Any
 
@@ -171,3 +171,42 @@ def _sort(key: Tensor) -> Tensor:
     if on_cpu(key):
         return torch.from_numpy(np.sort(key.numpy()))  # several times as fast as torch's
     return torch.sort(key).values
+
+
+def cross_entropy_sums(
+    logits: Tensor, y: Tensor, real: Tensor, auxiliary: Tensor | None = None
+) -> Tensor:
+    """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs.
+
+    Args:
+        logits: ``[members, graphs, classes]``
+        y: ``[members, graphs]`` int64 classes
+        real: ``[members, graphs]`` bool; the others do not count
+        auxiliary: ``[members, graphs]``
+    """
+    # Masks, not products: the loss of a filler may be NaN, and 0 · NaN is NaN.
+    if kernels_for(logits) is not None:
+        sums = _CrossEntropySums.apply(logits.contiguous(), y, real)
+        return sums if auxiliary is None else sums + torch.where(real, auxiliary, 0).sum(1)
+    loss = -logits.log_softmax(2).gather(2, y[..., None]).squeeze(2)
+    if auxiliary is not None:
+        loss = loss + auxiliary
+    return torch.where(real, loss, 0).sum(1)
+
+
+class _CrossEntropySums(Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, y: Tensor, real: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, y, real)
+        kernels = kernels_for(logits)
+        assert kernels is not None
+        return kernels.cross_entropy_sums(logits, y, real)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        logits, y, real = ctx.saved_tensors
+        kernels = kernels_for(logits)
+        assert kernels is not None
+        grad = kernels.cross_entropy_sums_backward(grads[0].contiguous(), logits, y, real)
+        return grad, None, None

@@ -59,7 +59,7 @@ def test_the_rows_of_the_local_engine(engine, watching, assert_equal, mutag, tmp
 
     def train_until_split(graphs, trainings, *, on_progress, **options):
         """The two long trainings wait after an epoch until their worker has to split them."""
-        worker, epoch = on_progress.__self__, Fleet.epoch
+        worker, epoch = on_progress.__self__, Fleet.advance
 
         def wait(self, *args):
             outcomes = epoch(self, *args)
@@ -69,7 +69,7 @@ def test_the_rows_of_the_local_engine(engine, watching, assert_equal, mutag, tmp
             return outcomes
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Fleet, "epoch", wait)
+            patch.setattr(Fleet, "advance", wait)
             return train_until(graphs, trainings, on_progress=on_progress, **options)
 
     monkeypatch.setattr(Chunks, "end", spy)
@@ -237,7 +237,8 @@ def test_a_training_that_fails_is_recorded_and_the_others_continue(engine, small
     path = tmp_path / "runs.sqlite"
 
     def bench(engine):
-        (state,) = run_experiment(small, methods="gpool-h", store=path, engine=engine).cells
+        found = run_experiment(small, methods="gpool-h", store=path, engine=engine, device="cpu")
+        (state,) = found.cells
         with Store.reading(path) as store:
             return state, store.runs(), store.failures()
 
@@ -250,7 +251,7 @@ def test_a_training_that_fails_is_recorded_and_the_others_continue(engine, small
     assert [type(one) for one in state.failures] == [FailedTraining]
     assert (state.stage, state.done, state.total) == ("done", 3, 4)
     # It is missing, so the same command tries it again.
-    state, runs, failures = bench(engine())
+    state, runs, failures = bench("local")
     assert (len(runs), failures, state.failures) == (4, [], [])
 
 

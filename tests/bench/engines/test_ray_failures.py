@@ -84,24 +84,58 @@ def workers_of(node) -> list[int]:
     return found
 
 
-def test_a_killed_worker_and_a_lost_machine(cluster, add_node, assert_equal, tmp_path):
-    stores = [tmp_path / "local.sqlite", tmp_path / "ray.sqlite"]
-    lost = add_node()
-    command = Command(cluster, stores[1])
-    command.wait_for(lambda: count(stores[1]) and workers_of(lost))
+def interrupt(command: Command) -> None:
+    command.wait_for(lambda: count(command.store))
+    os.killpg(command.process.pid, signal.SIGINT)
+    assert command.end() == ""
+    assert command.process.returncode == 130, command.err
+    assert command.err.splitlines()[-1] == "Stopped. Run the same command to continue."
+    assert "Traceback" not in command.err
+
+
+def kill(command: Command) -> None:
+    before = count(command.store)
+    command.wait_for(lambda: count(command.store) > before)
+    command.process.kill()
+    command.end()
+
+
+def lose_a_worker_and_a_machine(command: Command, cluster, lost) -> None:
+    before = count(command.store)
+    command.wait_for(lambda: count(command.store) > before and workers_of(lost))
     stays = next(node for node in cluster.worker_nodes if node is not lost and workers_of(node))
     os.kill(workers_of(stays)[0], signal.SIGKILL)
-    before = count(stores[1])
-    command.wait_for(lambda: count(stores[1]) > before)
+    before = count(command.store)
+    command.wait_for(lambda: count(command.store) > before)
     cluster.remove_node(lost, allow_graceful=False)
     command.end()
     assert command.process.returncode == 0, command.err
+
+
+def test_no_row_is_lost_or_trained_twice(cluster, add_node, assert_equal, tmp_path):
+    """A command is stopped by Ctrl-C, the next one is killed, the last one loses its workers."""
+    stores = [tmp_path / "local.sqlite", tmp_path / "ray.sqlite"]
+    interrupt(Command(cluster, stores[1]))
+    first = count(stores[1])
+    assert 0 < first < TRAININGS
+    kill(Command(cluster, stores[1]))
+    second = count(stores[1])
+    assert first < second < TRAININGS
+    lost = add_node()
+    lose_a_worker_and_a_machine(Command(cluster, stores[1]), cluster, lost)
+
     run_experiment(settings=SETTINGS, store=stores[0], device="cpu", **OPTIONS)
     found = []
     for path in stores:
         with Store.reading(path) as store:
             found.append({run.key: vars(run) for run in store.runs()})
             assert store.failures() == []
+    by_command = [row["invocation"] for row in found[1].values()]
+    assert [by_command.count(number) for number in (1, 2, 3)] == [
+        first,
+        second - first,
+        TRAININGS - second,
+    ]
     circumstances = ("seconds", "finished", "invocation", "curve")
     ours, theirs = (
         {
@@ -112,33 +146,3 @@ def test_a_killed_worker_and_a_lost_machine(cluster, add_node, assert_equal, tmp
     )
     assert len(theirs) == TRAININGS
     assert_equal(ours, theirs)
-
-
-def test_ctrl_c_and_a_killed_driver_lose_no_rows(cluster, engine, tmp_path):
-    store = tmp_path / "runs.sqlite"
-    stopped = Command(cluster, store)
-    stopped.wait_for(lambda: count(store))
-    os.killpg(stopped.process.pid, signal.SIGINT)
-    assert stopped.end() == ""
-    assert stopped.process.returncode == 130, stopped.err
-    assert stopped.err.splitlines()[-1] == "Stopped. Run the same command to continue."
-    assert "Traceback" not in stopped.err
-    first = count(store)
-    assert 0 < first < TRAININGS
-
-    killed = Command(cluster, store)
-    killed.wait_for(lambda: count(store) > first)
-    killed.process.kill()
-    killed.end()
-    second = count(store)
-    assert first < second < TRAININGS
-
-    last = run_experiment(settings=SETTINGS, store=store, engine=engine(), **OPTIONS)
-    assert (len(last.summaries[0].runs), last.failure) == (TRAININGS, "")
-    with Store.reading(store) as rows:
-        by_command = [run.invocation for run in rows.runs()]
-    assert [by_command.count(number) for number in (1, 2, 3)] == [
-        first,
-        second - first,
-        TRAININGS - second,
-    ]

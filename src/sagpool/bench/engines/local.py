@@ -58,14 +58,18 @@ class Local:
         jobs = list(jobs)
         for partial in self.checkpoints.glob(".*.part"):
             partial.unlink()  # of a process that was killed while writing
+        if jobs:
+            self._run(jobs, watcher)
+        if self.checkpoints.is_dir() and not any(self.checkpoints.iterdir()):
+            self.checkpoints.rmdir()
+
+    def _run(self, jobs: list[Job], watcher: Watcher) -> None:
         scheduler = Scheduler(self.torch_device, self.checkpoint_seconds, self.profile)
         with ExitStack() as stack:
             # The setting is torch's own, so the same for all.
             for precision in dict.fromkeys(job.precision for job in jobs):
                 stack.enter_context(computing_in(precision, self.torch_device))
             scheduler.run(work for job in jobs for work in self._works(job, watcher, {}))
-        if self.checkpoints.is_dir() and not any(self.checkpoints.iterdir()):
-            self.checkpoints.rmdir()
 
     def _works(
         self, job: Job, watcher: Watcher, begun: Mapping[Training, MemberState]
@@ -73,6 +77,7 @@ class Local:
         """The work of a job; of one that was stopped, first what its checkpoints have."""
         left = [training for training in job.trainings if training not in job.done]
         if not left:
+            self._interrupted(job, left)  # removes a checkpoint that is no longer needed
             return self._following(job, watcher, {}, None)
         parts = []
         for file, trainings in self._interrupted(job, left):

@@ -134,25 +134,26 @@ def bias_relu_backward(
     chunk = triton.cdiv(triton.cdiv(rows, chunks), height) * height
     chunks = triton.cdiv(rows, chunk)
     grad = torch.empty_like(h) if narrow is None else None
-    to_weight = None if narrow is None else h.new_empty(members, chunks, fan_in, columns)
-    to_bias = h.new_empty(members, chunks, columns)
-    to_score_weight = None if grad_y is None else torch.empty_like(to_bias)
+    # Of the bias, v and the weight, so that one operation adds up all of them.
+    before_weight = 1 if grad_y is None else 2
+    parts = h.new_empty(members, chunks, before_weight + fan_in, columns)
     _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
-        grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows,
-        chunk, columns, 0 if score_weight is None else score_weight.stride(0), fan_in,
+        grad_h, grad_y, h, score_weight, narrow, grad, parts, rows, chunk, columns,
+        0 if score_weight is None else score_weight.stride(0), fan_in,
         GRAD=grad_h is not None, SCORE=grad_y is not None,
         NARROW=0 if narrow is None else 4 if fan_in <= 4 else MOST_NARROW, HEIGHT=height,
         WIDTH=width, num_warps=2,
     )  # fmt: skip
-    of_score_weight = None if to_score_weight is None else to_score_weight.sum(1)[..., None]
-    of_weight = None if to_weight is None else to_weight.sum(1)
-    return grad, to_bias.sum(1, keepdim=True), of_score_weight, of_weight
+    sums = parts.sum(1)  # [members, 1 or 2 + in, columns]
+    of_score_weight = None if grad_y is None else sums[:, 1, :, None]
+    of_weight = None if narrow is None else sums[:, before_weight:]
+    return grad, sums[:, :1], of_score_weight, of_weight
 
 
 @kernel(do_not_specialize=["rows", "chunk", "fan_in"])
 def _bias_relu_backward(
-    grad_h, grad_y, h, score_weight, narrow, grad, to_bias, to_score_weight, to_weight, rows, chunk,
-    columns, score_weight_stride, fan_in,
+    grad_h, grad_y, h, score_weight, narrow, grad, parts, rows, chunk, columns,
+    score_weight_stride, fan_in,
     GRAD: tl.constexpr, SCORE: tl.constexpr, NARROW: tl.constexpr, HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -194,13 +195,15 @@ def _bias_relu_backward(
                 of_weight += tl.where((inputs == k)[:, None], summed[None, :], 0.0)
         else:
             tl.store(grad + place, of_value, mask=mask)
+    BEFORE_WEIGHT: tl.constexpr = 2 if SCORE else 1
     part = member * tl.num_programs(0) + number
-    tl.store(to_bias + part * columns + column, of_bias, mask=in_columns)
+    place = parts + part * (BEFORE_WEIGHT + fan_in) * columns + column
+    tl.store(place, of_bias, mask=in_columns)
     if SCORE:
-        tl.store(to_score_weight + part * columns + column, of_score_weight, mask=in_columns)
+        tl.store(place + columns, of_score_weight, mask=in_columns)
     if NARROW > 0:
         tl.store(
-            to_weight + (part * fan_in + inputs[:, None]) * columns + column[None, :],
+            place[None, :] + (BEFORE_WEIGHT + inputs[:, None]) * columns,
             of_weight,
             mask=(inputs < fan_in)[:, None] & in_columns[None, :],
         )

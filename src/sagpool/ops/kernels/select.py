@@ -61,7 +61,7 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
 
     Without sorting: the score of the last kept row is found bit by bit.
     """
-    mask = torch.zeros(len(score), dtype=torch.bool, device=score.device)
+    mask = torch.empty(len(score), dtype=torch.bool, device=score.device)
     graphs = len(ptr) - 1
     _top_of_each[(graphs,)](
         score.contiguous(),
@@ -69,6 +69,7 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
         kept_ptr,
         mask.view(torch.uint8),
         filler_every,
+        STRIDE=_STRIDE,
         BLOCK=64 if len(score) <= 96 * graphs else 256,
         num_warps=1,
     )
@@ -76,11 +77,15 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
 
 
 @kernel(do_not_specialize=["filler_every"])
-def _top_of_each(score, ptr, kept_ptr, mask, filler_every, BLOCK: tl.constexpr):
+def _top_of_each(
+    score, ptr, kept_ptr, mask, filler_every, STRIDE: tl.constexpr, BLOCK: tl.constexpr
+):
     graph = tl.program_id(0)
     start, end = tl.load(ptr + graph), tl.load(ptr + graph + 1)
     if filler_every > 0 and graph % filler_every == filler_every - 1:
-        tl.store(mask + start, 1)
+        for first in range(start, end, STRIDE):
+            row = first + tl.arange(0, STRIDE)
+            tl.store(mask + row, (row == start).to(tl.uint8), mask=row < end)
     else:
         wanted = (tl.load(kept_ptr + graph + 1) - tl.load(kept_ptr + graph)).to(tl.int32)
         offset = tl.arange(0, BLOCK)
@@ -192,13 +197,12 @@ def induced_csr(
     """The adjacency among the kept rows; see `sagpool.ops.induced_csr`."""
     rows = len(perm)
     length = torch.empty(rows + 1, dtype=torch.int32, device=col.device)
-    # Spare entries point to the last row.
-    kept_col = torch.full_like(col, rows - 1)
+    kept_col = torch.empty_like(col)
     grid = (triton.cdiv(rows + 1, _BLOCK),)
     _count_entries[grid](row_ptr, col, perm, new_row, length, rows, BLOCK=_BLOCK, num_warps=4)
     kept_ptr = torch.cumsum(length, 0, dtype=torch.int32)
     _write_entries[grid](
-        row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK=_BLOCK, num_warps=4
+        row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, len(col), BLOCK=_BLOCK, num_warps=4
     )
     return kept_ptr, kept_col
 
@@ -216,8 +220,10 @@ def _count_entries(row_ptr, col, perm, new_row, length, rows, BLOCK: tl.constexp
     tl.store(length + place, count, mask=place <= rows)
 
 
-@kernel(do_not_specialize=["rows"])
-def _write_entries(row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK: tl.constexpr):
+@kernel(do_not_specialize=["rows", "entries"])
+def _write_entries(
+    row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, entries, BLOCK: tl.constexpr
+):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     start, end = _entries_of(row_ptr, perm, new_row, row, rows)
     place = tl.load(kept_ptr + row, mask=row < rows, other=0)
@@ -227,6 +233,11 @@ def _write_entries(row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, BLOCK:
         target = tl.load(new_row + name, mask=entry < end, other=-1)
         tl.store(kept_col + place, target, mask=target >= 0)
         place += (target >= 0).to(tl.int32)
+    # Spare entries point to the last row. Each program writes some of them.
+    spare = tl.load(kept_ptr + rows) + row
+    for _ in range(tl.cdiv(entries, tl.num_programs(0) * BLOCK)):
+        tl.store(kept_col + spare, tl.zeros((BLOCK,), tl.int32) + rows - 1, mask=spare < entries)
+        spare += tl.num_programs(0) * BLOCK
 
 
 @triton.jit

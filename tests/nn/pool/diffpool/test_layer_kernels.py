@@ -1,6 +1,7 @@
 """DiffPool's layer and whole models by kernels, in Triton's interpreter if there is no GPU."""
 
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -41,8 +42,15 @@ def max_dense(request, monkeypatch):
     monkeypatch.setattr("sagpool.nn.pool.diffpool.layer.MAX_DENSE_CLUSTERS", request.param)
 
 
+# For tests in which not all three values differ in when A' becomes dense.
+with_max_dense = partial(pytest.mark.parametrize, indirect=["max_dense"])
+
+
 @pytest.mark.usefixtures("max_dense")
-@pytest.mark.parametrize("clusters", [(30, 7), (5, 1)])
+@with_max_dense(
+    ("max_dense", "clusters"),
+    [(0, (30, 7)), (8, (30, 7)), (64, (30, 7)), (0, (5, 1)), (64, (5, 1))],
+)
 def test_two_poolings(clusters, batch, against_double):
     """Kernels in single precision against torch in double precision."""
     adjacency = batch.structure
@@ -77,6 +85,7 @@ def test_two_poolings(clusters, batch, against_double):
 
 
 @pytest.mark.usefixtures("max_dense")
+@with_max_dense("max_dense", [0, 64])
 def test_results_may_be_used_in_many_ways(batch, against_double):
     """Several kernels use the assignment, other functions too, or none of them."""
     adjacency, real = batch.structure, batch.real.view(-1)
@@ -126,6 +135,7 @@ def test_no_gradient_of_a_user_is_overwritten(batch, against_double):
 
 
 @pytest.mark.usefixtures("max_dense")
+@with_max_dense("max_dense", [0, 64])
 def test_a_use_under_no_grad_does_not_affect_later_gradients(batch):
     pool = DiffPool(12, 20, members=2).to(DEVICE)
     found = []
@@ -150,7 +160,10 @@ class _Call(torch.nn.Module):
 
 
 @pytest.mark.usefixtures("max_dense")
-@pytest.mark.parametrize(("max_nodes", "hidden"), [(28, 12), (28, 20), (110, 12), (110, 33)])
+@with_max_dense(
+    ("max_dense", "max_nodes", "hidden"),
+    [(0, 28, 20), (64, 28, 20), *((d, 110, hidden) for d in (0, 8, 64) for hidden in (12, 33))],
+)
 def test_a_whole_model(max_nodes, hidden, batch):
     """With fewer clusters than nodes, and with more; with narrow layers, and with wide ones."""
     shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
@@ -172,7 +185,7 @@ def test_a_whole_model(max_nodes, hidden, batch):
 
 
 @pytest.mark.usefixtures("max_dense")
-@pytest.mark.parametrize("max_nodes", [28, 140])
+@with_max_dense(("max_dense", "max_nodes"), [(0, 28), (64, 28), (0, 140), (8, 140), (64, 140)])
 def test_nan_stays_in_its_member(max_nodes, batch):
     """Even if a whole tile of clusters is NaN."""
     shape = Shape(7, 2, hidden=8, members=2, max_nodes=max_nodes, ratio=0.25)

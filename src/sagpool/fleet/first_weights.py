@@ -1,0 +1,97 @@
+"""The weights that trainings begin with."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sagpool.fleet.random_guard import SeededDraws
+from sagpool.fleet.stack import row_length
+from sagpool.ops.alignment import aligned
+
+
+class FirstWeights:
+    """Draws the weights of new models of one member.
+
+    A fleet begins with hundreds of them, and to build each would take a second or two. So the
+    draws of one model are repeated with other seeds, if that gives the weights of another model.
+
+    Args:
+        build: makes a new model
+    """
+
+    def __init__(self, build: Callable[[], nn.Module]) -> None:
+        self.build = build
+        self.draws: list[_Draw] | None = None
+        self.rest: Tensor | None = None  # the weights of one model, of which some are not drawn
+
+    def draw(self, seed: int) -> Tensor:
+        """``[numbers]`` on the CPU, as in a row of `Stack.weights`."""
+        if self.rest is None:
+            return self._try(seed)
+        if self.draws is None:
+            return self._built(SeededDraws(seed))
+        return self._repeated(seed)
+
+    def _try(self, seed: int) -> Tensor:
+        """Find out whether draws can be repeated: two models must differ in nothing but them."""
+        observed, weights = _ObservedDraws(seed + 1), self._built(SeededDraws(seed))
+        self.rest = self._built(observed)
+        self.draws = observed.draws
+        if not torch.equal(self._repeated(seed), weights):
+            self.draws = None
+        return weights
+
+    def _repeated(self, seed: int) -> Tensor:
+        assert self.rest is not None
+        assert self.draws is not None
+        weights, generator = self.rest.clone(), torch.Generator().manual_seed(seed)
+        for draw in self.draws:
+            draw.function(weights[draw.start : draw.end], *draw.arguments, generator=generator)
+        return weights
+
+    def _built(self, draws: SeededDraws) -> Tensor:
+        with draws:
+            model = self.build()
+        weights, start = torch.zeros(row_length(model)), 0
+        for parameter in model.parameters():
+            end = start + parameter.numel()
+            weights[start:end] = parameter.detach().view(-1)
+            if isinstance(draws, _ObservedDraws):
+                draws.place(parameter, start)
+            start = aligned(end)
+        return weights
+
+
+class _Draw(NamedTuple):
+    function: Any
+    arguments: tuple[Any, ...]
+    start: int  # in the row of all weights
+    end: int
+
+
+class _ObservedDraws(SeededDraws):
+    """Takes down the operators that fill parameters with random numbers, in their order."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seen: list[tuple[int, Any, tuple[Any, ...]]] = []
+        self.places: dict[int, tuple[int, int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags and func._schema.is_mutable:
+            self.seen.append((args[0].data_ptr(), func, tuple(args[1:])))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def place(self, parameter: Tensor, start: int) -> None:
+        self.places[parameter.data_ptr()] = (start, start + parameter.numel())
+
+    @property
+    def draws(self) -> list[_Draw]:
+        """Those of parameters that the model has kept."""
+        return [
+            _Draw(func, arguments, *self.places[address])
+            for address, func, arguments in self.seen
+            if address in self.places
+        ]

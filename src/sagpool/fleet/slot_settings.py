@@ -1,0 +1,70 @@
+"""What the member of each slot trains with: graphs, rates, random streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.fleet.schedule import shape_of, split_of
+from sagpool.fleet.training import Training
+from sagpool.graphs import Graphs, Split
+from sagpool.models import Shape
+from sagpool.ops import to_device
+
+NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
+
+
+@dataclass(eq=False)
+class SlotSettings:
+    """Of all slots. The tensors are on the device and changed in place."""
+
+    k: np.ndarray  # [members, 1] that the pooling layers keep, which read it from here
+    lr: Tensor  # [members] float64
+    weight_decay: Tensor  # [members] float64
+    keys: Tensor  # [members, 2] int64, of the random streams for training and for evaluation
+    order_keys: np.ndarray  # [members] uint64
+    splits: list[Split]  # an empty slot has no graphs
+
+    @staticmethod
+    def empty(members: int, shape: Shape, device: torch.device) -> SlotSettings:
+        lr = torch.zeros(members, dtype=torch.float64, device=device)
+        return SlotSettings(
+            k=np.full((members, 1), shape.k),
+            lr=lr,
+            weight_decay=torch.zeros_like(lr),
+            keys=torch.zeros(members, 2, dtype=torch.int64, device=device),
+            order_keys=np.zeros(members, np.uint64),
+            splits=[NO_GRAPHS] * members,
+        )
+
+    def put(self, slots: Sequence[int], trainings: Sequence[Training], graphs: Graphs) -> None:
+        """Give these slots to these trainings."""
+        device = self.lr.device
+        rows = to_device(np.asarray(slots, np.int64), device)
+        self.lr[rows] = to_device(np.array([t.lr for t in trainings]), device)
+        self.weight_decay[rows] = to_device(np.array([t.weight_decay for t in trainings]), device)
+        dropout, evaluation, order = (
+            np.array([t.stream(use, graphs.name) for t in trainings], np.int64)
+            for use in ("dropout", "evaluation", "order")
+        )
+        self.keys[rows] = to_device(np.stack([dropout, evaluation], axis=1), device)
+        self.order_keys[slots] = order.view(np.uint64)
+        for slot, training in zip(slots, trainings, strict=True):
+            self.k[slot] = shape_of(graphs, training).k
+            self.splits[slot] = split_of(graphs, training)
+
+    def take(self, slots: np.ndarray) -> SlotSettings:
+        """A copy with only these slots."""
+        rows = to_device(slots, self.lr.device)
+        return SlotSettings(
+            k=self.k[slots],
+            lr=self.lr[rows],
+            weight_decay=self.weight_decay[rows],
+            keys=self.keys[rows],
+            order_keys=self.order_keys[slots],
+            splits=[self.splits[slot] for slot in slots.tolist()],
+        )
