@@ -1,8 +1,9 @@
 """Write the compact rows, the tables and the main figures of a run store to results/.
 
-python scripts/publish_results.py STORE results/lee2019
+python scripts/publish_results.py STORE results/lee2019 --page docs/reproduction.md
 
-Unfinished cells are left out: they only have the trainings that stopped first, a biased sample.
+What follows from the rows alone is written by reproduction_page.py. Unfinished cells are left out:
+they only have the trainings that stopped first, a biased sample.
 """
 
 import argparse
@@ -14,18 +15,20 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from reproduction_page import write_derived
+
 from sagpool import SagpoolError
-from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.store import Store
-from sagpool.bench.summary import Summary
-from sagpool.report.content import Content, read_content
+from sagpool.report.content import read_content
 from sagpool.report.write import write_content
 
+CLAIMS = "claims"  # prefix of the tables that are made from the rows
 FIGURES = ("accuracy-", "costs-", "parameters")
 COSTS = "costs"  # prefix of the files that compare times
 FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of epoch 1, for check_rows.py
 COLUMNS = (
-    *("name", "data", "method", "settings", "seed", "fold", "precision", "numerics", "diverged"),
+    *("name", "data", "method", "settings", "shown", "seed", "fold", "precision", "numerics"),
+    "diverged",
     *FIRST_LOSSES,
     *("best_epoch", "epochs", "train_loss", "train_accuracy", "validation_loss"),
     *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds"),
@@ -59,10 +62,11 @@ def finished_part(store: Path, copy: Path) -> list[str]:
     return left_out
 
 
-def write_rows(store: Path, folder: Path) -> None:
+def write_rows(store: Path, folder: Path, shown: set[str]) -> None:
     """Write one row per training to rows.csv; its settings are a number, resolved in settings.json.
 
-    Curves and confusion matrices stay in the store.
+    Trainings with one of the keys ``shown`` are those of the tables; others come from searches or
+    have older settings. Curves and confusion matrices stay in the store.
     """
     with Store.reading(store) as opened:
         runs = sorted(opened.runs(), key=lambda run: (run.name, run.method, run.seed, run.fold))
@@ -77,6 +81,7 @@ def write_rows(store: Path, folder: Path) -> None:
                 **vars(run),
                 "data": run.fingerprint[:12],
                 "settings": numbers.setdefault(settings, len(numbers)),
+                "shown": int(run.key in shown),
                 **dict(zip(FIRST_LOSSES, exact, strict=True)),
             }
             writer.writerow([_short(values[column]) for column in COLUMNS])
@@ -88,39 +93,6 @@ def _short(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def comparison(content: Content) -> str:
-    """A Markdown table with the paper's results beside ours."""
-    lines = [
-        "| data set | method | paper | ours | runs | over folds | epochs | time |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    published = list(load_experiment("lee2019").accuracy)  # in the paper's order
-
-    def place(summary: Summary) -> int:
-        cell = summary.cell.dataset, summary.cell.method
-        return published.index(cell) if cell in published else len(published)
-
-    for summary in sorted(content.summaries, key=place):
-        lines.append(f"| {' | '.join(_cells(summary))} |")
-    return "\n".join(lines) + "\n"
-
-
-def _cells(summary: Summary) -> list[str]:
-    cell, spread = summary.cell, summary.spread
-    paper = "" if cell.paper_mean is None else f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}"
-    of_seeds = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
-    return [
-        cell.dataset + (f" ({cell.note})" if cell.note else ""),
-        cell.method + ("" if cell.precision == "float32" else f" ({cell.precision})"),
-        paper,
-        f"{spread.mean:.2f}{of_seeds}",
-        str(len(summary.runs)),
-        f"± {spread.std_folds:.2f}",
-        f"{summary.epochs:.0f}",
-        f"{sum(run.seconds for run in summary.runs):.0f} s",
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path)
@@ -130,6 +102,7 @@ def main() -> None:
         action="store_true",
         help="several cells ran on the device at once, so leave out the comparison of times",
     )
+    parser.add_argument("--page", type=Path, help="whose numbers are written anew")
     arguments = parser.parse_args()
     folder = arguments.folder
     with TemporaryDirectory() as made:
@@ -142,16 +115,20 @@ def main() -> None:
         for part in ("tables", "figures"):
             shutil.rmtree(folder / part, ignore_errors=True)
             (folder / part).mkdir(parents=True)
-        write_rows(store, folder)
-        (folder / "comparison.md").write_text(comparison(content), "utf-8")
+        write_rows(store, folder, {run.key for s in content.shown for run in s.runs})
         write_content(content, Path(made))
         tables = [file for file in Path(made, "tables").glob("*") if file.suffix in (".csv", ".md")]
         figures = [
             file for file in Path(made, "figures").glob("*.png") if file.name.startswith(FIGURES)
         ]
         for file in (*tables, *figures):
-            if not (arguments.shared and file.name.startswith(COSTS)):
+            costs = arguments.shared and file.name.startswith(COSTS)
+            if not costs and not file.name.startswith(CLAIMS):
                 shutil.copy(file, folder / file.parent.name)
+        try:
+            write_derived(folder, arguments.page)
+        except (OSError, SagpoolError) as error:
+            sys.exit(f"{error}")
     for sentence in left_out:
         print(f"left out: {sentence}")
 

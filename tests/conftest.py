@@ -187,6 +187,7 @@ def run_script() -> Callable[..., Outcome]:
             redirect_stderr(err),
         ):
             patch.setattr(sys, "argv", [script, *map(str, options)])
+            patch.syspath_prepend(folder)
             try:
                 runpy.run_path(str(folder / script), run_name="__main__")
             except SystemExit as ended:

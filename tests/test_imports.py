@@ -33,6 +33,11 @@ def test_models_are_read_and_explained_without_scikit_learn():
     assert not modules & {"sklearn", "matplotlib"}
 
 
+def test_statistics_wait_for_scipy_until_a_test_is_computed():
+    assert "scipy" not in loaded_by("import sagpool.statistics")
+    assert "scipy.stats" not in loaded_by("import sagpool.cli.bench, sagpool.cli.report")
+
+
 def test_explain_needs_no_classifier():
     modules = loaded_by("import sagpool.explain, sagpool.explain.explained, sagpool.explain.draw")
     assert not {name for name in modules if name.startswith(("sagpool.classifier", "sagpool.ben"))}

@@ -2,15 +2,21 @@
 
 import csv
 import math
+import re
 import runpy
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from sagpool.bench import run_experiment
+from sagpool.bench.experiment_file import load_experiment
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
+ROOT = SCRIPTS.parent
+PAGE = ROOT / "docs" / "reproduction.md"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +32,9 @@ def published(run_script, tmp_path_factory) -> Path:
         store=folder / "runs.sqlite",
         device="cpu",
     )
-    done = run_script("publish_results.py", folder / "runs.sqlite", folder / "results")
+    shutil.copy(PAGE, folder / "page.md")
+    options = [folder / "runs.sqlite", folder / "results", "--page", folder / "page.md"]
+    done = run_script("publish_results.py", *options)
     assert done.code == 0, done.err
     return folder / "results"
 
@@ -41,10 +49,101 @@ def test_what_is_published(published):
     assert {(row["method"], row["fold"]) for row in rows} == {
         (method, fold) for method in ("sagpool-h", "diffpool-h") for fold in "01"
     }
+    assert {row["shown"] for row in rows} == {"1"}
     table = (published / "comparison.md").read_text("utf-8")
     assert table.count("| MUTAG |") == 2
+    page = (published.parent / "page.md").read_text("utf-8")
+    assert table in page  # in place of the numbers of the paper's data sets
+    assert "Of 2 cells, 0 have all 200 runs. 2 runs: DiffPool_h on MUTAG, SAGPool_h" in page
     assert (published / "figures" / "accuracy-MUTAG.png").exists()
     assert (published / "tables" / "cells.csv").exists()
+
+
+DERIVED = [
+    "comparison.md",
+    *(f"tables/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),
+]
+
+
+@pytest.fixture
+def derive(run_script):
+    return lambda folder, page: run_script("reproduction_page.py", folder, page)
+
+
+def test_the_page_and_the_tables_follow_from_the_rows(derive, tmp_path):
+    """After a change of the rows, the claims or the statistics, run reproduction_page.py."""
+    published, folder = ROOT / "results" / "lee2019", tmp_path / "lee2019"
+    (folder / "tables").mkdir(parents=True)
+    for name in ("rows.csv", "settings.json", "tables/data.csv"):
+        shutil.copy(published / name, folder / name)
+    page = tmp_path / "page.md"
+    between = re.compile(r"(<!-- begin \w+ -->\n).*?(<!-- end)", re.DOTALL)
+    page.write_text(between.sub(r"\1\2", PAGE.read_text("utf-8")), "utf-8")
+    done = derive(folder, page)
+    assert done.code == 0, done.err
+    assert page.read_bytes() == PAGE.read_bytes()
+    for name in DERIVED:
+        assert (folder / name).read_bytes() == (published / name).read_bytes(), name
+
+
+def test_the_agreement_with_the_paper_against_scipy():
+    read_published = runpy.run_path(str(SCRIPTS / "reproduction_page.py"))["read_published"]
+    paper = load_experiment("lee2019")
+    published = read_published(ROOT / "results" / "lee2019", paper)
+    means: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows_of(ROOT / "results" / "lee2019" / "rows.csv"):
+        seeds = means.setdefault((row["name"], row["method"]), {})
+        seeds.setdefault(row["seed"], []).append(100 * float(row["test_accuracy"]))
+    lines = published.lines("agrees-with-published")
+    p = []
+    for line in lines:
+        key = (line.dataset, line.first[0])
+        ours = [np.mean(folds) for folds in means[key].values()]
+        theirs = paper.accuracy[key]
+        p.append(
+            stats.ttest_ind_from_stats(
+                np.mean(ours), np.std(ours, ddof=1), len(ours), theirs.mean, theirs.std, 20,
+                equal_var=False,
+            ).pvalue
+        )  # fmt: skip
+        assert line.value == pytest.approx(np.mean(ours) - theirs.mean, abs=1e-4)
+    smallest = min(range(len(p)), key=p.__getitem__)
+    assert lines[smallest].p == pytest.approx(len(p) * p[smallest], rel=1e-4)
+    rejected = 0  # Holm's step-down procedure
+    while rejected < len(p) and sorted(p)[rejected] * (len(p) - rejected) < 0.05:
+        rejected += 1
+    assert rejected == sum(line.outcome != "agrees" for line in lines)
+
+
+def test_a_page_without_markers_is_an_error(published, derive, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Nothing to fill in\n")
+    done = derive(published, page)
+    assert done.code == 1
+    assert "The page needs one '<!-- begin verdicts -->' and one '<!-- end verd" in done.err
+    assert page.read_text() == "# Nothing to fill in\n"
+
+
+def test_rows_that_the_tables_do_not_show_are_left_out(published, derive, tmp_path):
+    folder = shutil.copytree(published, tmp_path / "results")
+    rows = rows_of(folder / "rows.csv")
+    other = {**rows[0], "seed": "7", "settings": "99", "shown": "0", "test_accuracy": "0"}
+    with (folder / "rows.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows([*rows, other])
+    page = shutil.copy(PAGE, tmp_path / "page.md")
+    assert derive(folder, page).code == 0
+    assert (folder / "comparison.md").read_bytes() == (published / "comparison.md").read_bytes()
+    for row in (*rows, other):  # as in files without that column
+        del row["shown"]
+    with (folder / "rows.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows([*rows, other])
+    done = derive(folder, page)
+    assert done.code == 1
+    assert done.err.rstrip().endswith("MUTAG diffpool-h with several settings.")
 
 
 @pytest.fixture

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sagpool.statistics import compare, holm, spread
+from sagpool.statistics import (
+    Difference,
+    Outcome,
+    compare,
+    compare_spreads,
+    holm,
+    mean_difference,
+    outcome,
+    paired_difference,
+    spread,
+    spread_ratio,
+    welch,
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +88,102 @@ def test_equal_rows_and_single_rows():
     assert compare(rows, rows, 10) == (0.0, 1.0, 3)
     assert compare(rows, rows - 1, 10) == (1.0, 0.0, 3)
     assert compare(rows[:1], rows[:1] - 1, 10) == (1.0, 1.0, 1)
+
+
+@pytest.mark.parametrize("seeds", [2, 5, 20])
+def test_agreement_with_a_published_cell_is_welchs_test(seeds):
+    ours = np.random.default_rng(seeds).normal(71, 0.7, seeds)
+    found = welch(ours, 70.04, 1.47, 20)
+    expected = stats.ttest_ind_from_stats(
+        ours.mean(), ours.std(ddof=1), seeds, 70.04, 1.47, 20, equal_var=False
+    )
+    assert found.mean == pytest.approx(ours.mean() - 70.04)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    theirs = (np.arange(20) - 9.5) / np.arange(20).std(ddof=1) * 1.47 + 70.04
+    low, high = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval()
+    assert found.interval() == pytest.approx((low, high))
+
+
+def test_welch_without_any_spread():
+    equal = np.array([70.0, 70.0])
+    assert welch(equal, 70, 0, 20).p == 1
+    assert welch(equal, 71, 0, 20).p == 0
+
+
+def test_a_paired_difference(table):
+    first, folds = flat(table)[0], 10
+    second = first + np.random.default_rng(1).normal(0.3, 1, 200)
+    found = paired_difference(first, second, folds)
+    assert found.p == pytest.approx(compare(first, second, folds).p)
+    error = np.std(first - second, ddof=1) * math.sqrt(1 / 200 + 1 / 9)
+    assert (found.mean, found.error) == pytest.approx(((first - second).mean(), error))
+    assert found.interval() == pytest.approx(stats.t.interval(0.95, 199, found.mean, error))
+    assert found.interval(0.9) == pytest.approx(stats.t.interval(0.9, 199, found.mean, error))
+
+
+@pytest.mark.parametrize("mean", [-0.4, 0.0, 0.7, 1.3])
+def test_equivalence_is_two_one_sided_tests(mean):
+    values = np.random.default_rng(0).normal(0, 1, 40)
+    values += mean - values.mean()
+    found = Difference(mean, stats.sem(values), 39)
+    below = stats.ttest_1samp(values, -1, alternative="greater").pvalue
+    above = stats.ttest_1samp(values, 1, alternative="less").pvalue
+    assert found.p_equivalent(1) == pytest.approx(max(below, above))
+    assert found.p_above(-1) == pytest.approx(below)
+    # At 5 %, it is the question whether the 90 % interval lies within the margin.
+    low, high = found.interval(0.9)
+    assert (found.p_equivalent(1) < 0.05) == (low > -1 and high < 1)
+
+
+def test_a_difference_without_error():
+    assert Difference(0.0, 0.0, 9).p == 1
+    assert Difference(0.5, 0.0, 9).p == 0
+    assert Difference(0.5, 0.0, 9).p_equivalent(1) == 0
+    assert Difference(1.0, 0.0, 9).p_equivalent(1) == 1
+    assert Difference(0.5, 0.0, 9).interval() == (0.5, 0.5)
+
+
+def test_the_mean_over_data_sets_by_hand():
+    found = mean_difference([Difference(1.0, 0.3, 199), Difference(2.0, 0.4, 49)])
+    assert (found.mean, found.error) == pytest.approx((1.5, 0.25))  # 0.5 / 2
+    assert found.df == pytest.approx(0.25**2 / (0.09**2 / 199 + 0.16**2 / 49))
+    one = Difference(1.0, 0.3, 199)
+    assert vars(mean_difference([one])) == pytest.approx(vars(one))
+    exact = mean_difference([Difference(1.0, 0.0, 9), Difference(3.0, 0.0, 9)])
+    assert (exact.mean, exact.p) == (2.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "expected"),
+    [
+        (2.0, 0.5, Outcome.BETTER),
+        (-2.0, 0.5, Outcome.WORSE),
+        (0.1, 0.2, Outcome.EQUIVALENT),
+        (0.1, 1.2, Outcome.UNDECIDED),
+        (0.9, 0.5, Outcome.UNDECIDED),
+        (0.3, 0.1, Outcome.BETTER),  # significant, though below the margin
+    ],
+)
+def test_outcomes(mean, error, expected):
+    found = Difference(mean, error, 199)
+    assert outcome(found, found.p, found.p_equivalent(1)) == expected
+
+
+def test_ratio_of_spreads_by_hand():
+    assert spread_ratio([(1.0, 2.0), (8.0, 2.0)]) == pytest.approx(math.sqrt(2))
+    assert spread_ratio([(0.5, 1.0), (1.0, 0.0)]) == pytest.approx(0.5)
+    assert spread_ratio([]) is None
+
+
+def test_spreads_of_paired_seeds():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(0, 1, 20)
+    first, second = shared + rng.normal(0, 0.1, 20), shared + rng.normal(0, 2, 20)
+    expected = stats.pearsonr(first + second, first - second).pvalue
+    assert compare_spreads(first, second) == pytest.approx(expected)
+    assert compare_spreads(second, first) == pytest.approx(expected)
+    assert compare_spreads(first, first) == 1
+    assert compare_spreads(first, np.zeros(20)) == 0
 
 
 def test_holm_by_hand():

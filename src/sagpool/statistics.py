@@ -1,11 +1,15 @@
 """Means, spreads and comparisons of accuracies from repeated cross-validation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+
+SIGNIFICANT = 0.05
+MARGIN = 1.0  # percentage points within which two methods count as equivalent
 
 
 class Spread(NamedTuple):
@@ -25,6 +29,46 @@ class Comparison(NamedTuple):
     runs: int
 
 
+class Outcome(StrEnum):
+    """What a comparison says about the first of two methods."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference of two means, with its standard error and the error's degrees of freedom."""
+
+    mean: float
+    error: float
+    df: float
+
+    @property
+    def p(self) -> float:
+        """Of the two-sided t-test that there is no difference."""
+        return min(1.0, 2 * self._tail(abs(self.mean)))
+
+    def p_above(self, bound: float) -> float:
+        """Of the one-sided t-test that the difference is at most ``bound``."""
+        return self._tail(self.mean - bound)
+
+    def p_equivalent(self, margin: float = MARGIN) -> float:
+        """Of two one-sided t-tests that the difference is ``margin`` or more, either way."""
+        return self._tail(margin - abs(self.mean))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        half = _student_quantile((1 + level) / 2, self.df) * self.error
+        return self.mean - half, self.mean + half
+
+    def _tail(self, distance: float) -> float:
+        if self.error == 0:
+            return 0.0 if distance > 0 else 1.0
+        return _student_tail(distance / self.error, self.df)
+
+
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
     """Of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
     mean = float(accuracy.mean())
@@ -32,23 +76,86 @@ def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
     std_seeds = float(per_seed.std(ddof=1)) if len(per_seed) > 1 else None
     if len(accuracy) < 2:
         return Spread(mean, std_seeds, None, None)
-    half = float(student.ppf(0.975, len(accuracy) - 1)) * _corrected_error(accuracy, folds)
-    return Spread(mean, std_seeds, float(accuracy.std(ddof=1)), (mean - half, mean + half))
+    of_mean = Difference(mean, _corrected_error(accuracy, folds), len(accuracy) - 1)
+    return Spread(mean, std_seeds, float(accuracy.std(ddof=1)), of_mean.interval())
+
+
+def paired_difference(first: np.ndarray, second: np.ndarray, folds: int) -> Difference:
+    """The difference of two methods with the corrected error of Nadeau and Bengio (2003).
+
+    ``first`` and ``second`` are ``[runs]`` accuracies on the same splits in the same order; there
+    are at least two.
+    """
+    values = first - second
+    return Difference(float(values.mean()), _corrected_error(values, folds), len(values) - 1)
 
 
 def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
-    """The corrected resampled t-test (Nadeau and Bengio, 2003) of two methods.
-
-    ``first`` and ``second`` are ``[runs]`` accuracies on the same splits in the same order.
-    """
-    difference = first - second
-    runs, mean = len(difference), float(difference.mean())
+    """The corrected resampled t-test of two methods; see `paired_difference`."""
+    runs = len(first)
     if runs < 2:
-        return Comparison(mean, 1.0, runs)
-    error = _corrected_error(difference, folds)
-    if error == 0:
-        return Comparison(mean, 1.0 if mean == 0 else 0.0, runs)
-    return Comparison(mean, float(2 * student.sf(abs(mean) / error, runs - 1)), runs)
+        return Comparison(float((first - second).mean()), 1.0, runs)
+    difference = paired_difference(first, second, folds)
+    return Comparison(difference.mean, difference.p, runs)
+
+
+def mean_difference(differences: Sequence[Difference]) -> Difference:
+    """The mean over data sets, all with the same weight.
+
+    Data sets are independent, so the variances add up; the degrees of freedom are Satterthwaite's.
+    It says something about these data sets, not about data sets in general.
+    """
+    count = len(differences)
+    variances = [difference.error**2 / count**2 for difference in differences]
+    return Difference(
+        sum(difference.mean for difference in differences) / count,
+        math.sqrt(sum(variances)),
+        _satterthwaite(variances, [difference.df for difference in differences]),
+    )
+
+
+def outcome(difference: Difference, p: float, p_equivalent: float) -> Outcome:
+    """From both p-values, which may have been corrected for multiple comparisons.
+
+    A difference that is significant is named even if it is certain to be below the margin.
+    """
+    if p < SIGNIFICANT:
+        return Outcome.BETTER if difference.mean > 0 else Outcome.WORSE
+    return Outcome.EQUIVALENT if p_equivalent < SIGNIFICANT else Outcome.UNDECIDED
+
+
+def welch(ours: np.ndarray, mean: float, std: float, seeds: int) -> Difference:
+    """Our ``[seeds]`` means, at least two, minus a published mean ± std over its seeds.
+
+    Its p-value is that of Welch's t-test.
+    """
+    variances = [float(ours.var(ddof=1)) / len(ours), std**2 / seeds]
+    return Difference(
+        float(ours.mean()) - mean,
+        math.sqrt(sum(variances)),
+        _satterthwaite(variances, [len(ours) - 1, seeds - 1]),
+    )
+
+
+def spread_ratio(pairs: Iterable[tuple[float, float]]) -> float | None:
+    """The geometric mean of ours / theirs over pairs of spreads; None if there is no ratio."""
+    logs = [math.log(ours / theirs) for ours, theirs in pairs if ours > 0 and theirs > 0]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def compare_spreads(first: np.ndarray, second: np.ndarray) -> float:
+    """The p-value of the Pitman-Morgan test of equal variances.
+
+    ``first`` and ``second`` are ``[seeds]`` means for the same seeds, at least three. If the
+    variances are equal, sums and differences are uncorrelated.
+    """
+    total, difference = first + second, first - second
+    if not (total.std() and difference.std()):
+        return 1.0
+    r, df = float(np.corrcoef(total, difference)[0, 1]), len(first) - 2
+    if abs(r) >= 1:
+        return 0.0
+    return 2 * _student_tail(abs(r) * math.sqrt(df / (1 - r * r)), df)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -59,6 +166,25 @@ def holm(p: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, p[position] * (len(p) - rank)))
         adjusted[position] = highest
     return adjusted
+
+
+def _student_tail(t: float, df: float) -> float:
+    """The probability of a value above ``t`` in Student's distribution."""
+    from scipy.special import stdtr  # slow to import
+
+    return float(stdtr(df, -t))
+
+
+def _student_quantile(p: float, df: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
+
+
+def _satterthwaite(variances: Sequence[float], df: Sequence[float]) -> float:
+    """The degrees of freedom of a sum of independent variances."""
+    parts = sum(variance**2 / d for variance, d in zip(variances, df, strict=True))
+    return sum(variances) ** 2 / parts if parts else sum(df)
 
 
 def _corrected_error(values: np.ndarray, folds: int) -> float:

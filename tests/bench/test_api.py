@@ -60,6 +60,39 @@ def test_by_the_name_of_an_experiment_and_trained_for_real(path):
     assert invocation.command == "run_experiment('quick')"
 
 
+def test_other_node_features_do_not_mix_with_the_usual_ones(small, path, pretend):
+    for features in (None, "degree", None):
+        run_experiment(small, features=features, store=path, engine=pretend)
+    assert len(pretend.asked) == 2 * 8
+    found = [(row["name"], row["method"], row["feature_kind"]) for row in rows(path, frame=False)]
+    assert {one: found.count(one) for one in found} == {
+        ("MUTAG", method, kind): 4
+        for method in ("sagpool-h", "gpool-h")
+        for kind in ("labels", "degree")
+    }
+    assert len({row["key"] for row in rows(path, frame=False)}) == 16
+    with Store.reading(path) as store:
+        shown = latest(summarise(store.cells(), store.runs()))
+    assert {(s.cell.dataset, s.cell.method, len(s.runs)) for s in shown} == {
+        (name, method, 4)
+        for name in ("MUTAG", "MUTAG (degree)")
+        for method in ("sagpool-h", "gpool-h")
+    }
+    with pytest.raises(SagpoolError, match=r"^features must be one of auto, labels, .*'label'"):
+        run_experiment(small, features="label", store=path, engine=pretend)
+    with pytest.raises(SagpoolError, match=r"^MUTAG has no node attributes"):
+        run_experiment(small, features="both", store=path, engine=pretend)
+
+
+def test_a_file_may_have_one_data_set_with_several_kinds_of_features(small_text, path, pretend):
+    text = small_text.replace("{MUTAG: }", "{MUTAG: , degrees: {source: MUTAG, features: degree}}")
+    both = read_experiment(text.replace("[MUTAG]", "[MUTAG, degrees]"), "both")
+    result = run_experiment(both, methods="gpool-h", store=path, engine=pretend)
+    assert [summary.cell.dataset for summary in result.summaries] == ["MUTAG", "degrees"]
+    kinds = [row["feature_kind"] for row in rows(path, frame=False)]
+    assert (kinds.count("labels"), kinds.count("degree")) == (4, 4)
+
+
 def test_rows_have_a_column_for_every_setting(small, path, pretend, register, monkeypatch):
     for settings in ({}, {"conv": "gin"}):
         run_experiment(small, methods="plain-h", settings=settings, store=path, engine=pretend)
@@ -133,7 +166,7 @@ def test_a_search_over_the_settings_of_a_method(small, path, pretend, register):
         ({"settings": {"lr": "fast"}}, "lr must be a number, not 'fast'."),
         ({"settings": {"lr": (0.1, 0.2)}}, "lr has 2 values; give one, or use a search."),
         ({"search": "random"}, "search must be one of none, grid, halving, race, not 'random'."),
-        ({"select": "best"}, "select must be one of over-folds, per-fold, not 'best'."),
+        ({"select": "best"}, "select must be one of over-folds, per-fold, test, not 'best'."),
         (
             {"select": "per-fold"},
             "Settings can only be selected per fold by a search: grid or halving.",

@@ -24,7 +24,7 @@ def names(experiment, **overrides):
 
 def test_by_default_every_cell_of_all_tables_once(paper):
     cells = names(paper)
-    assert len(cells) == len(set(cells)) == 44
+    assert len(cells) == len(set(cells)) == 64
     assert [name for name, _ in cells] == sorted(
         (name for name, _ in cells), key=list(paper.datasets).index
     ), "grouped by data set"
@@ -48,8 +48,19 @@ def test_data_sets_and_methods_by_name(paper):
     # A named data set, although the paper has no number for it.
     asked = names(paper, datasets=("NCI1",), methods=("sagpool-h-gat",))
     assert asked == [("NCI1", "sagpool-h-gat")]
-    assert len(names(paper, methods=("nopool-g",))) == 5
+    assert len(names(paper, methods=("sortpool-g-conv1d",))) == 5, "of no table: on all"
     assert len(names(paper, datasets=("DD", "DD"), methods=("gpool-h", "gpool-*"))) == 1
+
+
+def test_other_node_features_are_another_data_set_with_the_same_settings(paper):
+    chosen = {"datasets": ("PROTEINS",), "methods": ("sagpool-g",)}
+    (usual,) = plan(paper, Overrides(**chosen), search=True)
+    (other,) = plan(paper, Overrides(**chosen, features="both"), search=True)
+    assert other.dataset.name == "PROTEINS (attributes+labels)"
+    assert (other.dataset.source, other.dataset.features) == ("PROTEINS", "both")
+    assert (usual.dataset.name, usual.dataset.features) == ("PROTEINS", "auto")
+    assert replace(other, dataset=usual.dataset) == usual
+    assert names(paper, **chosen, features="auto") == [("PROTEINS", "sagpool-g")]
 
 
 def test_patterns(paper):
@@ -113,6 +124,7 @@ def test_repeat_gives_every_seed_and_fold():
 
 OTHER = {
     **{"method": "sagpool-h", "validation": 0.2, "ratio": 0.25},
+    **{"split": "contiguous", "order": "fixed", "stopping": "loss+norm"},
     "method_settings": (("conv", "gin"),),
 }
 

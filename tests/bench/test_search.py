@@ -10,6 +10,7 @@ from sagpool.bench.plan import settings_of
 from sagpool.bench.records import Validation
 from sagpool.bench.search import Round, Search, choose, count_trainings, halving_rounds
 from sagpool.fleet import Training
+from sagpool.fleet.training import PROTOCOL
 
 ONE = Training("gpool-h", folds=10, max_epochs=1000)
 
@@ -115,9 +116,12 @@ def test_the_number_of_trainings_is_known_in_advance(search, count):
 
 
 def test_settings_are_all_fields_but_method_seed_and_fold():
-    assert set(settings_of(ONE)) == {item.name for item in fields(Training)} - {
+    """Options of the protocol are among them if they are not the defaults."""
+    other = replace(ONE, **{name: values[-1] for name, values in PROTOCOL.items()})
+    assert set(settings_of(other)) == {item.name for item in fields(Training)} - {
         "method",
         "method_settings",
         "seed",
         "fold",
     }
+    assert set(settings_of(ONE)) == set(settings_of(other)) - set(PROTOCOL)

@@ -83,6 +83,14 @@ def test_settings_are_selected_per_fold(sagpool, store):
     assert "gpool-h: 2 trainings, each the best of 2 candidates, out of 4" in ended.out
 
 
+def test_other_node_features(sagpool, store):
+    options = ("bench", "--dry-run", "--dataset", "MUTAG", "--method", "gpool-h", "--json")
+    (row,) = json.loads(sagpool(*options, "--features", "degree").out)
+    assert row["dataset"] == "MUTAG (degree)"
+    ended = sagpool(*options, "--features", "both")
+    assert (ended.code, ended.err) == (2, "sagpool: MUTAG has no node attributes.\n")
+
+
 def test_a_dry_run_writes_nothing(sagpool, store):
     ended = sagpool("bench", "--dry-run", "--dataset", "MUTAG", "--seeds", 3)
     assert "6 cells, 3 seeds" in ended.out

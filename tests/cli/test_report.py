@@ -59,6 +59,27 @@ def test_the_folder_is_named_report_by_default(sagpool, store, tmp_path, monkeyp
     assert (tmp_path / "report" / "report.html").is_file()
 
 
+CLAIMS = """
+title: Ours
+datasets: {%(name)s: {source: motifs}}
+tables: {all: {datasets: [%(name)s], methods: [sagpool-h, gpool-h]}}
+protocol: {seeds: 2, folds: 2}
+claims:
+  - {id: one, claim: Attention is better., where: here, test: {better: [sagpool-h, gpool-h]}}
+"""
+
+
+def test_the_claims_of_an_experiment_of_ones_own(sagpool, store, tmp_path):
+    file = tmp_path / "ours.yaml"
+    file.write_text(CLAIMS % {"name": motifs(8).name})
+    done = sagpool("report", store, "-o", tmp_path / "report", "--experiment", file)
+    assert done.code == 0, done.err
+    assert "Attention is better." in (tmp_path / "report" / "report.html").read_text()
+    done = sagpool("report", store, "-o", tmp_path / "report", "--experiment", "nowhere")
+    assert done.code == 2
+    assert "nowhere" in done.err
+
+
 def test_json_alone_writes_nothing(sagpool, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = json.loads(sagpool("report", store, "--json").out)

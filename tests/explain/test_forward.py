@@ -76,7 +76,9 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
             else:
                 assert len(kept) == min(4, len(before))
             before = set(kept)
-    keeps_no_nodes = method.startswith(("diffpool", "set2set", "nopool", "sortpool-g-conv1d"))
+    keeps_no_nodes = method.startswith(
+        ("diffpool", "set2set", "nopool", "mlp", "sortpool-g-conv1d")
+    )
     levels = 0 if keeps_no_nodes else 3 if method.split("-")[1] == "h" else 1
     assert {len(trace.levels) for trace in traces} == {levels}
 

@@ -8,7 +8,7 @@ from sagpool.fleet import Paused, train
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.pace import Pace
 from sagpool.fleet.schedule import Slots
-from sagpool.fleet.stopping import DeviceStopping, EarlyStopping
+from sagpool.fleet.stopping import RULES, DeviceStopping, EarlyStopping
 from sagpool.fleet.train import train_until
 
 
@@ -84,7 +84,8 @@ def test_an_interrupted_fleet_returns_to_the_epoch_before_all_of_them(mutag, kit
         assert torch.equal(member.best, before[number].best)
 
 
-def test_the_device_decides_as_the_host():
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_device_decides_as_the_host(rule):
     draws = np.random.default_rng(1)
     patience, longest = draws.integers(1, 5, 200), draws.integers(1, 20, 200)
     host = EarlyStopping.start(patience, longest)
@@ -96,9 +97,9 @@ def test_the_device_decides_as_the_host():
     for epoch in range(1, 25):
         losses = draws.normal(size=(3, 200)).round(1)
         losses[:2][draws.random((2, 200)) < 0.02] = np.nan
-        verdict = host.update(losses[0], losses[1], ended=ended)
+        verdict = host.update(losses[0], losses[1], ended, rule)
         ended = ended | verdict.finished
-        device.update(torch.from_numpy(losses), torch.full((200, 1), float(epoch)), best)
+        device.update(torch.from_numpy(losses), torch.full((200, 1), float(epoch)), best, rule)
         assert (device.stopped.numpy() == ended).all()
         assert (best[:, 0].numpy() == host.best_epoch).all()
         assert (device.best_loss.numpy() == host.best_loss).all()

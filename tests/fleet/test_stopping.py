@@ -6,20 +6,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sagpool.fleet.stopping import EarlyStopping
+from sagpool.fleet.stopping import LOSS, RULES, EarlyStopping
 
 # Few different values, so that equal losses, which are no improvement, are common.
 losses = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5, math.nan, math.inf, -math.inf])
 mostly_finite = st.one_of(st.sampled_from([0.1, 0.2, 0.3]), st.floats(0, 1), losses)
 
 
-def run(validation, train=None, patience=3, max_epochs=1000):
+def run(validation, train=None, patience=3, max_epochs=1000, rule=LOSS):
     """The epochs of one member until it is finished: (improved, diverged) of each."""
     stopping = EarlyStopping.start(np.array([patience]), np.array([max_epochs]))
     so_far = []
     for epoch, loss in enumerate(validation):
         train_loss = 0.5 if train is None else train[epoch]
-        verdict = stopping.update(np.array([train_loss]), np.array([loss]))
+        verdict = stopping.update(np.array([train_loss]), np.array([loss]), rule=rule)
         so_far.append((bool(verdict.improved[0]), bool(verdict.diverged[0])))
         if verdict.finished[0]:
             return so_far, stopping
@@ -38,6 +38,15 @@ def test_an_equal_loss_is_no_improvement():
     so_far, stopping = run([0.5, 0.5, 0.5, 0.4], patience=2)
     assert so_far == [(True, False), (False, False), (False, False)]
     assert stopping.best_epoch[0] == 1
+
+
+def test_the_rule_of_the_released_code():
+    """An equal loss is an improvement, and the training stops after more than the patience."""
+    losses = [0.5, 0.5, 0.6, 0.7, 0.5, 0.6, 0.6, 0.6, 0.4]
+    so_far, stopping = run(losses, patience=2, rule=RULES["loss+norm"])
+    improved = [True, True, False, False, True, False, False, False]
+    assert [one for one, _ in so_far] == improved
+    assert (stopping.best_epoch[0], stopping.epoch[0]) == (5, 8)
 
 
 def test_stops_at_max_epochs_even_while_it_improves():

@@ -118,3 +118,22 @@ def test_there_must_be_a_row_for_the_filler(varied):
     assert pack(varied, [[4]], rows=nodes + 1).structure.layout.rows == nodes + 1
     with pytest.raises(SagpoolError, match=f"^{nodes} rows .* too few: {nodes + 1} are needed"):
         pack(varied, [[4]], rows=nodes)
+
+
+@given(ids=st.one_of(members, matrices))
+def test_two_hop_graphs_are_packed_from_those_of_the_collection(varied, ids):
+    """As they would be computed from the batch, which is what happens if they are too large."""
+    adjacency = pack(varied, ids).structure
+    from_batch = dataclasses.replace(adjacency, make_two_hop=lambda: None).two_hop
+    assert adjacency.make_two_hop() is not None
+    assert torch.equal(entries_of(adjacency.two_hop), entries_of(from_batch))
+    assert torch.equal(adjacency.two_hop.row_ptr, from_batch.row_ptr)
+
+
+def test_two_hop_graphs_of_a_collection_that_are_too_large(varied, monkeypatch):
+    monkeypatch.setattr("sagpool.graphs.batch.MOST_WALKS", 10)
+    graphs = dataclasses.replace(varied)  # nothing is computed yet
+    adjacency = pack(graphs, [[3, 7, 11]]).structure
+    assert adjacency.make_two_hop() is None
+    expected = pack(varied, [[3, 7, 11]]).structure.two_hop
+    assert torch.equal(entries_of(adjacency.two_hop), entries_of(expected))

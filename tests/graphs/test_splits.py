@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Split, split, stratified_folds
+from sagpool.graphs import NO_TEST, Split, split, stratified_folds
+from sagpool.randomness import key_of, permutation
 
 
 @st.composite
@@ -87,6 +90,59 @@ def test_folds_have_different_validation_parts():
     assert not common
 
 
+def sliced(order: list[int], fold: int, folds: int, fraction: float) -> list[list[int]]:
+    """The three parts of a contiguous split, from the order of the shuffled graphs."""
+    length = math.ceil(len(order) / folds)
+    slices = [order[first : first + length] for first in range(0, len(order), length)]
+    test = slices.pop(fold)
+    rest = [graph for part in slices for graph in part]
+    held_out = round(fraction * len(rest))
+    return [sorted(rest[held_out:]), sorted(rest[:held_out]), sorted(test)]
+
+
+@given(
+    count=st.integers(20, 150),
+    folds=st.integers(2, 5),
+    fraction=st.floats(0, 0.9),
+    seed=st.integers(0, 10**9),
+)
+def test_contiguous_splits_are_slices_of_one_shuffle(count, folds, fraction, seed):
+    order = permutation(key_of("slices", seed), count).tolist()
+    for fold in range(folds):
+        s = split(np.zeros(count), seed, fold, folds=folds, validation=fraction, kind="contiguous")
+        assert [part.tolist() for part in parts(s)] == sliced(order, fold, folds, fraction)
+
+
+def test_contiguous_folds_share_their_validation_part_and_ignore_the_classes():
+    """As in the authors' first released code."""
+    y = np.arange(1000) // 500
+    splits = [split(y, 3, fold, kind="contiguous") for fold in range(10)]
+    assert [len(part) for part in parts(splits[0])] == [810, 90, 100]
+    validation = [s.validation.tolist() for s in splits]
+    assert all(part == validation[1] for part in validation[2:])
+    assert not set(validation[0]) & set(validation[1])
+    assert set(validation[1]) <= set(splits[0].test)
+    ones = [int(y[s.test].sum()) for s in splits]
+    assert max(ones) - min(ones) > 1, "a stratified split has 50 in each"
+    other = split(1 - y, 3, 4, kind="contiguous")
+    assert np.array_equal(other.test, splits[4].test)
+    assert not np.array_equal(split(y, 4, 4, kind="contiguous").test, splits[4].test)
+
+
+def test_contiguous_folds_do_not_change():
+    s = split(np.zeros(11), seed=7, fold=1, folds=4, validation=0.25, kind="contiguous")
+    assert (s.train.tolist(), s.validation.tolist(), s.test.tolist()) == (
+        [0, 1, 2, 3, 5, 10],
+        [4, 9],
+        [6, 7, 8],
+    )
+
+
+def test_a_contiguous_split_without_a_test_part():
+    s = split(np.zeros(40), seed=1, fold=NO_TEST, kind="contiguous")
+    assert [len(part) for part in parts(s)] == [36, 4, 0]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -95,6 +151,8 @@ def test_folds_have_different_validation_parts():
         ({"fold": 3, "folds": 3}, "Fold 3 is not one of the folds 0 to 2."),
         ({"fold": -2}, "Fold -2 is not one of the folds 0 to 9."),
         ({"folds": 3, "validation": 1.0}, r"must be in \[0, 1\), not 1.0."),
+        ({"kind": "sorted"}, "must be one of stratified, contiguous, not 'sorted'."),
+        ({"kind": "contiguous", "folds": 12}, "26 graphs are too few for 12 slices of equal"),
     ],
 )
 def test_invalid_options_are_refused(options, message):

@@ -47,6 +47,20 @@ def test_every_readout(readout, kind):
     testing.check_method(kind, {"readout": readout}, seeds=[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("sortpool-g", {"channels": "sorted"}),
+        ("diffpool-h", {"losses": "link"}),
+        ("diffpool-h", {"losses": "none"}),
+        ("sagpool-h-augmentation", {"augmentation": "two-hop"}),
+        ("sagpool-g-augmentation", {"augmentation": "two-hop"}),
+    ],
+)
+def test_every_setting_of_a_method(name, own):
+    testing.check_method(name, own, seeds=range(3))
+
+
 @few
 @some_graphs
 def test_the_order_of_nodes_decides_only_between_equal_ones(settled_method, kit, seed, sizes):

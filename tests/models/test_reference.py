@@ -30,6 +30,10 @@ def gcn(conv, X: Tensor, A: Tensor) -> Tensor:
     return linear(conv.linear, D @ loops @ D @ X)
 
 
+def edgeless(conv, X: Tensor, _: Tensor) -> Tensor:
+    return linear(conv.linear, X)
+
+
 def readout(X: Tensor) -> Tensor:
     """Equation 11."""
     return torch.cat([X.sum(0) / len(X), X.max(0).values])
@@ -53,6 +57,28 @@ def sagpool(layer, X: Tensor, A: Tensor, count: int):
     return X[idx] * raw[idx].tanh()[:, None], A[idx][:, idx], 0, idx
 
 
+def augmented(layer, X: Tensor, A: Tensor, input_A: Tensor, nodes: list[int], count: int):
+    """Equation 7: with A + A², or with the two-hop graph of the input among the nodes left."""
+    joined = A + A @ A
+    if layer.attention.augmentation == "two-hop":
+        joined = (input_A + input_A @ input_A > 0).to(A) * (1 - torch.eye(len(input_A)))
+        joined = joined[nodes][:, nodes]
+    raw = gcn(layer.attention.gnns[0][0], X, joined)[:, 0]
+    idx = top_rank(raw, count)
+    return X[idx] * raw[idx].tanh()[:, None], A[idx][:, idx], 0, idx
+
+
+def complement(layer, X: Tensor, A: Tensor, count: int):
+    """Equations 3 to 5, with the lowest scores in place of the highest."""
+    raw = gcn(layer.attention.gnns[0][0], X, A)[:, 0]
+    idx = top_rank(-raw, count)
+    return X[idx] * raw[idx].tanh()[:, None], A[idx][:, idx], 0, idx
+
+
+def nopool(_, X: Tensor, A: Tensor, __: int):
+    return X, A, 0, None
+
+
 def gpool(layer, X: Tensor, A: Tensor, count: int):
     """Equation 2."""
     p = layer.projection[0, :, 0]
@@ -66,15 +92,17 @@ def diffpool(layer, X: Tensor, A: Tensor, _: int):
     S = gcn(layer.assign, X, A).softmax(1)
     link = (A - S @ S.T).square().sum().sqrt() / len(A) ** 2
     entropy = -(S * S.log()).sum() / len(A)
-    return S.T @ X, S.T @ A @ S, link + entropy, None
+    loss = {"both": link + entropy, "link": link, "none": 0}[layer.losses]
+    return S.T @ X, S.T @ A @ S, loss, None
 
 
 def hierarchical(model, X: Tensor, A: Tensor, pool):
     """Figure 2, right."""
-    s, auxiliary, nodes, kept = 0, 0, list(range(len(A))), []
+    s, auxiliary, nodes, kept, input_A = 0, 0, list(range(len(A))), [], A
     for conv, layer in zip(model.convs, model.pools, strict=True):
         count = math.ceil(RATIO * len(A))
-        X, A, loss, idx = pool(layer, gcn(conv, X, A).relu(), A, count)
+        given = (A, input_A, nodes) if pool is augmented else (A,)
+        X, A, loss, idx = pool(layer, gcn(conv, X, A).relu(), *given, count)
         s, auxiliary = s + readout(X), auxiliary + loss
         if idx is not None:
             nodes = [nodes[i] for i in idx]
@@ -82,11 +110,11 @@ def hierarchical(model, X: Tensor, A: Tensor, pool):
     return mlp(model.classifier, s), auxiliary, kept
 
 
-def global_(model, X: Tensor, A: Tensor, summarise):
+def global_(model, X: Tensor, A: Tensor, summarise, convolve=gcn):
     """Figure 2, left."""
     layers = []
     for conv in model.convs:
-        before = gcn(conv, X, A)
+        before = convolve(conv, X, A)
         X = before.relu()
         layers.append(X)
     s, kept = summarise(model.pool, torch.cat(layers, 1), A, before)
@@ -101,6 +129,13 @@ def sagpool_g(layer, X: Tensor, A: Tensor, _):
 def sortpool_g(_, X: Tensor, A: Tensor, before: Tensor):
     """By the last channel, taken before ReLU makes ties of it."""
     idx = top_rank(before[:, -1], min(K, len(A)))
+    return readout(X[idx]), [idx]
+
+
+def sortpool_g_channels(_, X: Tensor, A: Tensor, __):
+    """As PyG's ``global_sort_pool`` was up to version 1.4."""
+    X = X.sort(dim=-1).values
+    idx = top_rank(X[:, -1], min(K, len(A)))
     return readout(X[idx]), [idx]
 
 
@@ -128,14 +163,26 @@ def nopool_g(_, X: Tensor, A: Tensor, __):
     return readout(X), []
 
 
+def mlp_g(model, X: Tensor, A: Tensor, summarise):
+    return global_(model, X, A, summarise, convolve=edgeless)
+
+
 REFERENCES = {
     "sagpool-h": (hierarchical, sagpool),
     "gpool-h": (hierarchical, gpool),
     "diffpool-h": (hierarchical, diffpool),
+    "complement-h": (hierarchical, complement),
+    "nopool-h": (hierarchical, nopool),
     "sagpool-g": (global_, sagpool_g),
     "sortpool-g": (global_, sortpool_g),
     "set2set-g": (global_, set2set_g),
     "nopool-g": (global_, nopool_g),
+    "mlp-g": (mlp_g, nopool_g),
+    "diffpool-h losses=link": (hierarchical, diffpool),
+    "diffpool-h losses=none": (hierarchical, diffpool),
+    "sagpool-h-augmentation": (hierarchical, augmented),
+    "sagpool-h-augmentation augmentation=two-hop": (hierarchical, augmented),
+    "sortpool-g channels=sorted": (global_, sortpool_g_channels),
 }
 
 
@@ -156,7 +203,9 @@ def double_precision():
 def test_the_architecture_of_the_paper(name, kit, seed, sizes, plain):
     architecture, pool = REFERENCES[name]
     dense = kit.dense(seed, sizes, plain=plain)
-    model = kit.model(name, seed, hidden=HIDDEN, ratio=RATIO, k=K)
+    method, *options = name.split()
+    own = dict(option.split("=") for option in options)
+    model = kit.model(method, seed, hidden=HIDDEN, ratio=RATIO, k=K, settings=own)
     expected = [
         architecture(model, torch.tensor(graph.X), torch.tensor(graph.A).double(), pool)
         for graph in dense
@@ -188,7 +237,10 @@ def test_the_architecture_of_the_paper(name, kit, seed, sizes, plain):
 
 @pytest.mark.parametrize(
     ("name", "width"),
-    [("sagpool-h", 24), ("diffpool-h", 24), ("sagpool-g", 72), ("set2set-g", 72), ("nopool-g", 72)],
+    [
+        *(("sagpool-h", 24), ("diffpool-h", 24), ("nopool-h", 24)),
+        *(("sagpool-g", 72), ("set2set-g", 72), ("nopool-g", 72), ("mlp-g", 72)),
+    ],
 )
 def test_the_widths_of_the_classifier(name, width, kit):
     classifier = kit.model(name, hidden=12).classifier

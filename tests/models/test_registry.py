@@ -15,6 +15,7 @@ from sagpool.models import (
     build,
     count_parameters,
     hierarchical,
+    method_settings,
     methods,
     register,
     registry,
@@ -35,7 +36,7 @@ def test_the_names_of_the_paper_are_there():
     assert set(methods()) >= {
         *("sagpool-g", "sortpool-g", "set2set-g", "sagpool-h", "gpool-h", "diffpool-h"),
         *(f"sagpool-{architecture}-{variant}" for variant in VARIANTS for architecture in "hg"),
-        *("random-h", "nopool-g"),
+        *("random-h", "complement-h", "nopool-h", "nopool-g", "mlp-g"),
     }
 
 
@@ -63,6 +64,28 @@ def test_the_names_mean_what_they_say(architecture, kit):
     assert score("-serial2") == ("GCNConv", False, 2, 1)
     assert score("-parallel2") == ("GCNConv", False, 1, 2)
     assert score("-parallel4") == ("GCNConv", False, 1, 4)
+
+
+def test_a_method_without_edges_has_no_choice_of_convolution(kit):
+    assert "conv" not in method_settings("mlp-g")
+    with pytest.raises(SagpoolError, match=r"mlp-g has no setting 'conv'"):
+        build("mlp-g", kit.shape(settings={"conv": "gcn"}))
+    build("mlp-g", kit.shape(settings={"readout": "sum"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("sortpool-g", "channels"),
+        ("diffpool-h", "losses"),
+        ("sagpool-h-augmentation", "augmentation"),
+    ],
+)
+def test_settings_that_are_words(name, setting, kit):
+    with pytest.raises(SagpoolError, match=rf"^{setting} must be one of .*, not 'unknown'\.$"):
+        build(name, kit.shape(settings={setting: "unknown"}))
+    with pytest.raises(SagpoolError, match=rf"^gpool-h has no setting '{setting}'"):
+        build("gpool-h", kit.shape(settings={setting: "unknown"}))
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(kit):
@@ -147,7 +170,7 @@ CLASSIFIER = (256 * 128 + 128) + (128 * 64 + 64) + (64 * 2 + 2)
 def test_figure_4_is_flat_for_sagpool_and_gpool(nodes, ratio):
     shape = Shape(128, 2, hidden=128, ratio=ratio, max_nodes=nodes)
     assert CONVOLUTIONS + CLASSIFIER == 90_818
-    assert count_parameters("random-h", shape) == 90_818
+    assert count_parameters("random-h", shape) == count_parameters("nopool-h", shape) == 90_818
     assert count_parameters("gpool-h", shape) == 90_818 + 3 * 128  # a projection in each block
     assert count_parameters("sagpool-h", shape) == 90_818 + 3 * (128 + 1)  # Θ_att and a bias
 

@@ -182,9 +182,16 @@ def mlp(conv: MLPConv, m: int, A: Tensor, X: Tensor) -> Tensor:
     return X @ conv.linear.weight[m] + conv.linear.bias[m]
 
 
+def two_hop(A: Tensor) -> Tensor:
+    """The binary graph of the nodes one or two hops apart."""
+    return (A + A @ A > 0).to(A) * (1 - torch.eye(len(A)).to(A))
+
+
 def score(attention: AttentionScore, m: int, A: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
     """What the nodes of one graph are ranked by, and Z."""
-    if attention.augmentation:
+    if attention.augmentation == "two-hop":
+        A = two_hop(A)
+    elif attention.augmentation:
         A = A + A @ A
         if attention.needs_pairs:  # attention weighs each pair itself, whatever A says
             A = (A > 0).to(A) * (1 - torch.eye(len(A)).to(A))
@@ -221,7 +228,9 @@ def matrices(packed: Packed, adjacency: Adjacency) -> list[Tensor]:
 @pytest.fixture(scope="session")
 def dense() -> SimpleNamespace:
     """The equations, on the dense matrices of one graph at a time."""
-    return SimpleNamespace(convolve=convolve, score=score, top=top, matrices=matrices)
+    return SimpleNamespace(
+        convolve=convolve, score=score, top=top, matrices=matrices, two_hop=two_hop
+    )
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ class Deep(nn.Module):
                 GCNConv(3, 4, members=members),
                 GATConv(4, 4, heads=2, members=members),
                 ChebConv(4, 4, members=members),
+                GCNConv(4, 4, members=members),
             ]
         )
         self.pools = nn.ModuleList(
@@ -50,6 +51,7 @@ class Deep(nn.Module):
                 SAGPool(4, 0.8, members=members),
                 SAGPool(4, 0.7, conv="gat", augmentation=True, members=members),
                 GPool(4, 0.6, members=members),
+                SAGPool(4, 0.8, augmentation="two-hop", members=members),
             ]
         )
 
@@ -84,17 +86,21 @@ LAYERS = {
     "mlp": lambda m: MLPConv(3, 4, members=m),
     "norm": lambda m: Norm(3, members=m),
     "score, augmentation": lambda m: AttentionScore(3, augmentation=True, serial=2, members=m),
+    "score, two-hop": lambda m: AttentionScore(3, augmentation="two-hop", members=m),
     "score, parallel": lambda m: AttentionScore(3, "sage", parallel=2, members=m),
     "score, gat augmentation": lambda m: AttentionScore(3, "gat", augmentation=True, members=m),
     "sag": lambda m: SAGPool(3, members=m),
+    "sag, lowest": lambda m: SAGPool(3, lowest=True, members=m),
     "sag, min_score": lambda m: SAGPool(3, min_score=0.2, members=m),
     "topk": lambda m: GPool(3, k=2, members=m),
     "sort": lambda m: SortPool(2),
+    "sort, channels": lambda m: SortPool(2, sort_channels=True),
     "sort conv": lambda m: SortConv(3, 10, members=m),
     "set2set": lambda m: Set2Set(3, steps=3, members=m),
     "random": lambda m: RandomPool(0.4),
     "dropout": lambda m: Dropout(),
     "diff": lambda m: DiffPool(3, 4, members=m),
+    "diff, link loss": lambda m: DiffPool(3, 4, losses="link", members=m),
     "deep": Deep,
     "deep diff": DeepDiffPool,
 }

@@ -11,14 +11,20 @@ from sagpool.fleet import Training
 from sagpool.fleet.memory import step_bytes
 from sagpool.fleet.stack import AdamState, adam_step
 from sagpool.graphs import load, pack
+from sagpool.graphs.batch import pack_on_device
 from sagpool.models import Shape, build, methods
 from sagpool.nn import Dropout, Streams
 from sagpool.nn.random import bits_of_each, step_keys
-from sagpool.ops import LabelSums, cross_entropy_sums, dense_relu
+from sagpool.ops import DeviceLayout, LabelSums, cross_entropy_sums, dense_relu
 from sagpool.ops.device import triton_kernels
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 IDS = np.array([[0, 5, 9, -1], [3, 7, 11, 20]])  # -1: no graph
+# Methods with settings of their own.
+SETTINGS = (
+    *("sortpool-g channels=sorted", "diffpool-h losses=link", "diffpool-h losses=none"),
+    *(f"sagpool-{architecture}-augmentation augmentation=two-hop" for architecture in "hg"),
+)
 if triton_kernels() is None:
     pytest.skip("there is no Triton here", allow_module_level=True)
 
@@ -168,11 +174,13 @@ def test_a_training_step_with_many_labels(method, by_kernels, labelled):
     test_a_training_step(method, by_kernels, labelled)
 
 
-@pytest.mark.parametrize("method", methods())
+@pytest.mark.parametrize("method", [*methods(), *SETTINGS])
 def test_a_training_step(method, by_kernels, mutag):
     """Loss and gradients of two members."""
+    method, *options = method.split()
+    own = dict(option.split("=") for option in options)
     batch = pack(mutag, IDS)
-    shape = Shape(mutag.num_features, 2, hidden=16, members=2, k=10, max_nodes=28)
+    shape = Shape(mutag.num_features, 2, hidden=16, members=2, k=10, max_nodes=28, settings=own)
     torch.manual_seed(0)
     model = build(method, shape).to(DEVICE).train()
 
@@ -184,3 +192,26 @@ def test_a_training_step(method, by_kernels, mutag):
     expected = step()
     by_kernels()
     torch.testing.assert_close(step(), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_two_hop_graphs_of_a_step_whose_graph_sizes_the_host_does_not_know(
+    by_kernels, mutag, monkeypatch
+):
+    """Otherwise the step could not be recorded as a CUDA graph."""
+    expected = pack(mutag, IDS).structure.two_hop
+    by_kernels()
+    ids = torch.tensor(IDS, dtype=torch.int32, device=DEVICE)
+    rows = expected.layout.rows + 7
+    entries = len(pack(mutag, IDS).structure.col) + 50
+    monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
+    batch = pack_on_device(mutag.batch_source, ids, rows, entries)
+    own = {"augmentation": "two-hop"}
+    shape = Shape(mutag.num_features, 2, hidden=4, members=2, settings=own)
+    model = build("sagpool-h-augmentation", shape).to(DEVICE)
+    output = model(batch, Streams(torch.tensor([1, 2], device=DEVICE)))
+    assert output.logits.isfinite().all()
+    found = batch.structure.two_hop
+    for member in range(2):
+        start, stop = member * expected.layout.rows, (member + 1) * expected.layout.rows
+        lengths = found.row_ptr.diff()[member * rows :][: expected.layout.rows]
+        assert torch.equal(lengths, expected.row_ptr.diff()[start:stop])

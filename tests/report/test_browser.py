@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from sagpool.bench.experiment_file import load_experiment
 from sagpool.report import write_report
 from sagpool.report.gallery import write_gallery
 
@@ -50,6 +51,15 @@ def long_names(make, made, tmp_path) -> Path:
         made(name, method),
     )  # fmt: skip
     return write_report(store, tmp_path / "report")
+
+
+@pytest.fixture(scope="module")
+def claims_page(make_at, made, tmp_path_factory) -> Path:
+    """A report on claims of the paper."""
+    folder = tmp_path_factory.mktemp("claims")
+    methods = ("set2set-g", "sortpool-g", "sagpool-g", "diffpool-h", "gpool-h", "sagpool-h")
+    store = make_at(folder / "runs.sqlite", [made("PROTEINS", method) for method in methods])
+    return write_report(store, folder / "report", load_experiment("lee2019"))
 
 
 @pytest.fixture(scope="module", params=["wide light", "wide dark", "phone light", "phone dark"])
@@ -117,6 +127,18 @@ def test_the_page_does_not_scroll_sideways(visit):
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= visit.width
     visit.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= visit.width
+
+
+@pytest.mark.parametrize("width", [390, 600, 860, 861, 1099, 1100, 1280])
+def test_claims_are_read_without_scrolling_sideways(browser, claims_page, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(claims_page.as_uri())
+    table = page.locator(".prose")
+    assert table.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # On narrow screens the heads are repeated in front of the cells.
+    assert page.locator(".prose thead").is_visible() == (width > 860)
+    page.close()
 
 
 def test_the_table_of_contents_is_shown_on_wide_screens_only(visit):

@@ -11,10 +11,10 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
 from sagpool.bench.frame import rows
-from sagpool.bench.per_fold import Select
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState
 from sagpool.bench.search import Search
+from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 

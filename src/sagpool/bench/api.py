@@ -16,15 +16,16 @@ from sagpool.bench.engines.chunks import ATTEMPTS
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
-from sagpool.bench.per_fold import Select
 from sagpool.bench.plan import Overrides
 from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState, ExperimentRunner
 from sagpool.bench.search import Search
+from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
 from sagpool.fleet.versions import versions
+from sagpool.graphs.features import Features
 from sagpool.models import Value
 
 ENGINES = ("local", "ray")
@@ -69,8 +70,9 @@ def run_experiment(
     seeds: int | None = None,
     folds: int | None = None,
     settings: Mapping[str, Value | Sequence[Value]] | None = None,
+    features: Features | None = None,
     search: Search | str = Search.NONE,
-    select: Select | str = Select.OVER_FOLDS,
+    select: Select | str | None = None,
     store: str | Path = "runs.sqlite",
     device: str = "auto",
     engine: str | Engine = "local",
@@ -93,9 +95,13 @@ def run_experiment(
         folds: of the cross-validation
         settings: values by name, such as ``{"lr": 0.005, "conv": "gin"}``; several for a search. A
             setting that only some of the methods have applies to those
+        features: of the nodes, as in `sagpool.load`, in all data sets; by default those of the
+            experiment. The results are those of a data set of another name
         search: ``none``, ``grid``, ``halving`` or ``race``
         select: ``over-folds``: one choice by the mean over the folds of the first seed;
-            ``per-fold``: a choice for every seed and fold by its own validation part (nested)
+            ``per-fold``: a choice for every seed and fold by its own validation part (nested);
+            ``test``: as ``over-folds``, but by test accuracy, which only an experiment that says so
+            may do. By default what the experiment says, or ``over-folds``
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object
@@ -109,7 +115,7 @@ def run_experiment(
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
     parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
-    overrides = Overrides(*parts, seeds, folds, values)
+    overrides = Overrides(*parts, seeds, folds, values, features)
     plan = plan_experiment(
         experiment, overrides, search=search, select=select, precision=precision, store=store
     )

@@ -83,7 +83,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 );
 """
 _ADDED_TO_CELLS = {
-    "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs, if chosen for each fold
+    "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs; per fold or by test accuracy
     "cost": "TEXT",  # JSON, of the search
 }
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.graphs.features import Features
+from sagpool.fleet.training import PROTOCOL
+from sagpool.graphs.features import FEATURE_KINDS, Features, Normalise
 from sagpool.models import Value, method_settings, methods
 from sagpool.models.registry import suggestion
+
+if TYPE_CHECKING:
+    from sagpool.bench.claims import Claim
 
 # Of a training; methods have settings of their own besides.
 SETTINGS = tuple(
@@ -26,9 +31,23 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True)
 class DataSet:
-    name: str  # in the experiment
+    name: str  # in the results
     source: str | Path  # the argument of `load`
     features: Features = "auto"
+    normalise: Normalise = "none"
+    entry: str = ""  # its name in the experiment, if that is another
+
+    @property
+    def name_in_experiment(self) -> str:
+        return self.entry or self.name
+
+    def with_features(self, features: Features) -> DataSet:
+        """The same data with other node features, under another name: results must not mix."""
+        if features == self.features:
+            return self
+        kind = FEATURE_KINDS.get(features, features)
+        name = f"{self.name} ({kind})"
+        return replace(self, name=name, features=features, entry=self.name_in_experiment)
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,9 @@ class Experiment:
     statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
     feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
     accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
+    published_seeds: int = 20  # over which the published results are means
+    claims: tuple[Claim, ...] = ()  # of the paper, with the tests that decide them
+    select: Select = Select.OVER_FOLDS  # how a search chooses, unless told otherwise
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without those that the method lacks."""
@@ -127,6 +149,9 @@ def has_setting(method: str, name: str) -> bool:
 
 def check_setting(name: str, value: Value, among: Iterable[str] | None = None) -> None:
     """Raise an error unless one of the methods (by default all) has this setting and value."""
+    if name in PROTOCOL:
+        Training("any", **{name: value})  # type: ignore[arg-type]
+        return
     if name in SETTINGS:
         if isinstance(value, str | bool):
             raise SagpoolError(f"{name} must be a number, not {value!r}.")

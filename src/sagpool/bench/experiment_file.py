@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
+from sagpool.bench.claims import Claim, read_claims
 from sagpool.bench.experiment import (
     SETTINGS,
     Accuracy,
@@ -19,13 +20,16 @@ from sagpool.bench.experiment import (
     number,
     parse_value,
 )
+from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.graphs.features import Features
+from sagpool.fleet.training import PROTOCOL
+from sagpool.graphs.features import Features, Normalise
 from sagpool.models import Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
-_PUBLISHED = ("statistics", "features", "accuracy")
+_PARTS = ("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims")
+_PUBLISHED = ("statistics", "features", "accuracy", "seeds")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
@@ -75,8 +79,7 @@ class _Reader:
     folder: Path
 
     def experiment(self, content: Any) -> Experiment:
-        parts = ("title", "datasets", "tables", "protocol", "grid", "settings", "published")
-        top = self._mapping(content, "the file", parts)
+        top = self._mapping(content, "the file", _PARTS)
         for needed in ("datasets", "tables", "protocol"):
             if not top.get(needed):
                 self._fail(f"'{needed}' is missing")
@@ -89,16 +92,17 @@ class _Reader:
             for name, entry in self._mapping(top["tables"], "tables").items()
         }
         own = (name for method in methods() for name in method_settings(method))
-        known = dict.fromkeys(("seeds", "folds", *SETTINGS, *own))
+        known = dict.fromkeys(("seeds", "folds", "select", *SETTINGS, *own))
         protocol = {
             key: self._value(
                 value, f"protocol.{key}", number if key in ("seeds", "folds") else parse_value
             )
             for key, value in self._mapping(top["protocol"], "protocol", known).items()
         }
-        seeds = protocol.pop("seeds", 1)
-        if not isinstance(seeds, int) or seeds < 1:
-            self._fail(f"protocol.seeds must be an integer of at least 1, not {seeds}")
+        seeds = self._at_least(1, protocol.pop("seeds", 1), "protocol.seeds")
+        select = protocol.pop("select", Select.OVER_FOLDS)
+        if select not in tuple(Select):
+            self._fail(f"protocol.select must be one of {', '.join(Select)}, not '{select}'")
         for key, value in protocol.items():
             self._check(key, value, methods(), f"protocol.{key}")
         names = set(datasets)
@@ -117,19 +121,31 @@ class _Reader:
                 published.get("features"), "published.features", sorted(names), optional=True
             ),
             accuracy=self._accuracy(published.get("accuracy"), names),
+            published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
+            claims=self._claims(top.get("claims", []), tuple(datasets)),
+            select=Select(select),
         )
+
+    def _claims(self, entries: Any, datasets: tuple[str, ...]) -> tuple[Claim, ...]:
+        try:
+            return read_claims(entries, datasets)
+        except SagpoolError as error:
+            self._fail(str(error))
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
-        options = self._mapping(entry, place, ("source", "features"), optional=True)
-        features = options.get("features", "auto")
-        if features not in get_args(Features):
-            known = ", ".join(get_args(Features))
-            self._fail(f"{place}.features must be one of {known}, not '{features}'")
+        options = self._mapping(entry, place, ("source", "features", "normalise"), optional=True)
+        features, normalise = options.get("features", "auto"), options.get("normalise", "none")
+        for key, value, kinds in (
+            ("features", features, get_args(Features)),
+            ("normalise", normalise, get_args(Normalise)),
+        ):
+            if value not in kinds:
+                self._fail(f"{place}.{key} must be one of {', '.join(kinds)}, not '{value}'")
         source: str | Path = str(options.get("source", name))
         if "source" in options and (self.folder / source).exists():
             source = self.folder / source
-        return DataSet(name, source, features)
+        return DataSet(name, source, features, normalise)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))
@@ -177,6 +193,8 @@ class _Reader:
         if not entries or (single and isinstance(entry, list)):
             self._fail(f"{place} must be {'one value' if single else 'values'}, not {entry}")
         values = tuple(self._value(value, place) for value in entries)
+        if key in PROTOCOL:
+            self._fail(f"{place}: all cells have the same protocol; move it to 'protocol'")
         for value in values:
             self._check(key, value, among, place)
         return values
@@ -228,6 +246,11 @@ class _Reader:
         except (ValueError, TypeError):
             kind = "a number" if parse is number else "a number or a word"
             self._fail(f"{place} must be {kind}, not {entry!r}")
+
+    def _at_least(self, least: int, value: Any, place: str) -> int:
+        if not isinstance(value, int) or value < least:
+            self._fail(f"{place} must be an integer of at least {least}, not {value}")
+        return value
 
     def _check(self, key: str, value: Value, among: Iterable[str], place: str) -> None:
         try:

@@ -6,19 +6,21 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.per_fold import Select, check_select
 from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.search import Search, count_trainings
+from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
+from sagpool.fleet.training import PROTOCOL
 from sagpool.graphs import Graphs, load
+from sagpool.graphs.features import Features, unit_rows
 
 log = logging.getLogger("sagpool")
 
@@ -66,6 +68,8 @@ class ExperimentPlan:
                 names = ("lr", "weight_decay", "hidden", "ratio")
                 row |= {"stored": len(stored.intersection(self.keys(cell, trainings)))}
                 row |= {name: getattr(cell.default, name) for name in names}
+                own = cell.default.to_dict()
+                row |= {name: own[name] for name in PROTOCOL if name in own}
                 row |= dict(cell.default.method_settings)
             else:
                 searching = count_trainings(self.search, cell.candidates)
@@ -81,18 +85,21 @@ def plan_experiment(
     overrides: Overrides = Overrides(),
     *,
     search: Search | str = Search.NONE,
-    select: Select | str = Select.OVER_FOLDS,
+    select: Select | str | None = None,
     precision: str = "float32",
     store: str | Path = "runs.sqlite",
 ) -> ExperimentPlan:
     """Read the experiment, load its data and check everything; see `run_experiment`."""
     check_choice("precision", precision, tuple(PRECISIONS))
     check_choice("search", search, tuple(Search))
-    check_choice("select", select, tuple(Select))
-    search, select = Search(search), Select(select)
-    check_select(select, search)
+    if select is not None:
+        check_choice("select", select, tuple(Select))
+    search = Search(search)
+    if overrides.features is not None:
+        check_choice("features", overrides.features, get_args(Features))
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
+    select = _selection(select, search, experiment)
     if overrides.seeds is not None and overrides.seeds < 1:
         raise SagpoolError(f"seeds must be at least 1, not {overrides.seeds}.")
     cells = tuple(plan(experiment, overrides, search=search is not Search.NONE))
@@ -100,6 +107,31 @@ def plan_experiment(
     seeds, path = overrides.seeds or experiment.seeds, Path(store)
     path = path.resolve() if path.is_symlink() else path
     return ExperimentPlan(experiment, cells, data, seeds, search, select, precision, path)
+
+
+def _selection(select: str | None, search: Search, experiment: Experiment) -> Select:
+    """How the search chooses: as wanted, or as the experiment says."""
+    usual = experiment.select if search is not Search.NONE else Select.OVER_FOLDS
+    chosen = usual if select is None else Select(select)
+    if chosen is Select.TEST:
+        if experiment.select is not Select.TEST:
+            raise SagpoolError(
+                "Choosing settings by test accuracy gives optimistic figures; only an experiment "
+                f"with 'select: test' in its protocol may do so, and {experiment.name} has none."
+            )
+        if search is not Search.GRID:
+            raise SagpoolError(
+                f"{experiment.name} chooses settings by test accuracy, which is known at the end "
+                "of a training; search by grid, or select over-folds or per-fold."
+            )
+    if chosen is Select.PER_FOLD and search is Search.NONE:
+        raise SagpoolError("Settings can only be selected per fold by a search: grid or halving.")
+    if chosen is Select.PER_FOLD and search is Search.RACE:
+        raise SagpoolError(
+            "A race compares candidates over the folds, so it cannot select per fold; search by "
+            "grid or halving."
+        )
+    return chosen
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
@@ -116,6 +148,7 @@ def _load_data(
         name = cell.dataset.name
         if name not in data:
             graphs = load(cell.dataset.source, cell.dataset.features)
+            graphs = unit_rows(graphs) if cell.dataset.normalise == "l2" else graphs
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
             _compare_statistics(graphs, published.get(name, {}))
         group_by_shape(data[name].graphs, [cell.default, *cell.candidates])

@@ -7,6 +7,7 @@ from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import Run
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
+from sagpool.fleet.training import PROTOCOL
 from sagpool.models import method_settings, method_version, methods
 
 
@@ -20,7 +21,8 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
         frame: whether to return a `pandas.DataFrame`; otherwise a list of dictionaries
     """
     with Store.reading(Path(store)) as opened:
-        found = [_row(run) for run in opened.runs()]
+        kinds = {key: data.feature_kind for key, data in opened.data().items()}
+        found = [_row(run, kinds.get(run.fingerprint, "")) for run in opened.runs()]
     if not frame:
         return found
     try:
@@ -32,11 +34,12 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
     return pandas.DataFrame(found)
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: Run, feature_kind: str) -> dict[str, Any]:
     values = {k: v for k, v in vars(run).items() if k not in ("settings", "confusion", "curve")}
-    settings = dict(run.settings)
-    # A store leaves out the defaults of a method's own settings. Those of another version are not
-    # known here.
+    values["feature_kind"] = feature_kind
+    # A store leaves out the defaults of the protocol and of a method's own settings. Those of
+    # another version of a method are not known here.
+    settings = {name: default for name, (default, *_) in PROTOCOL.items()} | run.settings
     if run.method in methods() and method_version(run.method) == settings.get(METHOD_VERSION, ""):
         settings = method_settings(run.method) | settings
     # A method may have a setting with the name of another column.

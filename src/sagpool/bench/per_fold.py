@@ -3,23 +3,15 @@
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sagpool.bench.plan import settings_of
 from sagpool.bench.records import Ranked, Validation
 from sagpool.bench.rounds import Round, epoch_or_end, rank
 from sagpool.bench.search import FEWEST_EPOCHS, Search
-from sagpool.errors import SagpoolError
+from sagpool.bench.selection import SELECTED
 from sagpool.fleet import Training
 from sagpool.models import method_settings
-
-SELECTED = "selected"  # how, among the settings of a cell that was selected per fold
-
-
-class Select(StrEnum):
-    OVER_FOLDS = "over-folds"
-    PER_FOLD = "per-fold"
 
 
 class Selected(NamedTuple):
@@ -29,18 +21,6 @@ class Selected(NamedTuple):
     # By the mean over all seeds and folds, if every candidate was trained to the end: what a
     # selection over folds would have chosen from the same trainings.
     ranking: list[Ranked]
-
-
-def check_select(select: Select, search: Search) -> None:
-    if select is Select.OVER_FOLDS:
-        return
-    if search is Search.NONE:
-        raise SagpoolError("Settings can only be selected per fold by a search: grid or halving.")
-    if search is Search.RACE:
-        raise SagpoolError(
-            "A race compares candidates over the folds, so it cannot select per fold; search by "
-            "grid or halving."
-        )
 
 
 def choose_per_fold(

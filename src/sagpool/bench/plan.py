@@ -19,7 +19,9 @@ from sagpool.bench.experiment import (
 )
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Training
+from sagpool.fleet.training import PROTOCOL
 from sagpool.graphs import Graphs
+from sagpool.graphs.features import Features
 from sagpool.graphs.named_datasets import ALIASES
 from sagpool.models import Value, method_version, methods
 from sagpool.models.registry import suggestion
@@ -38,6 +40,7 @@ class Overrides:
     seeds: int | None = None
     folds: int | None = None
     settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
+    features: Features | None = None  # of the nodes, in all data sets
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[
     pairs = _pairs(experiment, overrides)
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
+        if len(values) > 1 and name in PROTOCOL:
+            raise SagpoolError(f"{name} is part of the protocol, not of a search; give one value.")
         if len(values) > 1 and not search:
             raise SagpoolError(f"{name} has {len(values)} values; give one, or use a search.")
         for value in values:
@@ -130,13 +135,16 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             ]
         else:
             runs = of_dataset or list(wanted[0].methods)
+        if overrides.features is not None:
+            dataset = dataset.with_features(overrides.features)
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 
 
 def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method: str) -> Cell:
-    settings = experiment.settings_of(dataset.name, method)
-    grid = experiment.grid_of(dataset.name, method)
+    name_in_experiment = dataset.name_in_experiment
+    settings = experiment.settings_of(name_in_experiment, method)
+    grid = experiment.grid_of(name_in_experiment, method)
     for name, values in overrides.settings.items():
         if has_setting(method, name):
             settings[name] = values[0]
@@ -152,7 +160,7 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
         method,
         training_of(method, settings),
         tuple(dict.fromkeys(candidates)),
-        experiment.accuracy.get((dataset.name, method)),
+        experiment.accuracy.get((name_in_experiment, method)),
     )
 
 

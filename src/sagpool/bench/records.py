@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagpool.bench.selection import BY_TEST, SELECTED, Select
 from sagpool.fleet.profile import WAITING, Profile
+from sagpool.fleet.training import PROTOCOL
 
 
 class Validation(NamedTuple):
@@ -71,7 +73,8 @@ class CellRecord:
     """One method on one data set, with the settings that were given or found.
 
     If settings were chosen for each fold, a setting in which the candidates differ is the list of
-    its values.
+    its values. If they were chosen by test accuracy, there is no ranking: rankings are by
+    validation.
     """
 
     dataset: str  # its name in the experiment
@@ -89,13 +92,27 @@ class CellRecord:
     paper_mean: float | None
     paper_std: float | None
     note: str  # how the data differ from those of the published experiment
-    chosen: tuple[str, ...] = ()  # keys of its trainings, if each fold has settings of its own
+    # Keys of its trainings, if they were chosen for each fold or by test accuracy.
+    chosen: tuple[str, ...] = ()
     cost: SearchCost | None = None  # of the search
+
+    @property
+    def select(self) -> Select:
+        """How the settings were selected, if there was a search."""
+        if self.settings.get(SELECTED) == BY_TEST:
+            return Select.TEST
+        return Select.PER_FOLD if self.chosen else Select.OVER_FOLDS
 
     @property
     def per_fold(self) -> bool:
         """Whether the settings were chosen for each fold."""
-        return bool(self.chosen)
+        return self.select is Select.PER_FOLD
+
+    @property
+    def protocol(self) -> dict[str, str]:
+        """What differs from the usual protocol; cells in which it differs are not comparable."""
+        found = {name: self.settings[name] for name in PROTOCOL if name in self.settings}
+        return found | ({SELECTED: BY_TEST} if self.select is Select.TEST else {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
@@ -11,13 +11,14 @@ from sagpool.bench.cost import search_cost
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.experiment_plan import ExperimentPlan
-from sagpool.bench.per_fold import Select, choose_per_fold, settings_of_all
+from sagpool.bench.per_fold import choose_per_fold, settings_of_all
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import CellRecord, SearchCost, Validation
 from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
+from sagpool.bench.selection import BY_TEST, SELECTED, Select
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Training
 from sagpool.fleet.memory import step_bytes
@@ -122,7 +123,7 @@ class ExperimentRunner:
         """The next job of the cell, if it has one."""
         state, program, asked, keys, *_ = self.running.pop(job)
         if not problem:
-            return self._next(state, program, self.store.validation(keys.values(), asked.until))
+            return self._next(state, program, self._seen(keys.values(), asked))
         state.stage, state.reason, state.progress = "failed", problem, None
         self.watch(state)
         return []
@@ -145,7 +146,7 @@ class ExperimentRunner:
             state.done, state.total, state.progress = len(done), len(keys), None
             if len(done) < len(keys):
                 break
-            seen = self.store.validation(keys.values(), asked.until)
+            seen = self._seen(keys.values(), asked)
         graphs, precision = self.plan.data[state.cell.dataset.name].graphs, self.plan.precision
         job = Job(graphs, tuple(keys), done, precision, _keep_weights, asked.until)
         stage = "searching" if state.round else "training"
@@ -155,6 +156,12 @@ class ExperimentRunner:
             state.stage = stage
         self.watch(state)
         return [job]
+
+    def _seen(self, keys: Iterable[str], asked: Round) -> list[Validation]:
+        """What the program may know of the trainings that it has asked for."""
+        if self.plan.select is Select.TEST:
+            return self.store.tested(keys)
+        return self.store.validation(keys, asked.until)
 
     def _is_known(self, key: str, asked: Round) -> bool:
         wanted = float("inf") if asked.until is None else asked.until
@@ -174,11 +181,16 @@ class ExperimentRunner:
             record = replace(
                 record, settings=ranking[0].settings, ranking=tuple(ranking), cost=cost
             )
+        trainings = repeat(training_of(cell.method, record.settings), plan.seeds)
+        keys = plan.keys(cell, trainings)
+        if plan.select is Select.TEST:
+            # Another cell than one whose settings were chosen by validation, or given.
+            settings = {**record.settings, SELECTED: BY_TEST}
+            record = replace(record, settings=settings, ranking=(), chosen=tuple(keys))
         record = replace(record, bytes=self.store.bytes_of(record))
         # Before the trainings, so that a report can be made at any time.
         self.store.add_cell(record)
-        trainings = repeat(training_of(cell.method, record.settings), plan.seeds)
-        state.accuracies = self.store.test_accuracy(plan.keys(cell, trainings))
+        state.accuracies = self.store.test_accuracy(keys)
         yield Round(tuple(trainings), None)
         self.records[state] = self._measured(cell, record, trainings[0])
 

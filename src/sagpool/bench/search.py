@@ -1,4 +1,4 @@
-"""Searches for settings, by validation results only.
+"""Searches for settings, by validation results only; see `selection` for the one exception.
 
 The paper does not say which trainings its grid search used. Ours uses the folds of the first seed.
 """

@@ -111,7 +111,7 @@ class Store:
         record if the new one has none.
         """
         for old in self._same(cell):
-            if not cell.ranking:
+            if not (cell.ranking or cell.cost):
                 cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
@@ -146,6 +146,15 @@ class Store:
         In the order of the keys. One that has failed has NaN.
         """
         return [self._validation(key, until) for key in keys]
+
+    def tested(self, keys: Iterable[str]) -> list[Validation]:
+        """Test results in the place of `validation`, for a search that chooses by them."""
+        sql, keys, found = "SELECT test_accuracy, test_loss FROM runs WHERE key = ?", list(keys), []
+        for key, seen in zip(keys, self.validation(keys), strict=True):
+            scores = next(iter(self._read(sql, (key,))), (None, None))
+            accuracy, loss = (float("nan") if score is None else score for score in scores)
+            found.append(seen._replace(accuracy=accuracy, loss=loss))
+        return found
 
     def _validation(self, key: str, until: int | None) -> Validation:
         if until is not None:

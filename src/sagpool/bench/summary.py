@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sagpool.bench.per_fold import Select
 from sagpool.bench.records import CellRecord, Failure, Run
+from sagpool.bench.selection import Select
 from sagpool.bench.store import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
 
@@ -52,7 +52,7 @@ class Summary:
     @property
     def select(self) -> Select:
         """How the settings were selected, if there was a search."""
-        return Select.PER_FOLD if self.cell.per_fold else Select.OVER_FOLDS
+        return self.cell.select
 
     @property
     def optimism(self) -> float | None:
@@ -125,7 +125,7 @@ def summarise(
     of_cell, failed = _by_cell(runs), _by_cell(failures)
     summaries = []
     for cell in cells:
-        if cell.per_fold:
+        if cell.chosen:
             chosen = set(cell.chosen)
             here = [run for run in runs if run.key in chosen]
             lost = [failure for failure in failures if failure.key in chosen]
@@ -162,10 +162,16 @@ def latest(summaries: list[Summary]) -> list[Summary]:
     """For each data set and method the cell that was run last.
 
     Not the best one: that would be a choice by test results. If a data set has changed, only cells
-    of its latest state are included.
+    of its latest state are included; if there are several protocols, only cells of the one that
+    was run last.
     """
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
-    current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+    current = [
+        s
+        for s in summaries
+        if s.cell.fingerprint == states[s.cell.dataset]
+        and s.cell.protocol == summaries[-1].cell.protocol
+    ]
     return list({(s.cell.dataset, s.cell.method): s for s in current}.values())
 
 
@@ -191,8 +197,8 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     splits = ("folds", "validation")
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
-    if not (alike and same):
-        return None  # their splits differ
+    if not (alike and same and a.cell.protocol == b.cell.protocol):
+        return None  # their splits differ, or what a result means
     first, second = (
         {(run.seed, run.fold): 100 * run.test_accuracy for run in s.runs if _learnt(run)}
         for s in (a, b)

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sagpool.bench.experiment_plan import ExperimentPlan
-from sagpool.bench.per_fold import Select, choose_per_fold
+from sagpool.bench.per_fold import choose_per_fold
 from sagpool.bench.plan import METHOD_VERSION, Cell, repeat, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import Run
 from sagpool.bench.search import Search, choose
+from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.bench.workload import Epochs, bytes_per_epoch, expected_epochs, reference_figures
 from sagpool.fleet import NUMERICS, MemoryShortageError, Training

@@ -23,6 +23,7 @@ from sagpool.cli.live import LiveView
 from sagpool.cli.options import device_name, parse_settings, several
 from sagpool.cli.results import print_json, print_results
 from sagpool.errors import SagpoolError
+from sagpool.graphs.features import Features
 
 REPEAT = "Repeat the option, or use commas, for several."
 
@@ -48,13 +49,20 @@ def bench(
             help="The value of a setting, such as lr=0.005 or conv=gin.",
         ),
     ] = None,
+    features: Annotated[
+        Features | None,
+        typer.Option(help="Which node features to use; by default those of the experiment."),
+    ] = None,
     search: Annotated[
-        Search, typer.Option(help="Choose settings by validation results.")
+        Search, typer.Option(help="Choose settings from the experiment's grid.")
     ] = Search.NONE,
     select: Annotated[
-        Select,
-        typer.Option(help="Choose once, over the folds; or per fold, by its own validation part."),
-    ] = Select.OVER_FOLDS,
+        Select | None,
+        typer.Option(
+            help="Choose once, over the folds; or per fold, by its own validation part. By test "
+            "accuracy (optimistic) only in an experiment that says so."
+        ),
+    ] = None,
     store: Annotated[Path, typer.Option(help="The run store.")] = Path("runs.sqlite"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = (
         "auto"
@@ -91,6 +99,7 @@ def bench(
         "seeds": seeds,
         "folds": folds,
         "settings": parse_settings(settings),
+        "features": features,
     }
     options: dict[str, Any] = {
         "search": search,

@@ -5,6 +5,7 @@ from typing import Any
 import typer
 
 from sagpool.bench import ExperimentPlan, Search, Select
+from sagpool.bench.selection import OPTIMISTIC
 from sagpool.bench.time_estimate import TimeEstimate
 from sagpool.cli.time_left import duration
 
@@ -24,6 +25,8 @@ def print_plan(plan: ExperimentPlan, estimate: TimeEstimate) -> None:
         for count, noun in ((len(plan.cells), "cell"), (plan.seeds, "seed"))
     )
     typer.echo(f"{plan.experiment.title}: {cells}, {seeds}, search: {plan.search}.")
+    if plan.select is Select.TEST:
+        typer.echo(OPTIMISTIC)
     for row, time in zip(plan.describe(), estimate.cells, strict=True):
         start = f"{row.pop('dataset')} {row.pop('method')}: {row.pop('trainings')} trainings"
         takes = "time unknown" if time.total is None else f"about {duration(time.total)}"

@@ -7,7 +7,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
+
+_SELECTED = {
+    Select.OVER_FOLDS: "over the folds",
+    Select.PER_FOLD: "per fold",
+    Select.TEST: BY_TEST,
+}
 
 
 def print_results(summaries: Sequence[Summary]) -> None:
@@ -42,12 +49,14 @@ def print_results(summaries: Sequence[Summary]) -> None:
     for summary in summaries:
         for line in _about_search(summary):
             console.print(line, highlight=False, soft_wrap=True)
+    if any(summary.select is Select.TEST for summary in summaries):
+        console.print(OPTIMISTIC, style="bold red", highlight=False, soft_wrap=True)
 
 
 def _about_search(summary: Summary) -> list[str]:
     """What the search has cost, and how much better a choice over all folds would look."""
     cell, lines = summary.cell, []
-    how = "per fold" if cell.per_fold else "over the folds"
+    how = _SELECTED[summary.select]
     if cell.cost is not None:
         lines.append(f"search ({cell.search}, {how}): {cell.cost}")
     if summary.over_folds is not None and summary.optimism is not None:

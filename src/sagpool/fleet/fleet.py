@@ -25,7 +25,7 @@ from sagpool.fleet.schedule import Slots, shape_of
 from sagpool.fleet.slot_settings import NO_GRAPHS, SlotSettings
 from sagpool.fleet.stack import AdamState, Stack, row_length
 from sagpool.fleet.state import FleetState, MemberState
-from sagpool.fleet.stopping import Verdict
+from sagpool.fleet.stopping import RULES, Verdict
 from sagpool.fleet.training import Outcome, Paused, Training
 from sagpool.graphs import Graphs
 from sagpool.models import build, count_parameters
@@ -69,6 +69,7 @@ class Fleet:
         self.first_weights: dict[object, FirstWeights] = {}
         self.ended = WaitingRoom(patient=graphs.device.type == "cuda")
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
+        self.rule = RULES[self.first.stopping]
         self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
         self.parameters = count_parameters(self.first.method, self.shape)
         assert graphs.y is not None
@@ -182,7 +183,8 @@ class Fleet:
         weights = state.weights.clone()
         stack = self._stack(settings.k, state.weights)
         stack.load(weights)  # instead of those that the layers began with
-        self.orders = Orders(self.graphs, self.first.batch_size, len(weights))
+        size, order = self.first.batch_size, self.first.order
+        self.orders = Orders(self.graphs, size, len(weights), order)
         return Lockstep(
             self.graphs,
             stack,
@@ -192,11 +194,12 @@ class Fleet:
             settings.lr,
             settings.weight_decay,
             settings.keys,
-            Sizes.of(self.first.batch_size, self.parts),
+            Sizes.of(size, self.parts),
             in_parts=self.parts > 1,
             whole=self.pace.whole_epochs(len(weights)),
             memory=self.memory,
             profile=self.profile,
+            rule=self.rule,
         )
 
     def _load(self, slots: Sequence[int]) -> None:
@@ -266,7 +269,8 @@ class Fleet:
         total = Verdict(none, none, none)
         for of_epoch in curves:
             going_on = active & ~total.finished
-            verdict = state.stopping.update(of_epoch[0], of_epoch[1], ended=total.finished)
+            train, validation, _ = of_epoch
+            verdict = state.stopping.update(train, validation, total.finished, self.rule)
             total = total | verdict
             for slot in np.flatnonzero(going_on):
                 state.curves[slot].append(tuple(of_epoch[:, slot].tolist()))

@@ -13,7 +13,7 @@ from sagpool.fleet.order import DeviceBatches, Padded, on_device
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recording import Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
-from sagpool.fleet.stopping import DeviceStopping
+from sagpool.fleet.stopping import LOSS, DeviceStopping, Rule
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, as_matrix, pack_on_device
 from sagpool.nn import Streams
@@ -62,6 +62,7 @@ class Lockstep:
         whole: whether to record whole epochs: where steps are so short that the host is the slower
         memory: for recordings
         profile: where the time is noted
+        rule: by which members stop
     """
 
     def __init__(
@@ -80,9 +81,10 @@ class Lockstep:
         whole: bool,
         memory: RecordingMemory,
         profile: Profile,
+        rule: Rule = LOSS,
     ) -> None:
         self.graphs, self.stack, self.adam, self.sizes = graphs, stack, adam, sizes
-        self.best, self.stopping = best, stopping
+        self.best, self.stopping, self.rule = best, stopping, rule
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
         self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
         self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
@@ -106,7 +108,8 @@ class Lockstep:
             between_steps: called after each step
 
         Returns:
-            ``[3, members]`` training loss, validation loss and validation accuracy
+            ``[3, members]`` training loss, validation loss (as the rule for stopping sees it) and
+            validation accuracy
         """
         for pool in self.pools:
             pool.refresh()  # a new member may have another k
@@ -155,8 +158,11 @@ class Lockstep:
 
     def _end_epoch(self) -> None:
         loss, count = self.sums
-        torch.stack([loss / count, *self.losses.means()], out=self.curves)
-        self.stopping.update(self.curves, self.stack.weights, self.best)
+        validation, accuracy = self.losses.means()
+        if self.rule.adds_norm:
+            validation = validation + self.weight_decay * self.stack.norms()
+        torch.stack([loss / count, validation, accuracy], out=self.curves)
+        self.stopping.update(self.curves, self.stack.weights, self.best, self.rule)
 
     def _steps(self, batches: DeviceBatches) -> list[Callable[[], None]]:
         """Functions that train on one batch each."""

@@ -17,6 +17,8 @@ from sagpool.graphs.batch import NO_GRAPH
 from sagpool.nn.random import bits_of_each
 from sagpool.ops import to_device
 
+ORDERS = ("shuffled", "fixed")
+
 # The device shuffles for so many epochs ahead, or so many numbers.
 AHEAD, NUMBERS = 16, 2**22
 
@@ -100,10 +102,14 @@ class Orders:
         graphs: on the device
         batch_size: of each member
         members: how many; each may be replaced by another at any time
+        kind: ``shuffled``, or ``fixed``: the order of a member's first epoch in all epochs. Not the
+            order of the data set, which is often sorted by class
     """
 
-    def __init__(self, graphs: Graphs, batch_size: int, members: int) -> None:
-        self.graphs, self.batch_size = graphs, batch_size
+    def __init__(
+        self, graphs: Graphs, batch_size: int, members: int, kind: str = "shuffled"
+    ) -> None:
+        self.graphs, self.batch_size, self.kind = graphs, batch_size, kind
         # What is known of the members; both are also on the device.
         self.keys, self.lengths = np.zeros(members, np.uint64), np.zeros(members, np.int64)
         self.keys_on_device = torch.zeros(members, dtype=torch.int64, device=graphs.device)
@@ -157,6 +163,8 @@ class Orders:
         batches = -(-most // size)
         later = torch.arange(count, device=ids.device)[:, None]
         counters = to_device(epochs.astype(np.int64), ids.device) + later  # [epochs, members]
+        if self.kind == "fixed":
+            counters.zero_()
         bits = bits_of_each(self.keys_on_device, counters, most)  # [epochs, members, most]
         bits.masked_fill_(ids == NO_GRAPH, 2**63 - 1)  # these come last
         ids = ids.expand_as(bits).gather(2, bits.argsort(dim=2, stable=True))

@@ -21,7 +21,8 @@ _SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
 
 def split_of(graphs: Graphs, training: Training) -> Split:
     known = _SPLITS.setdefault(graphs, {})
-    fold = (training.seed, training.fold, training.folds, training.validation)
+    kind = (training.split, training.folds, training.validation)
+    fold = (training.seed, training.fold, *kind)
     if fold not in known:
         known[fold] = _split_of(graphs, training)
     return known[fold]
@@ -36,6 +37,7 @@ def _split_of(graphs: Graphs, training: Training) -> Split:
         training.fold,
         folds=training.folds,
         validation=training.validation,
+        kind=training.split,
     )
     if training.fold == NO_TEST and not training.validation:
         # Nothing is held out: validation on the training graphs leaves max_epochs to stop.
@@ -66,8 +68,9 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
 def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[int]]:
     """The positions of the trainings that can be stacked, in order of their first appearance.
 
-    Members of a fleet have the same method, shapes of weights, pooling ratio, dropout and batch
-    size; they may differ in learning rate, weight decay, patience, seed and fold.
+    Members of a fleet have the same method, shapes of weights, pooling ratio, dropout, batch size,
+    order of batches and rule for stopping; they may differ in learning rate, weight decay,
+    patience, split, seed and fold.
     """
     groups: dict[Hashable, list[int]] = {}
     parameters: dict[Hashable, Hashable] = {}
@@ -79,7 +82,8 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
             with torch.device("meta"):
                 model = build(training.method, shape)
             parameters[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
-        key = (*common, training.batch_size, parameters[layers])
+        lockstep = (training.batch_size, training.order, training.stopping)
+        key = (*common, *lockstep, parameters[layers])
         groups.setdefault(key, []).append(position)
     return list(groups.values())
 

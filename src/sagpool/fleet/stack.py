@@ -59,6 +59,10 @@ class Stack:
         pairs = zip((grad.flatten(1) for grad in grads), self.gaps, strict=True)
         return torch.cat([part for pair in pairs for part in pair], dim=1)
 
+    def norms(self) -> Tensor:
+        """√Σθ² over all parameters of each member, ``[members]`` float64."""
+        return torch.linalg.vector_norm(self.weights, dim=1, dtype=torch.float64)
+
     def state_dicts(self, wanted: Sequence[bool]) -> list[dict[str, Tensor] | None]:
         """State dicts as of a model with one member; None for members that are not wanted."""
         values = self.model.state_dict() if any(wanted) else {}

@@ -1,11 +1,33 @@
 """When a member stops training: decided from its losses alone."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+T = TypeVar("T", np.ndarray, Tensor)
+
+
+class Rule(NamedTuple):
+    """Which epoch is the best, and how long a member waits for a better one."""
+
+    adds_norm: bool  # of the weights, times the weight decay, to the validation loss
+    accepts_ties: bool  # an equal loss is an improvement
+    exceeds_patience: bool  # stops after more than ``patience`` epochs, not after as many
+
+    def improves(self, loss: T, best: T) -> T:
+        return loss <= best if self.accepts_ties else loss < best
+
+    def has_waited(self, epochs: T, patience: T) -> T:
+        return epochs > patience if self.exceeds_patience else epochs >= patience
+
+
+# By their names in a training. The second is that of the authors' first released code; its norm is
+# √Σθ² over all parameters, not squared.
+RULES = {"loss": Rule(False, False, False), "loss+norm": Rule(True, True, True)}
+LOSS = RULES["loss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +49,7 @@ class EarlyStopping:
     """Patience and best epoch of each member of a fleet.
 
     A member stops after ``patience`` epochs without a strictly lower validation loss, after
-    ``max_epochs``, or as soon as a loss is not finite.
+    ``max_epochs``, or as soon as a loss is not finite. For other rules see `RULES`.
 
     Args:
         patience: ``[members]``
@@ -55,16 +77,23 @@ class EarlyStopping:
         )
 
     def update(
-        self, train_loss: np.ndarray, validation_loss: np.ndarray, ended: np.ndarray | bool = False
+        self,
+        train_loss: np.ndarray,
+        validation_loss: np.ndarray,
+        ended: np.ndarray | bool = False,
+        rule: Rule = LOSS,
     ) -> Verdict:
-        """Add the losses of one more epoch, except for members that have ended before."""
+        """Add the losses of one more epoch, except for members that have ended before.
+
+        If the rule adds the norm of the weights, the validation loss already includes it.
+        """
         going_on = ~np.broadcast_to(ended, self.epoch.shape)
         self.epoch = self.epoch + going_on
         diverged = ~(np.isfinite(train_loss) & np.isfinite(validation_loss)) & going_on
-        improved = going_on & ~diverged & (validation_loss < self.best_loss)
+        improved = going_on & ~diverged & rule.improves(validation_loss, self.best_loss)
         self.best_loss = np.where(improved, validation_loss, self.best_loss)
         self.best_epoch = np.where(improved, self.epoch, self.best_epoch)
-        waited = self.epoch - self.best_epoch >= self.patience
+        waited = rule.has_waited(self.epoch - self.best_epoch, self.patience)
         finished = diverged | waited | (self.epoch >= self.max_epochs)
         return Verdict(improved, diverged, finished)
 
@@ -94,19 +123,21 @@ class DeviceStopping(NamedTuple):
         stopped = torch.zeros_like(best_loss, dtype=torch.bool)
         return DeviceStopping(best_loss, ones, ones.clone(), ones.clone(), stopped)
 
-    def update(self, curves: Tensor, weights: Tensor, best: Tensor) -> None:
+    def update(self, curves: Tensor, weights: Tensor, best: Tensor, rule: Rule = LOSS) -> None:
         """Add an epoch.
 
         Args:
             curves: ``[3, members]``, of which the first two are the losses
             weights: ``[members, numbers]`` after this epoch
             best: ``[members, numbers]`` of the best epoch
+            rule: if it adds the norm of the weights, the validation loss already includes it
         """
         train, validation, _ = curves
         finite = train.isfinite() & validation.isfinite()
-        improved = finite & (validation < self.best_loss) & ~self.stopped
+        improved = finite & rule.improves(validation, self.best_loss) & ~self.stopped
         best.copy_(torch.where(improved[:, None], weights, best))
         self.best_loss.copy_(torch.where(improved, validation, self.best_loss))
         self.waited.add_(1).masked_fill_(improved, 0)
         self.left.sub_(1)
-        self.stopped.logical_or_(~finite | (self.waited >= self.patience) | (self.left <= 0))
+        waited = rule.has_waited(self.waited, self.patience)
+        self.stopped.logical_or_(~finite | waited | (self.left <= 0))

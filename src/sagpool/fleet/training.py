@@ -5,20 +5,30 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.fleet.order import ORDERS
 from sagpool.fleet.state import MemberState
+from sagpool.fleet.stopping import RULES
 from sagpool.graphs import NO_TEST
+from sagpool.graphs.splits import SPLITS
 from sagpool.models import Value
 from sagpool.models.registry import changed_settings, method_settings, suggestion
 from sagpool.randomness import key_of
 
 # Bump when the same `Training` gives other results: older rows then no longer count as its rows.
 NUMERICS = 2
+
+# Options of the protocol, with their values. The first is the default and no part of an identity:
+# neither of a run key nor of a random stream.
+PROTOCOL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"split": SPLITS, "order": ORDERS, "stopping": tuple(RULES)}
+)
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": operator.index, "float": float}
 
@@ -41,6 +51,12 @@ class Training:
         max_epochs: after which to stop in any case
         folds: of the cross-validation
         validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
+        split: ``stratified``, or ``contiguous`` slices of the shuffled graphs, see `split`
+        order: of the training graphs: ``shuffled`` for each epoch, or ``fixed``, the first such
+            shuffle in all epochs
+        stopping: by the validation ``loss``; or ``loss+norm``: with the norm of the weights, times
+            the weight decay, added to it, equal values accepted as an improvement, and one more
+            epoch of patience
         method_settings: settings of the method itself, a mapping or pairs; those that differ
             from its defaults are stored, sorted by name
     """
@@ -58,6 +74,9 @@ class Training:
     max_epochs: int = 100_000
     folds: int = 10
     validation: float = 0.1
+    split: str = "stratified"
+    order: str = "shuffled"
+    stopping: str = "loss"
     method_settings: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,6 +102,9 @@ class Training:
             )
         if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
             raise SagpoolError(f"validation must be in (0, 1), not {self.validation}.")
+        for name, known in PROTOCOL.items():
+            if (value := getattr(self, name)) not in known:
+                raise SagpoolError(f"{name} must be one of {', '.join(known)}, not '{value}'.")
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Training:
@@ -96,8 +118,11 @@ class Training:
         return Training(**given, method_settings=tuple(extra.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings by name, followed by the method's own settings that are not defaults."""
+        """All settings by name, without options of the protocol and of the method at default."""
         own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
+        for name, (default, *_) in PROTOCOL.items():
+            if own[name] == default:
+                del own[name]
         return own | dict(self.method_settings)
 
     def stream(self, purpose: str, data: str) -> int:
@@ -110,7 +135,7 @@ class Curve:
     """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
-    validation_loss: np.ndarray  # [epochs]
+    validation_loss: np.ndarray  # [epochs] as early stopping sees it
     validation_accuracy: np.ndarray  # [epochs]
 
     @staticmethod

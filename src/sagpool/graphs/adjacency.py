@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +12,16 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.ops import HostLayout, Layout, edge_rows, gcn_propagate, propagate, with_self_entries
+from sagpool.ops import (
+    HostLayout,
+    Layout,
+    edge_rows,
+    gcn_propagate,
+    propagate,
+    ragged_arange,
+    repeat_each,
+    with_self_entries,
+)
 
 
 class Structure(ABC):
@@ -57,12 +67,14 @@ class Adjacency(Structure):
         col: ``[entries]`` int32: row v is joined to ``col[row_ptr[v]:row_ptr[v + 1]]``, itself
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
+        make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
     """
 
     layout: Layout
     row_ptr: Tensor
     col: Tensor
     symmetric: bool = True
+    make_two_hop: Callable[[], Adjacency | None] = lambda: None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -93,6 +105,19 @@ class Adjacency(Structure):
         """``[total rows]`` int32, neighbours of each row, itself not counted."""
         return (self.row_ptr.diff() - 1).clamp_(min=0)
 
+    @cached_property
+    def two_hop(self) -> Adjacency:
+        """Joins the nodes that are one or two hops apart in the input, where poolings left both.
+
+        Computed at the first use. After a pooling two nodes stay joined though the node between
+        them may be gone.
+        """
+        made = self.make_two_hop()
+        if made is not None:
+            return made
+        row_ptr, col = two_hop_csr(self.row_ptr, self.col)
+        return Adjacency(self.layout, row_ptr, col, symmetric=self.symmetric)
+
     def gcn(self, x: Tensor) -> Tensor:
         return gcn_propagate(
             x,
@@ -119,6 +144,28 @@ class Adjacency(Structure):
                 scale.index_select(0, self.col)
             )
         return self._gcn_weights[dtype]
+
+
+def two_hop_csr(row_ptr: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
+    """``row_ptr`` and ``col`` of the graphs in which nodes one or two hops apart are joined.
+
+    The entries of a row, itself included, are in ascending order; waits for the device.
+
+    Args:
+        row_ptr: ``[rows + 1]`` int32, of A + I
+        col: ``[entries]`` int32
+    """
+    row_ptr, col = row_ptr.long(), col.long()
+    rows = len(row_ptr) - 1
+    length = row_ptr.diff()
+    # Ã² has an entry wherever A + A² + I has one: walk from each entry's end to all its entries.
+    walks = length[col]
+    total = int(walks.sum())
+    start = repeat_each(edge_rows(row_ptr, col), walks, total)
+    end = col[ragged_arange(row_ptr[col], walks, total)]
+    pairs = torch.unique(start * rows + end)  # sorted by row, then by column
+    wider = torch.searchsorted(pairs, torch.arange(rows + 1, device=col.device) * rows)
+    return wider.int(), (pairs % rows).int()
 
 
 def layout_of_batch(batch: Tensor) -> HostLayout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, pad
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.adjacency import Adjacency
+from sagpool.graphs.adjacency import Adjacency, two_hop_csr
 from sagpool.ops import (
     DeviceLayout,
     HostLayout,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Features of a whole collection are kept beside it up to this many numbers.
 MOST_NUMBERS = 2**26
+# Its two-hop graphs are if there are at most this many walks of two hops.
+MOST_WALKS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +96,8 @@ class BatchSource:
         if len(self.length) * columns > MOST_NUMBERS:
             return None
         if dtype not in self._propagated:
-            nodes = torch.arange(len(self.length), device=self.col.device, dtype=torch.int32)
-            row = edge_rows(self.row_ptr, self.col)
-            # The first entry is the row itself; columns count from the graph's first node.
-            own = pad(self.col, (0, 1)).index_select(0, self.row_ptr[:-1])
-            col = self.col + (nodes - own).index_select(0, row)
+            nodes, row = self._nodes(), edge_rows(self.row_ptr, self.col)
+            col = self.col + self._first_node_of(nodes).index_select(0, row)
             scale = self.length.clamp(min=1).to(dtype).rsqrt()
             self._propagated[dtype] = gcn_propagate(
                 self.features(nodes).to(dtype),
@@ -108,6 +107,43 @@ class BatchSource:
                 symmetric=True,
             )
         return self._propagated[dtype]
+
+    @cached_property
+    def two_hop(self) -> BatchSource | None:
+        """The structure in which nodes one or two hops apart are joined; None if it is too large.
+
+        The entries of a row are in ascending order.
+        """
+        nodes, row = self._nodes(), edge_rows(self.row_ptr, self.col)
+        first = self._first_node_of(nodes)
+        col = self.col + first.index_select(0, row)
+        if int(self.length.index_select(0, col).sum()) > MOST_WALKS:
+            return None
+        row_ptr, wider = two_hop_csr(self.row_ptr, col)
+        ptr = row_ptr.cpu().numpy()[self.first_node].astype(np.int64)
+        made = replace(
+            self,
+            length=row_ptr.diff(),
+            col=wider - first.index_select(0, edge_rows(row_ptr, wider)),
+            counts=np.append(np.diff(ptr), 0),
+            ptr=ptr,
+            y=None,
+            node_label=None,
+            node_attr=None,
+            num_labels=0,
+            _propagated={},
+        )
+        if self.col.is_cuda:
+            torch.cuda.current_stream(self.col.device).synchronize()  # other streams will read it
+        return made
+
+    def _nodes(self) -> Tensor:
+        return torch.arange(len(self.length), device=self.col.device, dtype=torch.int32)
+
+    def _first_node_of(self, nodes: Tensor) -> Tensor:
+        """``[nodes + 1]`` int32, the first node of each node's graph."""
+        # The first entry of a row is the node itself, as an index inside its graph.
+        return nodes - pad(self.col, (0, 1)).index_select(0, self.row_ptr[:-1])
 
 
 def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Tensor:
@@ -226,17 +262,58 @@ def pack(
     node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(
         max=len(source.length) - 1
     )
-    entry = ragged_arange(entry_from.int(), entries_of, num_entries)
-    col = repeat_each(row.int(), entries_of, num_entries).add_(source.col.index_select(0, entry))
-    length = source.length.index_select(0, node)
-    row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
+    layout = HostLayout(sizes, filler=True, device=device)
+    row_ptr, col = _pack_entries(source, node, row, entry_from, entries_of, num_entries)
+    two_hop = partial(_pack_two_hop, source, layout, node, taken, first_row)
     return Batch(
-        structure=Adjacency(HostLayout(sizes, filler=True, device=device), row_ptr, col),
+        structure=Adjacency(layout, row_ptr, col, make_two_hop=two_hop),
         real=to_device(real, device),
         y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
         source=source,
         node=node,
     )
+
+
+def _pack_entries(
+    source: BatchSource, node: Tensor, row: Tensor, start: Tensor, counts: Tensor, total: int
+) -> tuple[Tensor, Tensor]:
+    """``row_ptr`` and ``col`` of the rows.
+
+    Args:
+        source: of the collection
+        node: ``[rows]``, which node of the source each row is
+        row: ``[graphs]``, the first row of each graph
+        start: ``[graphs]``, its first entry in the source
+        counts: ``[graphs]``, its number of entries
+        total: the sum of the counts
+    """
+    entry = ragged_arange(start.int(), counts, total)
+    col = repeat_each(row.int(), counts, total).add_(source.col.index_select(0, entry))
+    length = source.length.index_select(0, node)
+    return pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0)), col
+
+
+def _pack_two_hop(
+    one_hop: BatchSource, layout: HostLayout, node: Tensor, taken: np.ndarray, first_row: np.ndarray
+) -> Adjacency | None:
+    source = one_hop.two_hop
+    if source is None:
+        return None
+    counts = source.counts[taken]
+    plan = np.stack([first_row, source.ptr[taken], counts])
+    row, start, entries = to_device(plan, layout.device)
+    return Adjacency(layout, *_pack_entries(source, node, row, start, entries, int(counts.sum())))
+
+
+def _pack_two_hop_on_device(
+    one_hop: BatchSource, ids: Tensor, rows: int, entries: int, sizes: np.ndarray | None
+) -> Adjacency | None:
+    source = one_hop.two_hop
+    if source is None:
+        return None
+    # The host knows only how many entries there are at most in the one-hop graphs.
+    growth = float((source.counts[:-1] / one_hop.counts[:-1]).max())
+    return pack_on_device(source, ids, rows, int(growth * entries) + 1, sizes).structure
 
 
 def pack_on_device(
@@ -259,8 +336,10 @@ def pack_on_device(
         ids, placed, source.starts, source.sizes, source.row_ptr, source.col,
         len(ids) * rows, entries,
     )  # fmt: skip
+    layout = DeviceLayout(placed.node_ptr, len(ids), rows, sizes)
+    two_hop = partial(_pack_two_hop_on_device, source, ids, rows, entries, sizes)
     return Batch(
-        structure=Adjacency(DeviceLayout(placed.node_ptr, len(ids), rows, sizes), row_ptr, col),
+        structure=Adjacency(layout, row_ptr, col, make_two_hop=two_hop),
         real=placed.real,
         y=placed.y,
         source=source,

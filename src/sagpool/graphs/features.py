@@ -4,11 +4,12 @@ import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
@@ -17,6 +18,8 @@ from sagpool.graphs.graphs import Graphs
 log = logging.getLogger("sagpool")
 
 Features = Literal["auto", "labels", "attributes", "both", "degree"]
+Normalise = Literal["none", "l2"]  # the features of each node
+FEATURE_KINDS = {"both": "attributes+labels"}  # `Graphs.feature_kind`, if it is not the same word
 
 
 class Codes(NamedTuple):
@@ -102,8 +105,25 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
         edge_attr=None if raw.edge_attr is None else torch.from_numpy(raw.edge_attr),
         node_label_names=() if labels is None else names[0],
         class_names=raw.class_names,
-        feature_kind="attributes+labels" if kind == "both" else kind,
+        feature_kind=FEATURE_KINDS.get(kind, kind),
         name=raw.name,
+    )
+
+
+def unit_rows(graphs: Graphs) -> Graphs:
+    """The graphs with the features of each node divided by their L2 norm; zeros stay zeros.
+
+    One-hot features have this norm already: without attributes, the graphs stay as they are.
+    Otherwise labels become attributes, and the fingerprint is another.
+    """
+    if graphs.node_attr is None:
+        return graphs
+    return replace(
+        graphs,
+        node_attr=normalize(graphs.x),
+        node_label=None,
+        node_label_names=(),
+        feature_kind=f"{graphs.feature_kind}, L2-normalised",
     )
 
 

@@ -1,4 +1,4 @@
-"""Stratified cross-validation splits that depend on (seed, fold) alone."""
+"""Cross-validation splits that depend on (seed, fold) alone."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from sagpool.errors import SagpoolError
 from sagpool.randomness import key_of, permutation
 
 NO_TEST = -1  # instead of a fold: all graphs are for training and validation
+SPLITS = ("stratified", "contiguous")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,28 +22,47 @@ class Split:
 
 
 def split(
-    y: Tensor | np.ndarray, seed: int, fold: int, *, folds: int = 10, validation: float = 0.1
+    y: Tensor | np.ndarray,
+    seed: int,
+    fold: int,
+    *,
+    folds: int = 10,
+    validation: float = 0.1,
+    kind: str = "stratified",
 ) -> Split:
-    """One fold of a stratified cross-validation; part of its training graphs is for validation.
+    """One fold of a cross-validation; part of its training graphs is for validation.
 
     The paper's protocol: 10 folds, and 10 % of the training part for validation, so that 81 %,
     9 % and 10 % of the graphs are for training, validation and test. (The paper does not say
     whether the splits are stratified; we stratify, since the test parts are small.)
 
+    A contiguous split is that of the authors' first released code: the graphs are shuffled once
+    for each seed and cut into slices, which are the test parts, and the validation part is the
+    beginning of the others. So all folds but the first have about the same validation part.
+
     Args:
         y: ``[graphs]`` class of each graph
         seed: of the shuffle that assigns graphs to folds
         fold: 0 to ``folds - 1``; or `NO_TEST`, for a split without a test part
-        folds: at least 2, and at most the number of graphs of the smallest class
+        folds: at least 2; stratified at most the number of graphs of the smallest class
         validation: fraction of the training part, in [0, 1)
+        kind: ``stratified`` or ``contiguous``
     """
     y = np.asarray(y)
     if not len(y):
         raise SagpoolError("There is no graph to split.")
+    if kind not in SPLITS:
+        raise SagpoolError(f"A split must be one of {', '.join(SPLITS)}, not '{kind}'.")
     if fold != NO_TEST and not 0 <= fold < folds:
         raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
     if not 0 <= validation < 1:
         raise SagpoolError(f"The validation fraction must be in [0, 1), not {validation}.")
+    if kind == "contiguous":
+        return _contiguous_split(len(y), seed, fold, folds, validation)
+    return _stratified_split(y, seed, fold, folds, validation)
+
+
+def _stratified_split(y: np.ndarray, seed: int, fold: int, folds: int, validation: float) -> Split:
     test = np.zeros(len(y), bool)
     if fold != NO_TEST:
         test = stratified_folds(y, seed, folds) == fold
@@ -54,6 +74,21 @@ def split(
     chosen = np.diff(steps) > 0
     return Split(
         train=np.sort(order[~chosen]), validation=np.sort(order[chosen]), test=np.flatnonzero(test)
+    )
+
+
+def _contiguous_split(graphs: int, seed: int, fold: int, folds: int, validation: float) -> Split:
+    length = -(-graphs // folds)  # of a slice; the last may be shorter
+    if length * (folds - 1) >= graphs:
+        raise SagpoolError(f"{graphs} graphs are too few for {folds} slices of equal length.")
+    shuffled = permutation(key_of("slices", seed), graphs)
+    test = slice(0, 0) if fold == NO_TEST else slice(fold * length, (fold + 1) * length)
+    rest = np.delete(shuffled, test)
+    held_out = round(validation * len(rest))
+    return Split(
+        train=np.sort(rest[held_out:]),
+        validation=np.sort(rest[:held_out]),
+        test=np.sort(shuffled[test]),
     )
 
 

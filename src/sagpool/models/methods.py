@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -76,6 +77,13 @@ def _needed(value: Any, what: str, name: str) -> Any:
     return value
 
 
+def _choice(shape: Shape, setting: str, known: tuple[str, ...]) -> str:
+    value = str(shape.settings[setting])
+    if value not in known:
+        raise SagpoolError(f"{setting} must be one of {', '.join(known)}, not '{value}'.")
+    return value
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "": {},
     "-cheb": {"conv": "cheb"},
@@ -89,18 +97,26 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
-    @register(f"sagpool-h{suffix}")
+    settings = {"augmentation": "walks"} if "augmentation" in options else {}
+
+    def options_of(shape: Shape) -> dict[str, Any]:
+        if settings and _choice(shape, "augmentation", ("walks", "two-hop")) == "two-hop":
+            return {**options, "augmentation": "two-hop"}
+        return options
+
+    @register(f"sagpool-h{suffix}", settings=settings)
     def sagpool_h(shape: Shape) -> nn.Module:
+        own = options_of(shape)
         return hierarchical(
             shape,
-            lambda _: SAGPool(shape.hidden, shape.ratio, members=shape.members, **options),
+            lambda _: SAGPool(shape.hidden, shape.ratio, members=shape.members, **own),
         )
 
-    @register(f"sagpool-g{suffix}")
+    @register(f"sagpool-g{suffix}", settings=settings)
     def sagpool_g(shape: Shape) -> nn.Module:
         k = _needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
-        width = LAYERS * shape.hidden
-        return global_(shape, SAGPool(width, k=k, members=shape.members, **options))
+        width, own = LAYERS * shape.hidden, options_of(shape)
+        return global_(shape, SAGPool(width, k=k, members=shape.members, **own))
 
 
 for _suffix, _options in VARIANTS.items():
@@ -112,16 +128,27 @@ def gpool_h(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: GPool(shape.hidden, shape.ratio, members=shape.members))
 
 
-@register("diffpool-h")
+@register("diffpool-h", settings={"losses": "both"})
 def diffpool_h(shape: Shape) -> nn.Module:
     """The first clusters are ``ratio`` of the largest graph, the next ``ratio`` of those."""
     clusters = [_needed(shape.max_nodes, "max_nodes, the size of the largest graph", "diffpool-h")]
     for _ in range(BLOCKS):
         kept = Selection(shape.ratio).counts(np.array([clusters[-1]]))
         clusters.append(int(kept[0]))
+    losses: Any = shape.settings["losses"]
     return hierarchical(
         shape,
-        lambda block: DiffPool(shape.hidden, clusters[block + 1], members=shape.members),
+        lambda block: DiffPool(
+            shape.hidden, clusters[block + 1], losses=losses, members=shape.members
+        ),
+    )
+
+
+@register("complement-h")
+def complement_h(shape: Shape) -> nn.Module:
+    """SAGPool that keeps the nodes with the lowest scores."""
+    return hierarchical(
+        shape, lambda _: SAGPool(shape.hidden, shape.ratio, lowest=True, members=shape.members)
     )
 
 
@@ -130,12 +157,17 @@ def random_h(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: RandomPool(shape.ratio))
 
 
-@register("sortpool-g")
+@register("nopool-h")
+def nopool_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: NoPool())
+
+
+@register("sortpool-g", settings={"channels": "as-they-are"})
 def sortpool_g(shape: Shape) -> nn.Module:
     """With the readout of the paper's architecture, like all the others in its table."""
-    return global_(
-        shape, SortPool(_needed(shape.k, "k, the number of nodes to keep", "sortpool-g"))
-    )
+    k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g")
+    channels = _choice(shape, "channels", ("as-they-are", "sorted"))
+    return global_(shape, SortPool(k, sort_channels=channels == "sorted"))
 
 
 @register("sortpool-g-conv1d", without=["readout"])
@@ -158,3 +190,10 @@ def set2set_g(shape: Shape) -> nn.Module:
 @register("nopool-g")
 def nopool_g(shape: Shape) -> nn.Module:
     return global_(shape, NoPool())
+
+
+@register("mlp-g", without=["conv"])
+def mlp_g(shape: Shape) -> nn.Module:
+    """`nopool-g` that does not see the edges."""
+    settings = {"readout": shape.settings["readout"], "conv": "mlp"}
+    return global_(replace(shape, settings=settings), NoPool())

@@ -79,7 +79,7 @@ RESERVED = frozenset(
         *("batch_size", "patience", "max_epochs", "folds", "validation", "method_settings"),
         *("method_version", "diverged", "best_epoch", "epochs", "train_loss", "train_accuracy"),
         *("validation_loss", "validation_accuracy", "test_loss", "test_accuracy", "confusion"),
-        *("parameters", "seconds"),
+        *("parameters", "seconds", "split", "order", "stopping", "selected"),
     )
 )
 

@@ -1,5 +1,7 @@
 """Keeping marked rows: their features, the adjacency among them, and the readout."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +137,8 @@ class PooledRows(NamedTuple):
     row_ptr: Tensor  # [new rows + 1] int32
     col: Tensor  # [entries] int32
     perm: Tensor  # [new rows] int32 or int64, the old row of each new row
+    # From (row_ptr, col) of another matrix over the old rows to that over the new ones.
+    induce: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def choose_rows(rank: Tensor, old: Layout, new: Layout) -> Tensor:
@@ -178,8 +182,9 @@ def pool_rows(
         perm, new_row = kernels.keep_rows(mask, old.node_ptr, new.node_ptr, total)
         kept = _KernelKept(perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows)
         out, readout = _PoolRows.apply(x, gate, kept)
-        kept_ptr, kept_col = kernels.induced_csr(row_ptr, col, perm, new_row)
-        return PooledRows(out, readout, kept_ptr, kept_col, perm)
+        induce = partial(kernels.induced_csr, perm=perm, new_row=new_row)
+        kept_ptr, kept_col = induce(row_ptr, col)
+        return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
     counts = _marked(new)
     total, repeats = int(counts.sum()), None
     if new.filler:
@@ -190,7 +195,9 @@ def pool_rows(
         repeats = repeats.index_copy_(0, place, times)
     back = keep_rows(mask, total, repeats, int(new.sizes.sum()))
     rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
-    return PooledRows(rows, None, *induced_csr(row_ptr, col, back), back.perm)
+    induce = partial(induced_csr, kept=back)
+    kept_ptr, kept_col = induce(row_ptr, col)
+    return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
 
 
 def _marked(new: Layout) -> np.ndarray:

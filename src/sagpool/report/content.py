@@ -1,8 +1,11 @@
 """What a report needs from a run store, read in one go."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sagpool.bench.experiment import Experiment
+from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, latest, summarise
@@ -29,6 +32,7 @@ class Content:
     invocations: list[Invocation]  # the commands that filled the store
     profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the command
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
+    experiment: Experiment | None = None  # whose claims are judged
 
     @property
     def datasets(self) -> list[str]:
@@ -51,8 +55,14 @@ class Content:
         return f"{dataset} ({self.note(dataset)})" if self.note(dataset) else dataset
 
 
-def read_content(path: Path) -> Content:
-    """Read a store; another process may be writing to it."""
+def read_content(path: Path, experiment: Experiment | None = None) -> Content:
+    """Read a store; another process may be writing to it.
+
+    Args:
+        path: of the store
+        experiment: whose claims are judged; by default that of the last command whose experiment
+            comes with the package and has claims
+    """
     with Store.reading(path) as store:
         runs = store.runs()
         summaries = summarise(store.cells(), runs, store.failures())
@@ -64,6 +74,7 @@ def read_content(path: Path) -> Content:
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "
                 "learning rate."
             )
+        invocations = store.invocations()
         return Content(
             name=path.name,
             summaries=summaries,
@@ -71,10 +82,18 @@ def read_content(path: Path) -> Content:
             pairs=compare_methods(shown),
             runs=runs,
             statistics=store.data(),
-            invocations=store.invocations(),
+            invocations=invocations,
             profiles=store.profiles(),
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
+            experiment=experiment or _with_claims(invocations),
         )
+
+
+def _with_claims(invocations: Sequence[Invocation]) -> Experiment | None:
+    for name in dict.fromkeys(one.experiment for one in reversed(invocations)):
+        if name in experiment_names() and (found := load_experiment(name)).claims:
+            return found
+    return None
 
 
 def _by_method(summaries: list[Summary]) -> list[Summary]:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from markupsafe import Markup
 
+from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
@@ -40,7 +41,9 @@ def sentences(content: Content) -> list[Markup]:
         for architecture, members in by_architecture(content).items()
         if len({s.cell.method for s in members}) > 1
     ]
-    return [*(leads or map(_single, content.shown[:3])), *_agreement(content)]
+    warned = any(s.cell.select is Select.TEST for s in content.shown)
+    warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
+    return [*warning, *(leads or map(_single, content.shown[:3])), *_agreement(content)]
 
 
 def _leads(architecture: str, members: list[Summary], content: Content) -> Markup:
@@ -85,10 +88,9 @@ def _single(summary: Summary) -> Markup:
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Without data sets that differ from the paper's."""
-    deviations = [
-        abs(s.deviation) for s in content.shown if s.deviation is not None and not s.cell.note
-    ]
+    """Without data sets and protocols that differ from the paper's."""
+    same = [s for s in content.shown if not s.cell.note and not s.cell.protocol]
+    deviations = [abs(s.deviation) for s in same if s.deviation is not None]
     if not deviations:
         return []
     if len(deviations) == 1:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from sagpool.bench.summary import Pair, Summary
 from sagpool.report import names
 from sagpool.report.content import Content
-
-SIGNIFICANT = 0.05
+from sagpool.statistics import SIGNIFICANT
 
 
 @dataclass(frozen=True)

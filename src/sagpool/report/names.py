@@ -18,6 +18,8 @@ _BASES = {
     "gpool": "gPool",
     "random": "Random",
     "nopool": "NoPool",
+    "complement": "Complement",
+    "mlp": "MLP",
 }
 _SUFFIXES = {
     "cheb": "Cheb",

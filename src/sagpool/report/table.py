@@ -52,6 +52,7 @@ class Table:
     records: Sequence[dict[str, Any]]  # the same data as plain values, for the CSV file
     notes: Sequence[str] = ()  # explain the marks
     matrix: bool = False  # cells have several lines and are centred
+    prose: bool = False  # cells are sentences, which wrap
 
     def to_markdown(self) -> str:
         lines = [
@@ -78,9 +79,11 @@ class Table:
     def to_tex(self) -> str:
         """For documents that use the booktabs package."""
         numbers = "c" if self.matrix else "r"
-        aligned = "".join(numbers if head.number else "l" for head in self.heads)
+        wrapped = rf"p{{{0.9 / len(self.heads):.2f}\linewidth}}"
+        words = rf">{{\raggedright\arraybackslash}}{wrapped}" if self.prose else "l"
+        aligned = "".join(numbers if head.number else words for head in self.heads)
         lines = [
-            "% needs \\usepackage{booktabs}",
+            f"% needs \\usepackage{{booktabs{',array' if self.prose else ''}}}",
             "\\begin{table}",
             f"\\caption{{{names.tex_escape(self.caption)}}}",
             "\\centering\\small",
@@ -102,12 +105,13 @@ def listing(
     columns: Sequence[Column],
     records: Sequence[dict[str, Any]],
     notes: Sequence[str] = (),
+    *,
+    prose: bool = False,
 ) -> Table:
     """A table that is a plain list of rows."""
     heads, cells = zip(*columns, strict=True)
-    return Table(
-        name, caption, heads, [RowGroup("", list(zip(*cells, strict=True)))], records, notes
-    )
+    rows = [RowGroup("", list(zip(*cells, strict=True)))]
+    return Table(name, caption, heads, rows, records, notes, prose=prose)
 
 
 def words(title: str, values: Iterable[Cell | str]) -> Column:
@@ -137,6 +141,17 @@ def number(value: float | None, form: str = ".2f") -> Cell:
 
 def method(name: str) -> Cell:
     return Cell(names.plain(name), names.html(name), names.tex(name))
+
+
+def joined(cells: Iterable[Cell], between: str | None = None) -> Cell:
+    """Several cells in one, each on a line of its own unless ``between`` says otherwise."""
+    listed = list(cells)
+    plain, html, tex = ("; ", "<br>", r" \newline ") if between is None else (between,) * 3
+    return Cell(
+        plain.join(cell.plain for cell in listed),
+        Markup(html).join(cell.html for cell in listed),
+        tex.join(cell.tex for cell in listed),
+    )
 
 
 def code(words: str) -> Cell:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from matplotlib import rc_context
 
+from sagpool.bench.experiment import Experiment
 from sagpool.errors import SagpoolError
 from sagpool.report.content import Content, read_content
 from sagpool.report.files import writing
@@ -16,17 +17,22 @@ from sagpool.report.sections import SECTIONS
 SUFFIXES = {"figures": ("png", "svg"), "tables": ("md", "csv", "tex")}
 
 
-def write_report(store_path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Path:
+def write_report(
+    store_path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    experiment: Experiment | None = None,
+) -> Path:
     """Write ``report.html``, ``figures/`` and ``tables/`` from a run store.
 
     Args:
         store_path: of a run store; another process may be writing to it
         folder: created if missing; the files of an earlier report are replaced
+        experiment: whose claims are judged; by default one of the package that the store names
 
     Returns:
         the path of the page
     """
-    return write_content(read_content(Path(store_path)), Path(folder))
+    return write_content(read_content(Path(store_path), experiment), Path(folder))
 
 
 def write_content(content: Content, folder: Path) -> Path:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("path")
 POOLS = {
     "sag": lambda **options: SAGPool(3, **options),
     "sag gat augmentation": lambda **options: SAGPool(3, conv="gat", augmentation=True, **options),
+    "sag lowest": lambda **options: SAGPool(3, lowest=True, **options),
     "sag parallel": lambda **options: SAGPool(3, conv="cheb", parallel=2, **options),
     "topk": lambda **options: GPool(3, **options),
 }
@@ -38,6 +39,7 @@ def reference(dense):
         """idx, X_out, A_out and Z_mask of one graph."""
         if isinstance(pool, SAGPool):
             rank, Z = dense.score(pool.attention, m, A, X)
+            rank = -rank if pool.lowest else rank
         else:
             p = pool.projection[m, :, 0]
             rank = X @ p / p.square().sum().sqrt()
@@ -104,7 +106,11 @@ def test_a_k_for_each_graph(fleet, dense, agree, pool_of, reference):
 
 
 @pytest.mark.parametrize("min_score", [0.0, 0.1, 0.3, 0.9])
-def test_min_score(fleet, dense, agree, pool_of, reference, min_score):
+def test_min_score(request, fleet, dense, agree, pool_of, reference, min_score):
+    if "lowest" in request.node.callspec.id:
+        with pytest.raises(SagpoolError, match="lowest scores are not those above a min_score"):
+            pool_of(min_score=min_score)
+        return
     pool = pool_of(min_score=min_score)
     x = fleet.features(3)
     expected = [reference(pool, None, *graph) for graph in fleet.each(x)]

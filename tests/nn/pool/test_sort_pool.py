@@ -39,6 +39,28 @@ def test_the_highest_in_the_last_channel_or_in_rank_are_kept(fleet, dense, agree
         assert torch.equal(A, A_out)
 
 
+@pytest.mark.parametrize("k", [1, 3, 50])
+@pytest.mark.parametrize("by_rank", [True, False])
+def test_channels_that_are_sorted_first(fleet, dense, agree, k, by_rank):
+    """As in PyG up to 1.4: by the largest channel, whatever the last one was."""
+    x = fleet.features(3, ties=True)
+    # Equal numbers in different nodes, but not within one, where their order would be open.
+    x = (x.detach() + torch.tensor([0.5, 0.25, 0.0])).requires_grad_()
+    rank = fleet.features(1, seed=1).view(-1) if by_rank else None
+    pooled = SortPool(k, sort_channels=True)(x, fleet.adjacency, ranked_by(rank))
+    expected = []
+    for _, A, X in fleet.each(x):
+        in_order = X.sort(dim=-1).values
+        idx = dense.top(in_order[:, -1], min(k, len(X)))
+        expected.append((in_order[idx], A[idx][:, idx]))
+    rows = torch.cat([X for X, _ in expected])
+    agree(torch.cat(fleet.split(pooled.x, pooled.structure)), rows, [x])
+    read = torch.stack([torch.cat([X.mean(0), X.max(0).values]) for X, _ in expected])
+    torch.testing.assert_close(pooled.readout()[fleet.places], read)
+    for A, (_, A_out) in zip(dense.matrices(fleet, pooled.structure), expected, strict=True):
+        assert torch.equal(A, A_out)
+
+
 def convolved(conv, m, X, rank):
     """DGCNN's two convolutions along the sorted nodes of one graph."""
     values = rank.tolist()

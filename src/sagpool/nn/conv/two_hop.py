@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sagpool.graphs import Adjacency, Structure
-from sagpool.ops import edge_rows, ragged_arange, repeat_each
+from sagpool.graphs.adjacency import two_hop_csr
 
 
 class TwoHop(Structure):
@@ -43,16 +43,5 @@ def two_hop_pairs(adjacency: Adjacency) -> Adjacency:
 
     Attention compares each pair by itself, so it needs the pairs one by one.
     """
-    row_ptr, col = adjacency.row_ptr.long(), adjacency.col.long()
-    rows = len(row_ptr) - 1
-    length = row_ptr.diff()
-    # Ã² has an entry wherever A + A² + I has one: walk from each entry's end to all its entries.
-    walks = length[col]
-    total = int(walks.sum())
-    start = repeat_each(edge_rows(row_ptr, col), walks, total)
-    end = col[ragged_arange(row_ptr[col], walks, total)]
-    pairs = torch.unique(start * rows + end)  # sorted by row, then by column
-    wider = torch.searchsorted(pairs, torch.arange(rows + 1, device=col.device) * rows)
-    return Adjacency(
-        adjacency.layout, wider.int(), (pairs % rows).int(), symmetric=adjacency.symmetric
-    )
+    row_ptr, col = two_hop_csr(adjacency.row_ptr, adjacency.col)
+    return Adjacency(adjacency.layout, row_ptr, col, symmetric=adjacency.symmetric)

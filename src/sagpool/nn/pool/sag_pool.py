@@ -1,5 +1,7 @@
 """Self-attention graph pooling."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,8 @@ from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.pool.pool import Context
 from sagpool.nn.pool.score_pool import ScorePool, Scores
 from sagpool.nn.pool.selection import Ratio
+
+Augmentation = bool | Literal["two-hop"]
 
 
 class SAGPool(ScorePool):
@@ -27,9 +31,11 @@ class SAGPool(ScorePool):
         min_score: keep the nodes whose softmax score is above this instead
         conv: a key of `CONVS`; the paper has ``gcn``, ``cheb`` (K = 2), ``sage`` (mean) and ``gat``
             (6 heads)
-        augmentation: score with A + A² in place of A
+        augmentation: score with A + A² in place of A, which counts walks at each level; or, if
+            ``two-hop``, with the input's nodes that are one or two hops apart joined once each
         serial: convolutions in a row
         parallel: number of scores that are averaged
+        lowest: keep the nodes with the lowest scores instead, with the same gates; a control
         members: how many models train side by side
 
     Shapes:
@@ -45,12 +51,16 @@ class SAGPool(ScorePool):
         k: int | np.ndarray | None = None,
         min_score: float | None = None,
         conv: str = "gcn",
-        augmentation: bool = False,
+        augmentation: Augmentation = False,
         serial: int = 1,
         parallel: int = 1,
+        lowest: bool = False,
         members: int = 1,
     ) -> None:
         super().__init__(in_channels, ratio, k=k, min_score=min_score)
+        if lowest and min_score is not None:
+            raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
+        self.lowest = lowest
         self.attention = AttentionScore(
             in_channels,
             conv,
@@ -67,7 +77,8 @@ class SAGPool(ScorePool):
         return self.attention.score_weight()
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        return self.attention(x, structure, context.projected)
+        scores: Scores = self.attention(x, structure, context.projected)
+        return scores._replace(rank=-scores.rank) if self.lowest else scores
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.
@@ -80,7 +91,7 @@ class AttentionScore(nn.Module):
     Args:
         in_channels: size of each input row
         conv: the convolution of each GNN, a key of `CONVS`
-        augmentation: use A + A² in place of A (Equation 7)
+        augmentation: use A + A² in place of A (Equation 7), or `Adjacency.two_hop` (``two-hop``)
         serial: convolutions in each GNN, with tanh between them (Equation 8); the inner ones are
             ``in_channels`` wide, on which the paper is silent
         parallel: the number M of GNNs (Equation 9)
@@ -96,7 +107,7 @@ class AttentionScore(nn.Module):
         in_channels: int,
         conv: str = "gcn",
         *,
-        augmentation: bool = False,
+        augmentation: Augmentation = False,
         serial: int = 1,
         parallel: int = 1,
         members: int = 1,
@@ -106,7 +117,12 @@ class AttentionScore(nn.Module):
             raise SagpoolError(
                 f"serial and parallel must be at least 1, not {serial} and {parallel}."
             )
-        self.augmentation, self.needs_pairs = augmentation, augmentation and conv == "gat"
+        if augmentation not in (False, True, "two-hop"):
+            raise SagpoolError(
+                f"augmentation must be True, False or 'two-hop', not {augmentation!r}."
+            )
+        self.augmentation = augmentation
+        self.needs_pairs = augmentation is True and conv == "gat"
         self.gnns = nn.ModuleList(
             nn.ModuleList(
                 find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
@@ -125,12 +141,18 @@ class AttentionScore(nn.Module):
         conv = self._single_gcn()
         return None if conv is None else conv.linear.weight
 
+    def _graphs(self, structure: Structure) -> Structure:
+        """In which the scores are computed."""
+        if self.augmentation == "two-hop":
+            return structure.csr().two_hop
+        return TwoHop(structure) if self.augmentation else structure
+
     def _single_gcn(self) -> GCNConv | None:
         (first, *others), *more = ([*gnn.children()] for gnn in self.gnns)
         return first if isinstance(first, GCNConv) and not (others or more) else None
 
     def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
-        graphs = TwoHop(structure) if self.augmentation else structure
+        graphs = self._graphs(structure)
         conv = self._single_gcn()
         if conv is not None and projected is not None:
             raw = conv.linear.add_bias(graphs.gcn(projected)).view(-1)

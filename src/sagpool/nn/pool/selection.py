@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.pool import Fused, Pool, Pooled
-from sagpool.ops import HostLayout, Layout, choose_rows, pool_rows, pooled_layout
+from sagpool.ops import HostLayout, Layout, PooledRows, choose_rows, pool_rows, pooled_layout
 from sagpool.ops.device import kernels_for
 
 Ratio = float | Fraction
@@ -164,13 +164,25 @@ def keep_selected(x: Tensor, structure: Structure, selected: Selected) -> Pooled
         structure.layout,
         selected.layout,
     )
+    two_hop = partial(_induced_two_hop, adjacency, selected.layout, left)
     return Pooled(
         left.x,
-        Adjacency(selected.layout, left.row_ptr, left.col, symmetric=adjacency.symmetric),
+        Adjacency(
+            selected.layout,
+            left.row_ptr,
+            left.col,
+            symmetric=adjacency.symmetric,
+            make_two_hop=two_hop,
+        ),
         source=left.perm,
         gate=selected.gate,
         fused=Fused(left.x, left.readout),
     )
+
+
+def _induced_two_hop(before: Adjacency, layout: Layout, left: PooledRows) -> Adjacency:
+    wide = before.two_hop
+    return Adjacency(layout, *left.induce(wide.row_ptr, wide.col), symmetric=wide.symmetric)
 
 
 def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection) -> Pooled:

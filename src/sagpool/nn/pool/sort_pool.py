@@ -1,5 +1,7 @@
 """SortPool, with a readout or with DGCNN's 1-D convolutions."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,17 +21,24 @@ class SortPool(SelectingPool):
 
     Args:
         k: nodes to keep; a number, or an array that fits ``[members, graphs]``
+        sort_channels: sort the channels of each node first, in ascending order, as PyG did before
+            version 1.5; the last channel is then the largest
 
     Shapes:
         x: ``[rows, channels]``. `Context.rank`, the last channel before ReLU, is used for sorting
             where there is one: ReLU makes ties of all that is negative
     """
 
-    def __init__(self, k: int | np.ndarray) -> None:
+    def __init__(self, k: int | np.ndarray, *, sort_channels: bool = False) -> None:
         super().__init__(Selection(k=k))
+        self.sort_channels = sort_channels
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
-        return keep_top(x, structure, last_channel(x, context), self.selection)
+        if not self.sort_channels:
+            return keep_top(x, structure, last_channel(x, context), self.selection)
+        # The same as sorting all rows before the selection, with fewer rows to sort.
+        pooled = keep_top(x, structure, x.detach().amax(1), self.selection)
+        return replace(pooled, x=pooled.x.sort(1).values)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return True

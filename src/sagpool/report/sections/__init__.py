@@ -11,6 +11,7 @@ from sagpool.report.section import Section
 from sagpool.report.sections import (
     accuracy,
     cells,
+    claims,
     costs,
     curves,
     kept,
@@ -24,6 +25,7 @@ from sagpool.report.sections import (
 )
 
 SECTIONS: list[Callable[[Content], Section]] = [
+    claims.section,
     results.section,
     accuracy.section,
     pairs.section,

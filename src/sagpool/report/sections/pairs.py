@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from sagpool.bench.claims import p_text
 from sagpool.bench.summary import Pair
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.leaders import SIGNIFICANT
 from sagpool.report.page import template
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Table, listing, method, numbers, words
+from sagpool.statistics import SIGNIFICANT
 
 STRONGEST = 0.45  # opacity
 FULL = 8.0  # percentage points of difference that get the strongest colour
@@ -70,7 +71,7 @@ def _matrix(content: Content, dataset: str, pairs: Sequence[Pair]) -> Markup:
 def _square(difference: float, p: float) -> Square:
     return Square(
         difference=f"{difference:+z.1f}".replace("-", "−"),
-        p=_p_value(p),
+        p=p_text(p),
         significant=p < SIGNIFICANT,
         better=difference > 0,
         opacity=round(STRONGEST * min(1.0, abs(difference) / FULL), 3),
@@ -89,8 +90,8 @@ def _table(content: Content) -> Table:
             words("first", [method(pair.first) for pair in pairs]),
             words("second", [method(pair.second) for pair in pairs]),
             numbers("difference", [pair.comparison.difference for pair in pairs], "+.2f"),
-            numbers("p", [_p_value(pair.comparison.p) for pair in pairs]),
-            numbers("p (Holm)", [_p_value(pair.holm) for pair in pairs]),
+            numbers("p", [p_text(pair.comparison.p) for pair in pairs]),
+            numbers("p (Holm)", [p_text(pair.holm) for pair in pairs]),
             numbers("splits", [pair.comparison.runs for pair in pairs], "d"),
         ],
         [
@@ -107,9 +108,3 @@ def _table(content: Content) -> Table:
             for pair in pairs
         ],
     )
-
-
-def _p_value(p: float) -> str:
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -4,14 +4,16 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.leaders import SIGNIFICANT, Leader, by_architecture, leader
+from sagpool.report.leaders import Leader, by_architecture, leader
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
+from sagpool.statistics import SIGNIFICANT
 
-PER_FOLD = "chosen per fold"
+PER_FOLD, BY_TEST = "chosen per fold", "chosen by test accuracy"
 
 
 def section(content: Content) -> Section:
@@ -132,6 +134,8 @@ def _details(summary: Summary) -> list[str]:
         found.append(paper)
     if cell.per_fold:
         found.append(PER_FOLD)
+    if cell.select is Select.TEST:
+        found.append(BY_TEST)
     planned = cell.seeds * cell.settings["folds"]
     if len(summary.runs) < planned:
         found.append(f"{len(summary.runs)} of {planned} runs")
@@ -197,6 +201,7 @@ def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]])
         "part (nested). The other cells have the same settings in all folds.": any(
             s.cell.per_fold for s in content.shown
         ),
+        OPTIMISTIC: any(s.cell.select is Select.TEST for s in content.shown),
         "Diverged: the loss became infinite or not a number. Such a run counts with the best "
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: came to no result, however often it was tried. The first of them, "

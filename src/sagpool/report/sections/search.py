@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from sagpool.bench.records import CellRecord, Ranked
+from sagpool.bench.selection import Select
 from sagpool.bench.store import settings_text
 from sagpool.bench.summary import Summary
 from sagpool.report import names
@@ -13,7 +14,8 @@ from sagpool.report.table import Table, listing, method, numbers, words
 
 
 def section(content: Content) -> Section:
-    searched = [s for s in content.summaries if s.cell.ranking and not s.cell.per_fold]
+    by_validation = [s for s in content.summaries if s.cell.select is Select.OVER_FOLDS]
+    searched = [s for s in by_validation if s.cell.ranking]
     nested = [s for s in content.summaries if s.cell.per_fold]
     parts = []
     if searched:

@@ -37,13 +37,13 @@ def reference(dense, pool, m, A, X):
     """S, SᵀX, SᵀAS, and the loss of a single graph."""
     S = dense.convolve(pool.assign, m, A, X).softmax(1)
     link = (A - S @ S.T).square().sum().sqrt() / len(A) ** 2
-    entropy = -(S * S.log()).sum(1).mean()
+    entropy = -(S * S.log()).sum(1).mean() if pool.losses == "both" else 0
     return S, S.T @ X, S.T @ A @ S, link + entropy
 
 
-def layer(channels, clusters):
+def layer(channels, clusters, losses="both"):
     torch.manual_seed(clusters)
-    pool = DiffPool(channels, clusters, members=3).double()
+    pool = DiffPool(channels, clusters, losses=losses, members=3).double()
     for parameter in pool.parameters():
         torch.nn.init.normal_(parameter)
     return pool
@@ -80,6 +80,30 @@ def test_equation_for_pooled_graphs(fleet, dense, agree):
     agree(torch.cat(fleet.split(second.x, second.structure)), torch.cat(X), inputs)
     agree(dense_matrix(second.structure)[fleet.places], torch.stack(A), inputs)
     agree(second.auxiliary[fleet.places], torch.stack(loss), inputs)
+
+
+@pytest.mark.usefixtures("max_dense")
+@pytest.mark.parametrize("losses", ["link", "none"])
+def test_losses_that_are_left_out(fleet, dense, agree, losses, monkeypatch):
+    if losses == "none":
+        monkeypatch.setattr(diffpool_layer, "link_loss", lambda *_: pytest.fail("is computed"))
+    pools = [layer(3, 4, losses), layer(3, 2, losses)]
+    x = fleet.features(3)
+    first = pools[0](x, fleet.adjacency)
+    second = pools[1](first.x, first.structure)
+    expected = []
+    for m, A, X in fleet.each(x):
+        _, X1, A1, loss = reference(dense, pools[0], m, A, X)
+        _, X2, _, later_loss = reference(dense, pools[1], m, A1, X1)
+        expected.append((X2, loss + later_loss))
+    rows, loss = zip(*expected, strict=True)
+    inputs = [x, *(p for pool in pools for p in pool.parameters())]
+    agree(torch.cat(fleet.split(second.x, second.structure)), torch.cat(rows), inputs)
+    if losses == "link":
+        agree((first.auxiliary + second.auxiliary)[fleet.places], torch.stack(loss), inputs)
+    else:
+        assert first.auxiliary is None
+        assert second.auxiliary is None
 
 
 def low_rank(base, t):
@@ -165,3 +189,5 @@ def test_the_loss_of_a_single_node_has_a_finite_gradient(packed):
 def test_wrong_arguments():
     with pytest.raises(SagpoolError, match="at least 1 cluster, not 0"):
         DiffPool(3, 0)
+    with pytest.raises(SagpoolError, match="losses must be one of both, link, none, not 'no'"):
+        DiffPool(3, 2, losses="no")

@@ -161,12 +161,16 @@ class _Call(torch.nn.Module):
 
 @pytest.mark.usefixtures("max_dense")
 @with_max_dense(
-    ("max_dense", "max_nodes", "hidden"),
-    [(0, 28, 20), (64, 28, 20), *((d, 110, hidden) for d in (0, 8, 64) for hidden in (12, 33))],
+    ("max_dense", "max_nodes", "hidden", "losses"),
+    [
+        *((0, 28, 20, "both"), (64, 28, 20, "both"), (64, 28, 12, "link"), (64, 28, 12, "none")),
+        *((d, 110, hidden, "both") for d in (0, 8, 64) for hidden in (12, 33)),
+    ],
 )
-def test_a_whole_model(max_nodes, hidden, batch):
+def test_a_whole_model(max_nodes, hidden, losses, batch):
     """With fewer clusters than nodes, and with more; with narrow layers, and with wide ones."""
-    shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25)
+    own = {"losses": losses}
+    shape = Shape(7, 2, hidden=hidden, members=2, max_nodes=max_nodes, ratio=0.25, settings=own)
     torch.manual_seed(0)
     model = build("diffpool-h", shape).eval()
     for conv in model.convs:

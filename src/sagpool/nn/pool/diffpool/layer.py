@@ -1,6 +1,6 @@
 """DiffPool."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled
 from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
 from sagpool.ops.alignment import aligned
 
+Losses = Literal["both", "link", "none"]
 # A' is a matrix in memory up to this many rows, and stays in factors if it is larger.
 MAX_DENSE_CLUSTERS = 64
 
@@ -42,6 +43,7 @@ class DiffPool(Pool):
     Args:
         in_channels: size of each input row
         clusters: nodes of each pooled graph
+        losses: which of the two losses are added; PyG had no entropy loss until April 2019
         members: how many models train side by side
 
     Shapes:
@@ -52,10 +54,16 @@ class DiffPool(Pool):
 
     leaves = "clusters"
 
-    def __init__(self, in_channels: int, clusters: int, *, members: int = 1) -> None:
+    def __init__(
+        self, in_channels: int, clusters: int, *, losses: Losses = "both", members: int = 1
+    ) -> None:
         super().__init__()
         if clusters < 1:
             raise SagpoolError(f"DiffPool needs at least 1 cluster, not {clusters}.")
+        if losses not in get_args(Losses):
+            known = ", ".join(get_args(Losses))
+            raise SagpoolError(f"losses must be one of {known}, not '{losses}'.")
+        self.losses = losses
         self.assign = GCNConv(in_channels, clusters, members=members)
 
     def reset_parameters(self) -> None:
@@ -67,17 +75,18 @@ class DiffPool(Pool):
         else:
             soft = soft_assignment(self.assign(x, structure))
         if isinstance(structure, DenseAdjacency):
-            level = _dense_level(soft, x, structure)
+            level = _dense_level(soft, x, structure, self.losses)
         elif has_kernels(x):
-            level = _level_by_kernels(soft, self.clusters, x, structure, context.next_weight)
+            weight = context.next_weight
+            level = _level_by_kernels(soft, self.clusters, x, structure, weight, self.losses)
         else:
-            level = _level_by_torch(soft, self.clusters, x, structure)
+            level = _level_by_torch(soft, self.clusters, x, structure, self.losses)
         rows = level.pooled.flatten(0, 1)
         return Pooled(
             rows,
             level.coarse,
             assignment=soft.assignment[:, : self.clusters],
-            auxiliary=level.link + level.entropy,
+            auxiliary=level.auxiliary,
             fused=Fused(rows, level.mean_max, multiplied=level.mean_max is not None),
         )
 
@@ -113,25 +122,39 @@ class DiffPool(Pool):
 class _Level(NamedTuple):
     pooled: Tensor  # [graphs, clusters, channels]
     coarse: ClusterAdjacency
-    entropy: Tensor  # [graphs]
-    link: Tensor  # [graphs]
+    entropy: Tensor | None  # [graphs]
+    link: Tensor | None  # [graphs]
     mean_max: Tensor | None = None  # [graphs, 2 * channels], if W was applied to pooled
 
+    @property
+    def auxiliary(self) -> Tensor | None:
+        """The sum of the losses that there are."""
+        return self.link if self.link is None or self.entropy is None else self.link + self.entropy
 
-def _dense_level(soft: SoftAssignment, x: Tensor, adjacency: DenseAdjacency) -> _Level:
+
+def _dense_level(
+    soft: SoftAssignment, x: Tensor, adjacency: DenseAdjacency, losses: Losses
+) -> _Level:
     graphs, nodes = len(adjacency.matrix), adjacency.clusters
     s, h = soft.assignment.view(graphs, nodes, -1), x.view(graphs, nodes, -1)
     back = s.transpose(1, 2)  # [graphs, clusters, nodes]
     coarse = adjacency.pool(soft.assignment)
-    gram_norm = torch.bmm(back, s).square().sum((1, 2))
-    link = link_loss(adjacency.squared_norm, coarse.trace, gram_norm, nodes**2)
-    return _Level(torch.bmm(back, h), coarse, soft.entropy.view(graphs, nodes).mean(1), link)
+    entropy = link = None
+    if losses != "none":
+        gram_norm = torch.bmm(back, s).square().sum((1, 2))
+        link = link_loss(adjacency.squared_norm, coarse.trace, gram_norm, nodes**2)
+    pooled = torch.bmm(back, h)
+    if losses == "both":
+        entropy = soft.entropy.view(graphs, nodes).mean(1)
+    return _Level(pooled, coarse, entropy, link)
 
 
-def _level_by_torch(soft: SoftAssignment, clusters: int, x: Tensor, structure: Structure) -> _Level:
+def _level_by_torch(
+    soft: SoftAssignment, clusters: int, x: Tensor, structure: Structure, losses: Losses
+) -> _Level:
     s = soft.assignment
     if isinstance(structure, LowRankAdjacency):
-        base, t, norm = structure.base, structure.compose(s), structure.squared_norm
+        base, t = structure.base, structure.compose(s)
         base_segments = structure.segments
         if isinstance(base_segments, PaddedSegments) and base_segments.padding is None:
             base_segments = segments_of(
@@ -140,15 +163,21 @@ def _level_by_torch(soft: SoftAssignment, clusters: int, x: Tensor, structure: S
         graphs = base.layout.members * base.layout.graphs
         segments: Segments = PaddedSegments.equal(graphs, structure.clusters)
     else:
-        base = structure.csr()
-        t, norm = s, _squared_norm(base, x.dtype)
+        base, t = structure.csr(), s
         segments = base_segments = segments_of(base.layout, s)
     coarse = _coarse(base, t, clusters, base_segments, GradientChain(t))
     pooled = segment_matmul(s, x, segments)
     ptr = structure.layout.node_ptr
-    entropy = segment_mean(soft.entropy[:, None], ptr, structure.layout.graph).view(-1)
-    trace, gram_norm = coarse.trace, congruence(s, segments).squared_norm
-    link = link_loss(norm, trace, gram_norm, ptr.diff().to(x.dtype).square())
+    entropy = link = None
+    if losses == "both":
+        entropy = segment_mean(soft.entropy[:, None], ptr, structure.layout.graph).view(-1)
+    if losses != "none":
+        if isinstance(structure, LowRankAdjacency):
+            norm = structure.squared_norm
+        else:
+            norm = _squared_norm(base, x.dtype)
+        trace, gram_norm = coarse.trace, congruence(s, segments).squared_norm
+        link = link_loss(norm, trace, gram_norm, ptr.diff().to(x.dtype).square())
     return _Level(pooled, coarse, entropy, link)
 
 
@@ -173,23 +202,29 @@ def _level_by_kernels(
     x: Tensor,
     structure: Structure,
     next_weight: Tensor | None,
+    losses: Losses,
 ) -> _Level:
-    norm = None
+    norm = entropy = link = None
     if isinstance(structure, LowRankAdjacency):
-        base, norm, segments = structure.base, structure.squared_norm, structure.segment_ptr
-        entropy = soft.entropy.view(segments.graphs, -1).mean(1)
+        base, segments = structure.base, structure.segment_ptr
+        if losses != "none":
+            norm = structure.squared_norm
+        if losses == "both":
+            entropy = soft.entropy.view(segments.graphs, -1).mean(1)
         made = structure.coarsen(soft.assignment, clusters, x)
     else:
         base = structure.csr()
         segments = SegmentPtr.of(base.layout)
-        entropy = graph_means(soft.entropy, segments)
+        if losses == "both":
+            entropy = graph_means(soft.entropy, segments)
         product = None
         if next_weight is not None and clusters > MAX_DENSE_CLUSTERS:
             # Most graphs have fewer nodes than clusters, so W is applied before the pooling.
             product, x = matmul_with_passthrough(x, next_weight)
         made = coarsen(soft.assignment, clusters, x, segments, product)
     coarse = _coarse(base, made.assignment, clusters, segments, made.chain)
-    link = link_loss_by_kernels(
-        norm, coarse.trace, made.gram_norm, structure.layout.node_ptr, base.row_ptr
-    )
+    if losses != "none":
+        link = link_loss_by_kernels(
+            norm, coarse.trace, made.gram_norm, structure.layout.node_ptr, base.row_ptr
+        )
     return _Level(made.x, coarse, entropy, link, made.readout)

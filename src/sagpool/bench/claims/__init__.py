@@ -1,0 +1,20 @@
+"""Claims of a paper, and what the rows of a store say about them."""
+
+from sagpool.bench.claims.claim import Claim, read_claims
+from sagpool.bench.claims.evidence import CellRows, Evidence
+from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
+from sagpool.bench.claims.phrases import Method, Phrase, p_text
+
+__all__ = [
+    "CellRows",
+    "Claim",
+    "Evidence",
+    "Gap",
+    "Judgement",
+    "Line",
+    "Method",
+    "Phrase",
+    "Verdict",
+    "p_text",
+    "read_claims",
+]

@@ -1,0 +1,66 @@
+"""The rows by which claims are judged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sagpool.bench.experiment import Accuracy, Experiment
+from sagpool.bench.summary import Summary
+from sagpool.fleet import Training
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The test accuracies of one method on one data set."""
+
+    accuracy: Mapping[tuple[int, int], float]  # in percent, by seed and fold; NaN if diverged
+    splits: tuple[Any, ...]  # equal for cells with the same splits
+    folds: int
+    note: str = ""  # how the data differ from those of the published experiment
+
+    @staticmethod
+    def of(summary: Summary) -> CellRows:
+        cell = summary.cell
+        return CellRows(
+            {(run.seed, run.fold): 100 * run.test_accuracy for run in summary.runs},
+            (cell.name, cell.fingerprint, cell.settings["folds"], cell.settings["validation"]),
+            cell.settings["folds"],
+            cell.note,
+        )
+
+    @property
+    def learnt(self) -> dict[tuple[int, int], float]:
+        """The accuracies without those of runs that diverged at once."""
+        return {split: value for split, value in self.accuracy.items() if not np.isnan(value)}
+
+    @property
+    def seed_means(self) -> dict[int, float]:
+        """By seed, of the seeds for which all folds were run: others may have the easy folds."""
+        runs: dict[int, list[float]] = defaultdict(list)
+        for (seed, _), value in sorted(self.accuracy.items()):
+            runs[seed].append(value)
+        return {
+            seed: float(np.nanmean(values))
+            for seed, values in runs.items()
+            if len(values) == self.folds and not np.all(np.isnan(values))
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The cells of a store, and what the experiment says about a complete one."""
+
+    cells: Mapping[tuple[str, str], CellRows]  # by data set and method
+    published: Mapping[tuple[str, str], Accuracy]
+    published_seeds: int
+    runs: int  # of a complete cell
+
+    @staticmethod
+    def of(experiment: Experiment, cells: Mapping[tuple[str, str], CellRows]) -> Evidence:
+        runs = experiment.seeds * int(experiment.protocol.get("folds", Training.folds))
+        return Evidence(cells, experiment.accuracy, experiment.published_seeds, runs)

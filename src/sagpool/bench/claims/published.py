@@ -1,0 +1,111 @@
+"""The test whether our results agree with published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sagpool.bench.claims.contrast import usable
+from sagpool.bench.claims.evidence import Evidence
+from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
+from sagpool.bench.claims.phrases import Method, Phrase, joined
+from sagpool.bench.claims.reading import chosen_datasets, known_keys, names
+from sagpool.errors import SagpoolError
+from sagpool.statistics import SIGNIFICANT, Difference, holm, spread_ratio, welch
+
+
+@dataclass(frozen=True)
+class AgreesWithPublished:
+    """Our means agree with the published ones by Welch's test.
+
+    The claim holds if no cell differs, and in part if at most half of them do.
+    """
+
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+
+    @classmethod
+    def read(cls, entry: Any, options: Mapping[str, Any], datasets: Sequence[str]) -> Self:
+        known_keys(options, ())
+        if not isinstance(entry, dict):
+            raise SagpoolError(f"must be a mapping with methods and datasets, not {entry!r}")
+        known_keys(entry, ("methods", "datasets"))
+        return cls(names(entry.get("methods")), chosen_datasets(entry, datasets))
+
+    def judge(self, evidence: Evidence) -> Judgement:
+        gaps: list[Gap] = []
+        deviations = []
+        for method in self.methods:
+            for dataset in self.datasets:
+                found, said = _deviation(evidence, dataset, method)
+                gaps += said
+                deviations += [found] if found else []
+        gaps = list(dict.fromkeys(gaps))
+        if not deviations:
+            return Judgement(Verdict.NOT_TESTED, gaps=tuple(gaps))
+        p = holm([one.difference.p for one in deviations])
+        lines = [one.line(corrected) for one, corrected in zip(deviations, p, strict=True)]
+        ratio = spread_ratio(one.spreads for one in deviations)
+        spreads = "" if ratio is None else f"seed spread, ours / published: {ratio:.2f}"
+        return Judgement(
+            _verdict(lines),
+            (_count(lines), joined((_of_method(lines, one) for one in self.methods), ", ")),
+            (("Welch's test, Holm over the cells",), (spreads,)),
+            tuple(gaps),
+            tuple(lines),
+        )
+
+
+class Deviation(NamedTuple):
+    """A cell of ours and the published one."""
+
+    dataset: str
+    method: str
+    seeds: int
+    difference: Difference
+    spreads: tuple[float, float]  # over the seeds: ours, published
+
+    def line(self, p: float) -> Line:
+        mean = self.difference.mean
+        outcome = "agrees" if p >= SIGNIFICANT else "higher" if mean > 0 else "lower"
+        interval = self.difference.interval()
+        return Line(self.dataset, (self.method,), (), mean, *interval, p, outcome, self.seeds)
+
+
+def _deviation(
+    evidence: Evidence, dataset: str, method: str
+) -> tuple[Deviation | None, Sequence[Gap]]:
+    published = evidence.published.get((dataset, method))
+    if published is None:
+        return None, [Gap(dataset, method, "nothing published")]
+    rows, gaps = usable(evidence, dataset, method)
+    if rows is None:
+        return None, gaps
+    means = np.array(list(rows.seed_means.values()))
+    if len(means) < 2:
+        few = f"{len(rows.accuracy)} of {evidence.runs} runs, too few for a test"
+        return None, [Gap(dataset, method, few)]
+    difference = welch(means, published.mean, published.std, evidence.published_seeds)
+    spreads = (float(means.std(ddof=1)), published.std)
+    return Deviation(dataset, method, len(means), difference, spreads), gaps
+
+
+def _verdict(lines: Sequence[Line]) -> Verdict:
+    differ = sum(line.outcome != "agrees" for line in lines)
+    if not differ:
+        return Verdict.HOLDS
+    return Verdict.IN_PART if 2 * differ <= len(lines) else Verdict.FAILS
+
+
+def _count(lines: Sequence[Line]) -> Phrase:
+    outcomes = [line.outcome for line in lines]
+    differ = len(lines) - outcomes.count("agrees")
+    return (f"{differ} of {len(lines)} cells differ, {outcomes.count('higher')} upwards",)
+
+
+def _of_method(lines: Sequence[Line], method: str) -> Phrase:
+    outcomes = [line.outcome for line in lines if line.first == (method,)]
+    return (Method(method), f" {len(outcomes) - outcomes.count('agrees')} of {len(outcomes)}")

@@ -1,0 +1,235 @@
+"""The claims of the paper, and what our rows say about them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from sagpool.bench.claims import (
+    CellRows,
+    Claim,
+    Evidence,
+    Gap,
+    Judgement,
+    Line,
+    Method,
+    Phrase,
+    Verdict,
+    p_text,
+)
+from sagpool.bench.experiment import Experiment
+from sagpool.report import names
+from sagpool.report.content import Content
+from sagpool.report.section import Part, Section
+from sagpool.report.table import Cell, Table, joined, listing, method, number, numbers, text, words
+from sagpool.statistics import SIGNIFICANT
+
+MARK = "†"
+CONTROL = "control"  # in place of a section of the paper
+
+
+class Judged(NamedTuple):
+    claim: Claim
+    found: Judgement
+
+    @property
+    def marked(self) -> bool:
+        """Whether a verdict rests on fewer rows than the claim is about."""
+        return bool(self.found.gaps) and self.found.verdict is not Verdict.NOT_TESTED
+
+
+def section(content: Content) -> Section:
+    """Empty if no claim can be tested by rows, for example if all of them are of other data."""
+    cells = {(s.cell.dataset, s.cell.method): CellRows.of(s) for s in content.shown}
+    judged = judge_claims(content.experiment, cells) if content.experiment else []
+    lines = any(one.found.lines for one in judged)
+    return Section(
+        "claims",
+        "Claims and verdicts",
+        [
+            Part(table=claims_table(judged)),
+            Part("All comparisons of the claims", comparisons_table(judged), folded=True),
+        ]
+        if lines
+        else [],
+        [summary(judged)],
+    )
+
+
+def judge_claims(experiment: Experiment, cells: Mapping[tuple[str, str], CellRows]) -> list[Judged]:
+    """Those that do not hold come first, those that were not tested last."""
+    evidence = Evidence.of(experiment, cells)
+    judged = [Judged(claim, claim.test.judge(evidence)) for claim in experiment.claims]
+    order = list(Verdict)
+    return sorted(judged, key=lambda one: order.index(one.found.verdict))
+
+
+def summary(judged: Sequence[Judged]) -> str:
+    """How many claims have each verdict."""
+    paper = [one for one in judged if one.claim.where != CONTROL]
+    controls = [one for one in judged if one.claim.where == CONTROL]
+    sentence = f"Of {len(paper)} claims of the paper, {_verdicts(paper)}."
+    if controls:
+        sentence += f" Of our control questions, {_verdicts(controls)}."
+    return sentence
+
+
+def _verdicts(judged: Iterable[Judged]) -> str:
+    counts = Counter(one.found.verdict for one in judged)
+    singular = {
+        Verdict.FAILS: "does not hold",
+        Verdict.IN_PART: "holds in part",
+        Verdict.UNDECIDED: "is undecided",
+        Verdict.HOLDS: "holds",
+        Verdict.NOT_TESTED: "is not tested",
+    }
+    plural = {
+        Verdict.FAILS: "do not hold",
+        Verdict.IN_PART: "hold in part",
+        Verdict.UNDECIDED: "are undecided",
+        Verdict.HOLDS: "hold",
+        Verdict.NOT_TESTED: "are not tested",
+    }
+    parts = [
+        f"{counts[verdict]} {(singular if counts[verdict] == 1 else plural)[verdict]}"
+        for verdict in Verdict
+        if counts[verdict]
+    ]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
+def claims_table(judged: Sequence[Judged]) -> Table:
+    return listing(
+        "claims",
+        "What the paper claims, and what we find. Differences are in percentage points of test "
+        "accuracy, with 95 % intervals in brackets.",
+        [
+            words("claim", [phrase(one.claim.text) for one in judged]),
+            words("in the paper", [one.claim.where for one in judged]),
+            words("what we find", [joined(map(phrase, one.found.found)) for one in judged]),
+            words("verdict", [_verdict(one) for one in judged]),
+            words("how sure", [_certainty(one.found) for one in judged]),
+        ],
+        [_record(one) for one in judged],
+        _notes(judged),
+        prose=True,
+    )
+
+
+def comparisons_table(judged: Sequence[Judged]) -> Table:
+    shown = [(one.claim, line) for one in judged for line in one.found.lines]
+    lines = [line for _, line in shown]
+    return listing(
+        "claims-comparisons",
+        "Every comparison behind a verdict, with p after Holm's correction over the comparisons "
+        "of the claim.",
+        [
+            words("claim", [claim.id for claim, _ in shown]),
+            words("data set", [line.dataset or "mean over data sets" for line in lines]),
+            words("first", [_group(line.first) for line in lines]),
+            words("second", [_group(line.second) for line in lines]),
+            numbers("difference or ratio", [_value(claim, line) for claim, line in shown]),
+            numbers("95 % interval", [_interval(line) for line in lines]),
+            numbers("p (Holm)", [p_text(line.p) for line in lines]),
+            words("outcome", [line.outcome for line in lines]),
+            numbers("runs or seeds", [line.runs for line in lines], "d"),
+        ],
+        [
+            {
+                "claim": claim.id,
+                "dataset": line.dataset,
+                "first": " ".join(line.first),
+                "second": " ".join(line.second),
+                "value": line.value,
+                "low": line.low,
+                "high": line.high,
+                "holm_p": line.p,
+                "outcome": line.outcome,
+                "runs": line.runs,
+            }
+            for claim, line in shown
+        ],
+    )
+
+
+def phrase(parts: Phrase) -> Cell:
+    return joined((method(part) if isinstance(part, Method) else text(part) for part in parts), "")
+
+
+def _verdict(one: Judged) -> Cell:
+    verdict = one.found.verdict
+    words = str(verdict) + (MARK if one.marked else "")
+    html = Markup('<span class="verdict {}">{}</span>').format(verdict.name.lower(), words)
+    return Cell(words, html, names.tex_escape(words))
+
+
+def _certainty(found: Judgement) -> Cell:
+    return joined([*map(phrase, found.certainty), *map(phrase, gap_phrases(found.gaps))])
+
+
+def gap_phrases(gaps: Iterable[Gap]) -> list[Phrase]:
+    """Gaps with the same reason on the same data sets are one phrase."""
+    datasets: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        datasets.setdefault((gap.method, gap.reason), []).append(gap.dataset)
+    methods: dict[tuple[str, str], list[str]] = {}
+    for (name, reason), where in datasets.items():
+        listed = ", ".join(where) if len(where) < 4 else f"{len(where)} data sets"
+        methods.setdefault((listed, reason), []).append(name)
+    return [
+        (*_listed(here), " on " if all(here) and listed else "", listed, f": {reason}")
+        for (listed, reason), here in methods.items()
+    ]
+
+
+def _listed(methods: Iterable[str]) -> Phrase:
+    parts = [part for name in methods if name for part in (Method(name), ", ")]
+    return tuple(parts[:-1])
+
+
+def _group(methods: Sequence[str]) -> Cell:
+    return joined(map(method, methods), ", ") if methods else text("published")
+
+
+def _value(claim: Claim, line: Line) -> Cell:
+    return number(line.value, ".2f" if claim.kind == "steadier" else "+z.2f")
+
+
+def _interval(line: Line) -> str:
+    if line.low is None or line.high is None:
+        return ""
+    return f"{line.low:+z.2f} to {line.high:+z.2f}".replace("-", "−")
+
+
+def _record(one: Judged) -> dict[str, Any]:
+    claim, found = one
+    return {
+        "id": claim.id,
+        "claim": phrase(claim.text).plain,
+        "where": claim.where,
+        "test": claim.kind,
+        "verdict": str(found.verdict),
+        "found": joined(map(phrase, found.found)).plain,
+        "certainty": joined(map(phrase, found.certainty)).plain,
+        "gaps": joined(map(phrase, gap_phrases(found.gaps))).plain,
+    }
+
+
+def _notes(judged: Sequence[Judged]) -> list[str]:
+    kinds = {one.claim.kind for one in judged if one.found.lines}
+    compared = bool(kinds & {"better", "no-worse", "equivalent", "differ"})
+    applies = {
+        f"{MARK} Some of the rows are missing, incomplete or of other data; the last column says "
+        "which.": any(one.marked for one in judged),
+        "Methods are compared on the same splits, with the corrected error of Nadeau and Bengio; "
+        "means over data sets give each the same weight and add up the variances. Better, worse: "
+        f"p below {SIGNIFICANT} after Holm's correction. Equivalent: two one-sided tests say that "
+        "the difference is below the margin (1 point unless the claim says otherwise).": compared,
+        "Resolution: half of the 95 % interval. A smaller difference cannot be told from zero. It "
+        "hardly falls with more seeds, which all use the same graphs.": compared,
+        "Differ, upwards: by Welch's t-test of our per-seed means against the published mean and "
+        f"standard deviation, p below {SIGNIFICANT} after Holm's correction over all cells of the "
+        "claim.": "agrees-with-published" in kinds,
+    }
+    return [note for note, condition in applies.items() if condition]

@@ -1,0 +1,149 @@
+"""The section with the claims of the paper, in all formats."""
+
+import csv
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from sagpool.bench.claims import Gap
+from sagpool.bench.experiment_file import read_experiment
+from sagpool.report import write_report
+from sagpool.report.content import read_content
+from sagpool.report.sections.claims import gap_phrases
+
+EXPERIMENT = """
+datasets: {FIRST: , SECOND: }
+tables: {all: {methods: [sagpool-h, gpool-h]}}
+protocol: {seeds: 4, folds: 5}
+published: {accuracy: {sagpool-h: {FIRST: [50.0, 1.0]}}}
+claims:
+  - id: attention
+    claim: "`sagpool-h` beats `gpool-h`."
+    where: "4.6"
+    test: {better: [sagpool-h, gpool-h]}
+  - id: table
+    claim: The table is right.
+    where: Table 3
+    test: {agrees-with-published: {methods: [sagpool-h], datasets: [FIRST]}}
+  - id: few
+    claim: "`sagpool-h` is small & <cheap>."
+    where: Figure 4
+    test: {parameters: {constant: [sagpool-h]}}
+  - id: control
+    claim: Chance is worse.
+    where: control
+    test: {better: [sagpool-h, random-h]}
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return read_experiment(EXPERIMENT, "claimed")
+
+
+@pytest.fixture(scope="module")
+def report(make_at, made, experiment, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("claims")
+    noise = tuple(0.1 * (i % 7) for i in range(20))
+    cells = [
+        made("FIRST", "sagpool-h", seeds=4, accuracy=tuple(75 + x for x in noise)),
+        made("FIRST", "gpool-h", seeds=4, accuracy=tuple(60 - 2 * x for x in noise)),
+        made("SECOND", "sagpool-h", seeds=4, accuracy=tuple(70 + x for x in noise)),
+        made("SECOND", "gpool-h", seeds=1, accuracy=tuple(60 - 2 * x for x in noise[:5])),
+    ]
+    write_report(make_at(folder / "runs.sqlite", cells), folder / "report", experiment)
+    return folder / "report"
+
+
+def rows(path: Path) -> dict[str, dict[str, str]]:
+    with path.open(newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def test_claims_that_do_not_hold_come_first(report):
+    table = rows(report / "tables/claims.csv")
+    assert {name: row["verdict"] for name, row in table.items()} == {
+        "table": "does not hold",
+        "attention": "holds",
+        "few": "holds",
+        "control": "not tested",
+    }
+    assert list(table) == ["table", "attention", "few", "control"]
+    assert table["attention"]["found"].startswith("SAGPool_h − gPool_h: +13.")
+    assert table["attention"]["gaps"] == "gPool_h on SECOND: 5 of 20 runs"
+    assert table["table"]["found"] == "1 of 1 cells differ, 1 upwards; SAGPool_h 1 of 1"
+    assert table["control"]["gaps"] == "Random_h on FIRST, SECOND: no rows"
+
+
+def test_the_page(report):
+    page = (report / "report.html").read_text()
+    section = page[page.index('<section id="claims">') : page.index('<section id="results">')]
+    assert (
+        "Of 3 claims of the paper, 1 does not hold and 2 hold. Of our control questions, 1 is not "
+        "tested." in section
+    )
+    assert "SAGPool<sub>h</sub> beats gPool<sub>h</sub>." in section
+    assert "is small &amp; &lt;cheap&gt;." in section
+    assert '<span class="verdict fails">does not hold</span>' in section
+    assert '<span class="verdict holds">holds†</span>' in section  # a cell is incomplete
+    assert '<span class="verdict holds">holds</span>' in section
+    assert "† Some of the rows are missing" in section
+
+
+def test_markdown_and_latex(report):
+    markdown = (report / "tables/claims.md").read_text()
+    assert "| The table is right. | Table 3 | 1 of 1 cells differ, 1 upwards; " in markdown
+    tex = (report / "tables/claims.tex").read_text()
+    assert r"\usepackage{booktabs,array}" in tex
+    assert tex.count(r"p{0.18\linewidth}") == 5
+    assert r"SAGPool$_h$ is small \& \textless{}cheap\textgreater{}." in tex
+
+
+def test_every_comparison_is_listed(report):
+    with (report / "tables/claims-comparisons.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["claim"], line["dataset"], line["runs"]) for line in lines] == [
+        ("table", "FIRST", "4"),
+        ("attention", "FIRST", "20"),
+        ("attention", "SECOND", "5"),
+        ("attention", "", "25"),
+    ]
+    assert [float(line["value"]) > 9 for line in lines] == [True] * 4
+    assert [line["outcome"] for line in lines] == ["higher", "better", "better", "better"]
+
+
+def test_without_claims_there_is_no_section(rich):
+    assert "Claims and verdicts" not in (rich / "report.html").read_text()
+    assert not (rich / "tables/claims.csv").exists()
+
+
+def test_claims_about_other_data_are_not_shown(make, made, tmp_path, experiment):
+    page = write_report(make(made("THIRD"), made("THIRD", "gpool-h")), tmp_path / "r", experiment)
+    assert "Claims and verdicts" not in page.read_text()
+
+
+def test_the_experiment_is_the_one_that_the_store_names(make, made):
+    store = make(made())
+    assert read_content(store).experiment is None  # "made" comes from nowhere
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE invocations SET experiment = 'lee2019'")
+    connection.close()
+    found = read_content(store).experiment
+    assert found is not None
+    assert found.name == "lee2019"
+
+
+def test_gaps_are_summed_up():
+    gaps = [
+        Gap("A", "gpool-h", "no rows"), Gap("B", "gpool-h", "no rows"),
+        Gap("A", "random-h", "no rows"), Gap("B", "random-h", "no rows"),
+        Gap("C", "", "structure only"), Gap("", "own-h", "not registered"),
+        *(Gap(name, "mlp-g", "no rows") for name in "ABCD"),
+    ]  # fmt: skip
+    assert ["".join(phrase) for phrase in gap_phrases(gaps)] == [
+        "gpool-h, random-h on A, B: no rows",
+        "C: structure only",
+        "own-h: not registered",
+        "mlp-g on 4 data sets: no rows",
+    ]
