@@ -1,7 +1,9 @@
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+import torch
 
 import sagpool
 from sagpool.bench.experiment_file import read_experiment
@@ -141,3 +143,12 @@ def trainings():
     """Two seeds of two folds."""
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=2, max_epochs=2)
     return [replace(one, seed=seed, fold=fold) for seed in range(2) for fold in range(2)]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """So one fleet, which stops at a known epoch."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

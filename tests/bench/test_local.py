@@ -5,7 +5,6 @@ import logging
 from dataclasses import replace
 
 import pytest
-import torch
 
 from sagpool.bench.engines import Job, Local
 from sagpool.fleet import Training
@@ -22,16 +21,11 @@ def job(mutag, trainings, done=(), **changes):
     )
 
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
 class StoppedError(Exception):
     pass
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def run(folder, job, *, stop_at=None, members=2):

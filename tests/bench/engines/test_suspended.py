@@ -11,18 +11,11 @@ from sagpool.bench.engines.suspended import split_checkpoint
 from sagpool.fleet import Training, train
 from sagpool.fleet.train import train_until
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class StoppedError(Exception):
     pass
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """So one fleet, which stops at a known epoch."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_parts_give_the_results_of_the_whole_fleet(mutag, tmp_path):
