@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,7 +18,7 @@ from sagpool.statistics import MARGIN, SIGNIFICANT
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _Comparison(ABC):
     """The first of the methods against each of the others, on the same splits.
 
     A list in place of a method stands for the mean of several methods.
@@ -55,8 +56,9 @@ class _Comparison:
             tuple(line for one in found for line in one.lines()),
         )
 
+    @abstractmethod
     def verdict(self, found: Contrast) -> Verdict:
-        raise NotImplementedError
+        """What the comparison with one of the others says."""
 
     def combine(self, verdicts: Sequence[Verdict]) -> Verdict:
         return combine(verdicts)
