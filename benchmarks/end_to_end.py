@@ -69,13 +69,15 @@ class Figures:
     seconds: dict[str, float] = field(default_factory=dict)
     meaning: dict[str, str] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
-    grids: dict[str, Ran] = field(default_factory=dict)  # by data set and method
+    first_grids: dict[str, Ran] = field(default_factory=dict)  # by data set and method
+    grids: dict[str, Ran] = field(default_factory=dict)
 
     def run(
         self, dataset: str, method: str, search: str, settings: dict[str, Any] | None = None
     ) -> Ran:
         """One experiment into a store of its own."""
-        store = self.folder / f"{len(list(self.folder.iterdir()))}.sqlite"
+        count = len(list(self.folder.glob("*.sqlite")))
+        store = self.folder / f"{count}-{dataset}-{method}-{search}.sqlite"
         first: list[float] = []
 
         def watch(state: CellState) -> None:
@@ -99,13 +101,20 @@ class Figures:
         note(f"{search} {dataset} {method} {settings or ''}: {ran.seconds:.1f} s; {ran.profile}")
         return ran
 
+    def first_grid(self, dataset: str, method: str) -> Ran:
+        """The full grid, which compiles the kernels that it needs."""
+        key = f"{dataset}:{method}"
+        if key not in self.first_grids:
+            self.first_grids[key] = ran = self.run(dataset, method, "grid")
+            self.seconds[f"{key} first"] = ran.seconds
+            self.seconds[f"{key} first result"] = ran.first_result
+        return self.first_grids[key]
+
     def grid(self, dataset: str, method: str) -> Ran:
         """The full grid, with kernels that are compiled."""
         key = f"{dataset}:{method}"
         if key not in self.grids:
-            first = self.run(dataset, method, "grid")
-            self.seconds[f"{key} first"] = first.seconds
-            self.seconds[f"{key} first result"] = first.first_result
+            self.first_grid(dataset, method)
             self.grids[key] = self.run(dataset, method, "grid")
             self.seconds[key] = self.grids[key].seconds
         return self.grids[key]
@@ -172,7 +181,7 @@ class Figures:
         given = self.options.grid_store
         if given and find_grid(given, dataset, method):
             return given
-        return self.grid(dataset, method).store
+        return self.first_grid(dataset, method).store
 
     def grid_mutag_cpu(self) -> None:
         here = Path(__file__).parents[1] / "src"
@@ -228,6 +237,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--members", type=int, default=200, help="of a fleet at its steady rate")
     parser.add_argument("--race", nargs="+", choices=RACES, default=RACES)
     parser.add_argument("--grid-store", type=Path, help="run store with finished grids, for races")
+    parser.add_argument("--stores", type=Path, help="folder where the run stores stay; must be new")
     parser.add_argument("--before", type=Path, help="src folder of earlier code, for MUTAG")
     parser.add_argument("--repeats", type=int, default=3, help="of both sides on MUTAG")
     parser.add_argument("--json", action="store_true")
@@ -239,7 +249,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if options.fresh:
             os.environ["TRITON_CACHE_DIR"] = f"{name}/kernels"
-        folder = Path(name) / "stores"
+        folder = options.stores or Path(name) / "stores"
         folder.mkdir()
         figures = Figures(options, folder)
         skipped = []

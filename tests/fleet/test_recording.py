@@ -212,11 +212,11 @@ def test_recordings_are_freed_at_once(end, few, with_kernels):
     fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
     fleets[0].advance()
     recorders = [weakref.ref(recorder) for recorder in fleets[0].lockstep.recorders.values()]
-    assert len(recorders) == 2, "of steps and of the validation"
+    assert recorders
     gc.disable()
     try:
         fleets[0].shrink() if end == "shrink" else fleets.clear()
-        assert [recorder() for recorder in recorders] == [None, None]
+        assert not any(recorder() for recorder in recorders)
     finally:
         gc.enable()
 
@@ -260,6 +260,5 @@ def test_members_with_different_k(parts, few, with_kernels):
         fleet.settings.k[0] += 1  # a wrong k, which _load and refresh have to correct
         fleet.slots.running[0] = trainings.index(training)
         fleet._load([0])
-        done = fleet.advance()
-        (found,) = done.values()
+        (found,) = (fleet.advance() | fleet.evaluate()).values()
         np.testing.assert_allclose(found.curve.train_loss, result.curve.train_loss, atol=1e-4)
