@@ -19,9 +19,8 @@ def test_the_pace_on_a_cpu(mutag):
 
 @pytest.mark.parametrize(
     ("members", "whole", "epochs", "empty"),
-    [(1, True, 8, 1.0), (8, True, 8, 1.0), (9, True, 8, 0.5), (20, False, 8, 0.5),
-     (300, False, 1, 0.5)],
-)  # fmt: skip
+    [(1, True, 8, 0.5), (16, True, 8, 0.5), (17, False, 8, 0.25), (300, False, 1, 0.25)],
+)
 def test_the_pace_on_a_gpu(members, whole, epochs, empty):
     pace = Pace(True, 1e6)
     assert pace.whole_epochs(members) is whole

@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 # The memory of a GPU is divided among so many of the largest fleets.
 GPU_SHARES = 4
+SCARCE = 0.5  # of the memory
 REPORT_SECONDS = 0.1  # between two reports of a fleet on a GPU
 
 
@@ -99,6 +100,8 @@ class Crew:
     events: queue.SimpleQueue[Epoch | Saved | Ended] = field(default_factory=queue.SimpleQueue)
     stopping: threading.Event = field(default_factory=threading.Event)
     lanes: dict[FleetOfWork, threading.Thread] = field(default_factory=dict)
+    # By priority, those that no lane has. The next lane gets the memory that torch keeps for it.
+    free_streams: dict[int, list[torch.cuda.Stream]] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> bool:
@@ -111,6 +114,23 @@ class Crew:
     def raise_if_stopping(self) -> None:
         if self.stopping.is_set():
             raise StoppedError
+
+    @contextmanager
+    def stream(self, priority: int) -> Iterator[torch.cuda.Stream]:
+        """A stream that no other lane uses in the meantime."""
+        free = self.free_streams.setdefault(priority, [])
+        stream = free.pop() if free else torch.cuda.Stream(self.device, priority=priority)
+        try:
+            yield stream
+        finally:
+            stream.synchronize()
+            free.append(stream)
+
+    def free_memory_if_scarce(self) -> None:
+        """What fleets have used that are gone; torch does not free it while a step is recorded."""
+        free, total = torch.cuda.mem_get_info(self.device)
+        if free < SCARCE * total:
+            free_cached_memory()
 
 
 @dataclass(eq=False)
@@ -147,12 +167,11 @@ class Lane:
         with (
             torch.autograd.set_multithreading_enabled(False),
             torch.cuda.device(crew.device),
-            torch.cuda.stream(torch.cuda.Stream(crew.device, priority=task.priority)),
+            crew.stream(task.priority) as stream,
+            torch.cuda.stream(stream),
         ):
-            try:
-                yield
-            finally:
-                torch.cuda.current_stream().synchronize()
+            crew.free_memory_if_scarce()
+            yield
 
     def _build(self, reserve: Callable[[int], None]) -> Fleet:
         """The fleet, with as many of its slots as fit into memory."""
@@ -236,9 +255,10 @@ class Lane:
 
     def _run_or_shrink(self, fleet: Fleet, action: Callable[[], T]) -> T | None:
         """The result of the action; None if memory ran out, and then the fleet is smaller."""
-        with out_of_memory_suppressed():
-            return action()
-        if not self.crew.on_cpu:
-            free_cached_memory()
+        for _ in range(1 if self.crew.on_cpu else 2):
+            with out_of_memory_suppressed():
+                return action()
+            if not self.crew.on_cpu:
+                free_cached_memory()  # torch does not do so while a step is recorded
         self._run_or_shrink(fleet, fleet.shrink)
         return None

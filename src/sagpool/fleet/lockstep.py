@@ -1,6 +1,6 @@
 """`Lockstep`: one epoch of all members of a fleet, step by step."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from sagpool.fleet.evaluate import Losses, validate
 from sagpool.fleet.order import DeviceBatches, Padded, on_device
 from sagpool.fleet.profile import Profile
-from sagpool.fleet.recording import Recorder, RecordingMemory
+from sagpool.fleet.recording import Pass, Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
 from sagpool.fleet.stopping import LOSS, DeviceStopping, Rule
 from sagpool.graphs import Batch, Graphs, pack
@@ -113,18 +113,15 @@ class Lockstep:
         """
         for pool in self.pools:
             pool.refresh()  # a new member may have another k
+        self.sums.zero_()
+        self.losses.reset()
         if self.whole and self._records:
-            chunks, together = self._validation_of(validation)
-            assert together is not None
-            whole_epoch = partial(self._whole_epoch, len(batches.shapes), chunks)
-            self._recorder("steps")(whole_epoch, batches.followed_by(together))
+            self._whole_epoch(batches, validation)
             between_steps()
             return self.curves
-        self.sums.zero_()
         for step in self._steps(batches):
             step()
             between_steps()
-        self.losses.reset()
         for first, chunk in self._validation_of(validation).chunks.items():
             self._validate(first, chunk)
         self._end_epoch()
@@ -146,14 +143,20 @@ class Lockstep:
     def _records(self) -> bool:
         return not self.in_parts and Recorder.works_for(self.stack.model, self.graphs)
 
-    def _whole_epoch(self, steps: int, firsts: Iterable[int], batches: Sequence[Padded]) -> None:
-        """All steps and the validation as one pass; its recording takes the host one command."""
-        self.sums.zero_()
-        for batch in batches[:steps]:
-            self._step_on_device([batch])
-        self.losses.reset()
-        for first, batch in zip(firsts, batches[steps:], strict=True):
-            self._validate_on_device(first, [batch])
+    def _whole_epoch(self, batches: DeviceBatches, validation: Sequence[np.ndarray]) -> None:
+        """All steps and the validation in one recording, which takes the host one command."""
+        chunks, together = self._validation_of(validation)
+        assert together is not None
+        *firsts, last = chunks
+        passes: list[Pass] = [
+            *[self._step_on_device] * len(batches.shapes),
+            *(partial(self._validate_on_device, first) for first in firsts),
+            partial(self._validate_and_end, last),
+        ]
+        self._recorder("steps")(passes, batches.followed_by(together))
+
+    def _validate_and_end(self, first: int, padded: Padded) -> None:
+        self._validate_on_device(first, padded)
         self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -168,15 +171,14 @@ class Lockstep:
         """Functions that train on one batch each."""
         if self._records:
             recorder = self._recorder("steps")
-            return [partial(recorder, self._step_on_device, batch) for batch in batches.each()]
+            return [partial(recorder, [self._step_on_device], batch) for batch in batches.each()]
         return [partial(self._timed_step, ids) for ids in batches.on_host()]
 
     def _timed_step(self, ids: np.ndarray) -> None:
         with self.profile.spent("steps"):
             self._step_in_parts(ids)
 
-    def _step_on_device(self, batches: Sequence[Padded]) -> None:
-        (padded,) = batches
+    def _step_on_device(self, padded: Padded) -> None:
         batch = pack_on_device(self.graphs.batch_source, *padded)
         count = batch.real.sum(1)
         output = self.stack.model.train()(batch, Streams(self._step_keys()))
@@ -234,13 +236,12 @@ class Lockstep:
 
     def _validate(self, first: int, chunk: Batch | DeviceBatches) -> None:
         if isinstance(chunk, DeviceBatches):
-            self._recorder("evaluation", first)(partial(self._validate_on_device, first), chunk)
+            self._recorder("evaluation", first)([partial(self._validate_on_device, first)], chunk)
         else:
             with self.profile.spent("evaluation"):
                 self._validate_batch(first, chunk)
 
-    def _validate_on_device(self, first: int, batches: Sequence[Padded]) -> None:
-        (padded,) = batches
+    def _validate_on_device(self, first: int, padded: Padded) -> None:
         self._validate_batch(first, pack_on_device(self.graphs.batch_source, *padded))
 
     def _validate_batch(self, first: int, batch: Batch) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet.random_guard import RandomGuard, SeededDraws
+from sagpool.fleet.recording import free_cached_memory
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.fleet.stack import Stack
 from sagpool.fleet.training import Training
@@ -124,27 +125,35 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     The trial also refuses methods that draw random numbers from torch. Every training begins with
     it, so none of them reaches a fleet.
     """
-    with out_of_memory_suppressed():
-        split = split_of(graphs, training)
-        with SeededDraws(0):  # the number of pooled edges depends on weights
-            model = build(training.method, shape_of(graphs, training))
-        stack = Stack(model.to(graphs.device, dtype))
-        fillers = [_saved_bytes(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
-        per_graph = max(1, fillers[1] - fillers[0])  # a filler graph has one node
-        fixed = max(0, fillers[0] - 2 * per_graph)  # every batch has one more filler graph
-        count = int(np.clip(TRIAL_BYTES // per_graph, 1, TRIAL_GRAPHS))
-        sizes = graphs.node_counts[split.train]
-        # Evenly spaced from the smallest to the largest.
-        by_size = split.train[np.argsort(sizes, kind="stable")]
-        tried = by_size[((np.arange(count) + 0.5) * len(sizes) / count).astype(int)]
-        saved = _saved_bytes(graphs, stack, tried, RandomGuard(training.method))
-        more_nodes = graphs.node_counts[tried].sum() - count  # beyond the first of each graph
-        per_node = max(0.0, saved - fixed - per_graph * (count + 1)) / max(1, more_nodes)
-        nodes = (sizes.mean() - 1) * min(training.batch_size, len(sizes))
-        batch = per_graph * (training.batch_size + 1) + per_node * nodes
-        weights = WEIGHT_COPIES * stack.numbers * stack.weights.element_size()
-        return StepBytes(int(weights + fixed), int(batch))
+    for _ in range(2):
+        with out_of_memory_suppressed():
+            return _trial_step(graphs, training, dtype)
+        if graphs.device.type == "cpu":
+            break
+        free_cached_memory()  # torch does not do so while a step is recorded
     raise MemoryShortageError(graphs.device)
+
+
+def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBytes:
+    split = split_of(graphs, training)
+    with SeededDraws(0):  # the number of pooled edges depends on weights
+        model = build(training.method, shape_of(graphs, training))
+    stack = Stack(model.to(graphs.device, dtype))
+    fillers = [_saved_bytes(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
+    per_graph = max(1, fillers[1] - fillers[0])  # a filler graph has one node
+    fixed = max(0, fillers[0] - 2 * per_graph)  # every batch has one more filler graph
+    count = int(np.clip(TRIAL_BYTES // per_graph, 1, TRIAL_GRAPHS))
+    sizes = graphs.node_counts[split.train]
+    # Evenly spaced from the smallest to the largest.
+    by_size = split.train[np.argsort(sizes, kind="stable")]
+    tried = by_size[((np.arange(count) + 0.5) * len(sizes) / count).astype(int)]
+    saved = _saved_bytes(graphs, stack, tried, RandomGuard(training.method))
+    more_nodes = graphs.node_counts[tried].sum() - count  # beyond the first of each graph
+    per_node = max(0.0, saved - fixed - per_graph * (count + 1)) / max(1, more_nodes)
+    nodes = (sizes.mean() - 1) * min(training.batch_size, len(sizes))
+    batch = per_graph * (training.batch_size + 1) + per_node * nodes
+    weights = WEIGHT_COPIES * stack.numbers * stack.weights.element_size()
+    return StepBytes(int(weights + fixed), int(batch))
 
 
 def _saved_bytes(

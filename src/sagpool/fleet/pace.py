@@ -7,7 +7,7 @@ from sagpool.graphs import Graphs
 
 # Numbers in a layer of a small or a medium step: rows x channels of all members.
 SMALL, MEDIUM = 2**24, 2**28
-FEW_MEMBERS = 8  # a step of fewer is no shorter
+FEW_MEMBERS = 16  # a step of fewer is hardly shorter
 AT_ONCE = 8  # epochs
 
 
@@ -45,6 +45,4 @@ class Pace:
 
     def most_empty(self, members: int) -> float:
         """The largest fraction of empty slots; on a GPU a smaller fleet must be recorded anew."""
-        if not self.on_gpu:
-            return 0.25
-        return 1.0 if self.whole_epochs(members) and members <= FEW_MEMBERS else 0.5
+        return 0.5 if self.on_gpu and members <= FEW_MEMBERS else 0.25

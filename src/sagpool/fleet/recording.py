@@ -3,9 +3,10 @@
 A pass is some hundred small operations, which the host would otherwise launch one by one.
 """
 
+import gc
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,24 +14,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sagpool.fleet.chain import Chain
 from sagpool.fleet.order import DeviceBatches, Padded
 from sagpool.fleet.profile import Profile
+from sagpool.fleet.recorded_size import RecordedSize, Spread
 from sagpool.graphs import Graphs
 from sagpool.nn.pool import pools_of
 from sagpool.ops.device import kernels_for
 
 log = logging.getLogger("sagpool")
 
-# A recording has spare rows and entries, so that it fits most later batches: padding takes less
-# time than another recording. The fewer rows all members have together, the less time it takes.
-SPARE = ((2**15, 2.5), (2**17, 1.4), (2**62, 1.05))  # up to so many rows, this multiple
-# A recording that is larger than this multiple of a batch with many rows is not worth replaying.
-MAX_SPARE = 1.2
-FEW_ROWS = 2**19
 MOST = 24  # recordings
 
-# Computes something from one batch after another.
-Pass = Callable[[Sequence[Padded]], None]
+# Computes something from a batch.
+Pass = Callable[[Padded], None]
 
 
 def can_record(model: nn.Module) -> bool:
@@ -39,70 +36,45 @@ def can_record(model: nn.Module) -> bool:
     return all(pool.can_record(dtype) for pool in pools_of(model))
 
 
-class _Size(NamedTuple):
-    """Of the batches of a recording; see `DeviceBatches`."""
+class _Part(NamedTuple):
+    """A recorded pass, and the graph numbers that it reads."""
 
-    shapes: tuple[tuple[int, int], ...]
-    rows: tuple[int, ...]
-    entries: tuple[int, ...]
-    limits: tuple[int | None, ...]  # largest k of each pooling layer, None without a k
-
-    @property
-    def total_rows(self) -> int:
-        return sum(
-            rows * members for rows, (members, _) in zip(self.rows, self.shapes, strict=True)
-        )
-
-    def fits(self, needed: "_Size") -> bool:
-        """Whether the padding is enough, and not too much."""
-        return (
-            self.shapes == needed.shapes
-            and self.limits == needed.limits
-            and all(a >= b for a, b in zip(self.rows, needed.rows, strict=True))
-            and all(a >= b for a, b in zip(self.entries, needed.entries, strict=True))
-            and (
-                self.total_rows <= FEW_ROWS * len(self.shapes)
-                or self.total_rows <= MAX_SPARE * needed.total_rows
-            )
-        )
-
-    def with_spare(self) -> "_Size":
-        """Larger, and the same for all batches of one shape."""
-        rows, entries = [], []
-        for shape in self.shapes:
-            same = [place for place, other in enumerate(self.shapes) if other == shape]
-            most = max(self.rows[place] for place in same)
-            factor = next(factor for limit, factor in SPARE if shape[0] * most <= limit)
-            rows.append(_rounded(factor * most))
-            entries.append(_rounded(factor * max(self.entries[place] for place in same)))
-        return self._replace(rows=tuple(rows), entries=tuple(entries))
-
-
-def _rounded(count: float) -> int:
-    return -(-int(count) // 64) * 64
+    graph: torch.cuda.CUDAGraph
+    ids: Tensor
 
 
 class _Recording(NamedTuple):
-    graph: torch.cuda.CUDAGraph
+    """One or more passes."""
+
+    graph: torch.cuda.CUDAGraph | Chain
     flat: Tensor
-    size: _Size
+    size: RecordedSize
+    parts: Sequence[_Part] = ()  # of which it consists
 
 
 class _Threads:
-    """Those that record at the moment. The allocator's cache is emptied while none does."""
+    """Those that record at the moment. The allocator's cache is emptied while none does.
+
+    Nor is garbage collected: if that frees a recording, the one that is being made is invalid.
+    """
 
     def __init__(self) -> None:
-        self.count, self.changed = 0, threading.Condition()
+        self.count, self.changed, self.collects = 0, threading.Condition(), True
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         with self.changed:
+            if not self.count:
+                self.collects = gc.isenabled()
+                gc.disable()
             self.count += 1
         try:
             yield
         finally:
             with self.changed:
                 self.count -= 1
+                if not self.count and self.collects:
+                    gc.enable()
                 self.changed.notify_all()
 
     @contextmanager
@@ -133,8 +105,8 @@ class RecordingMemory:
         self._keeper: torch.cuda.CUDAGraph | None = None
         self.known: set[str] = set()  # kinds of passes whose kernels are there
 
-    def record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        """The step as a graph of the current stream.
+    def record(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
+        """The step as a graph of the current stream; a link of a chain cannot be replayed alone.
 
         Not with ``torch.cuda.graph``, which waits for the whole device and empties the cache of
         the allocator: other fleets train at the same time.
@@ -144,7 +116,7 @@ class RecordingMemory:
                 self._pool = torch.cuda.graph_pool_handle()
                 number = torch.zeros(1, device="cuda")
                 self._keeper = _captured(self._pool, number.zero_)
-            return _captured(self._pool, step)
+            return _captured(self._pool, step, link)
 
     def forget(self) -> None:
         """Free it; there must be no recording."""
@@ -152,11 +124,11 @@ class RecordingMemory:
         free_cached_memory()
 
 
-def _captured(pool: Any, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
+def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
     stream = torch.cuda.current_stream()
     if stream == torch.cuda.default_stream():  # which cannot be captured, but can replay
         stream = torch.cuda.Stream()
-    graph = torch.cuda.CUDAGraph()
+    graph = torch.cuda.CUDAGraph(keep_graph=link)
     with torch.cuda.stream(stream):
         graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
@@ -170,10 +142,7 @@ def _captured(pool: Any, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 
 class Recorder:
-    """Runs a pass for one batch after another; replays a recording if one fits.
-
-    Holds no reference to the pass: a reference cycle would keep CUDA memory until garbage
-    collection.
+    """Runs passes over batches; replays a recording if one fits.
 
     Args:
         model: whose pooling layers may have a k that changes between epochs
@@ -193,7 +162,10 @@ class Recorder:
     ) -> None:
         self.graphs, self.profile, self.kind = graphs, profile, kind
         self.pools = pools_of(model)
+        self.nodes = Spread.of(graphs.node_counts)
+        self.entries = Spread.of(graphs.batch_source.counts)
         self.recordings: list[_Recording] = []
+        self.parts: dict[Hashable, _Part] = {}
         self.memory = memory  # after the recordings, which have to be freed before it
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
 
@@ -201,10 +173,13 @@ class Recorder:
     def works_for(model: nn.Module, graphs: Graphs) -> bool:
         return kernels_for(graphs.col) is not None and can_record(model)
 
-    def __call__(self, step: Pass, batches: DeviceBatches) -> None:
-        """Run the step, which is the same function in every call."""
+    def __call__(self, passes: Sequence[Pass], batches: DeviceBatches) -> None:
+        """Run these passes, the same in every call, with one batch each.
+
+        Passes that are equal and have batches of one size are recorded once.
+        """
         limits = tuple(pool.max_rows() for pool in self.pools)
-        needed = _Size(batches.shapes, batches.rows, batches.entries, limits)
+        needed = RecordedSize(batches.shapes, batches.rows, batches.entries, limits)
         fitting = [one for one in self.recordings if one.size.fits(needed)]
         if fitting:
             tightest = min(fitting, key=lambda recording: recording.size.total_rows)
@@ -213,26 +188,50 @@ class Recorder:
                 tightest.graph.replay()
             return
         with self.profile.spent("recording"):
-            self._run_and_record(step, batches.flat.clone(), needed.with_spare())
+            self._run_and_record(passes, batches.flat.clone(), needed)
 
-    def _run_and_record(self, step: Pass, flat: Tensor, size: _Size) -> None:
+    def _run_and_record(self, passes: Sequence[Pass], flat: Tensor, needed: RecordedSize) -> None:
+        size = needed.with_spare(self.nodes, self.entries)
         padded = DeviceBatches(flat, size.shapes, size.rows, size.entries).padded()
         # The first pass of its kind compiles kernels, which a recording should not.
-        if self.records and self.kind in self.memory.known and len(self.recordings) < MOST:
-            graph = self._recorded(partial(step, padded))
-            if graph is not None:
-                self.recordings.append(_Recording(graph, flat, size))
-                graph.replay()
+        known = self.kind in self.memory.known
+        if self.records and known and len(self.recordings) < MOST and size.fits(needed):
+            recording = self._recorded(partial(self._record, passes, padded, flat, size))
+            if recording is not None:
+                self.recordings.append(recording)
+                recording.graph.replay()
                 return
-        step(padded)
+        for one, batch in zip(passes, padded, strict=True):
+            one(batch)
         self.memory.known.add(self.kind)
 
-    def _recorded(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+    def _record(
+        self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor, size: RecordedSize
+    ) -> _Recording:
+        if len(passes) == 1:
+            return _Recording(self.memory.record(partial(passes[0], padded[0])), flat, size)
+        links, parts = [], []
+        for one, batch in zip(passes, padded, strict=True):
+            # By its place: a reference to the pass would be a cycle, which keeps CUDA memory.
+            part = self._part(passes.index(one), one, batch, size.limits)
+            links += [self.memory.record(partial(part.ids.copy_, batch.ids), link=True), part.graph]
+            parts.append(part)
+        return _Recording(Chain(links), flat, size, parts)
+
+    def _part(self, name: int, one: Pass, batch: Padded, limits: tuple[int | None, ...]) -> _Part:
+        key = (name, tuple(batch.ids.shape), batch.rows, batch.entries, limits)
+        if key not in self.parts:
+            ids = torch.empty_like(batch.ids)
+            step = partial(one, batch._replace(ids=ids))
+            self.parts[key] = _Part(self.memory.record(step, link=True), ids)
+        return self.parts[key]
+
+    def _recorded(self, record: Callable[[], _Recording]) -> _Recording | None:
         """None if that is not possible."""
         problem = ""
         for _ in range(2):
             try:
-                return self.memory.record(step)
+                return record()
             except RuntimeError as error:
                 # Out of memory, or a layer of a plugin waits for the device.
                 short = any(
@@ -241,10 +240,11 @@ class Recorder:
                 problem = str(error)
             # Outside the handler, which holds references to the memory. A larger recording does
             # not fit into the gaps that smaller ones left.
+            if short:
+                self.recordings, self.parts = [], {}
+            self.memory.forget()  # after any error, torch cannot record into it
             if not short:
                 break
-            self.recordings = []
-            self.memory.forget()
         log.warning("Steps are not recorded, so training is slower: %s", problem)
         self.records = False
         return None

@@ -1,0 +1,90 @@
+"""How many rows and entries a recording has, and for which batches it is used."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# A recording has room for a batch that is larger than the mean by so many standard deviations, and
+# for this multiple of the one that it is made for: padding takes less time than another recording.
+DEVIATIONS, SPARE = 4.5, 1.05
+# A recording that is larger than this multiple of a batch with many rows is not worth replaying.
+MAX_SPARE = 1.2
+FEW_ROWS = 2**19
+
+
+class Spread(NamedTuple):
+    """Mean and standard deviation over the graphs of a data set."""
+
+    mean: float
+    deviation: float
+
+    @staticmethod
+    def of(counts: np.ndarray) -> "Spread":
+        return Spread(float(counts.mean()), float(counts.std()))
+
+    def largest(self, graphs: int) -> float:
+        """The sum over so many graphs, drawn at random, in the largest of many batches."""
+        return graphs * self.mean + DEVIATIONS * graphs**0.5 * self.deviation
+
+
+class RecordedSize(NamedTuple):
+    """Of the batches of a recording; see `DeviceBatches`."""
+
+    shapes: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...]
+    entries: tuple[int, ...]
+    limits: tuple[int | None, ...]  # largest k of each pooling layer, None without a k
+
+    @property
+    def total_rows(self) -> int:
+        return sum(
+            rows * members for rows, (members, _) in zip(self.rows, self.shapes, strict=True)
+        )
+
+    def fits(self, needed: "RecordedSize") -> bool:
+        """Whether the padding is enough, and not too much."""
+        return (
+            self.shapes == needed.shapes
+            and self.limits == needed.limits
+            and all(a >= b for a, b in zip(self.rows, needed.rows, strict=True))
+            and all(a >= b for a, b in zip(self.entries, needed.entries, strict=True))
+            and (
+                self.total_rows <= FEW_ROWS * len(self.shapes)
+                or self.total_rows <= MAX_SPARE * needed.total_rows
+            )
+        )
+
+    def with_spare(self, nodes: Spread, entries: Spread) -> "RecordedSize":
+        """Larger, for most later batches too, unless that is too much padding.
+
+        Args:
+            nodes: of a graph
+            entries: of a graph
+        """
+        large = self._at_least(
+            [nodes.largest(graphs) for _, graphs in self.shapes],
+            [entries.largest(members * graphs) for members, graphs in self.shapes],
+        )
+        none = [0.0] * len(self.shapes)
+        return large if large.fits(self) else self._at_least(none, none)
+
+    def _at_least(self, rows: Sequence[float], entries: Sequence[float]) -> "RecordedSize":
+        """A little larger, and the same for all batches of one shape."""
+
+        def enlarged(own: Sequence[int], least: Sequence[float]) -> tuple[int, ...]:
+            most: dict[tuple[int, int], int] = {}
+            for shape, count in zip(self.shapes, own, strict=True):
+                most[shape] = max(count, most.get(shape, 0))
+            return tuple(
+                _rounded(max(SPARE * most[shape], count))
+                for shape, count in zip(self.shapes, least, strict=True)
+            )
+
+        return self._replace(
+            rows=enlarged(self.rows, rows), entries=enlarged(self.entries, entries)
+        )
+
+
+def _rounded(count: float) -> int:
+    return -(-int(count) // 64) * 64
