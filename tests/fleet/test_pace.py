@@ -19,7 +19,7 @@ def test_the_pace_on_a_cpu(mutag):
 
 @pytest.mark.parametrize(
     ("members", "whole", "epochs", "empty"),
-    [(1, True, 8, 0.5), (16, True, 8, 0.5), (17, False, 8, 0.25), (300, False, 1, 0.25)],
+    [(1, True, 8, 0.5), (16, True, 8, 0.5), (17, False, 8, 0.15), (300, False, 1, 0.15)],
 )
 def test_the_pace_on_a_gpu(members, whole, epochs, empty):
     pace = Pace(True, 1e6)

@@ -102,7 +102,7 @@ def test_a_pass_gets_some_spare_rows_and_entries(few):
     recorder_for(few)([step], on_device(few, [IDS]))
     ((rows, entries),) = step.sizes
     needed = max(few.node_counts[:3].sum(), few.node_counts[3:5].sum() + 1) + 1
-    assert 1.05 * needed <= rows <= 1.05 * needed + 4.5 * 3**0.5 * few.node_counts.std() + 64
+    assert 1.05 * needed <= rows <= 1.05 * needed + 3.5 * 3**0.5 * few.node_counts.std() + 64
     assert rows % 64 == 0
     assert few.batch_source.counts[:5].sum() <= entries
 
@@ -115,8 +115,9 @@ def test_a_recording_has_room_for_almost_every_batch():
     totals = counts[random.integers(0, 1000, (20_000, 128))].sum(1)
     first = int(min(totals))
     size = RecordedSize(((1, 128),), (first,), (first,), (None,)).with_spare(spread, spread)
-    assert max(totals) <= size.rows[0] < 1.1 * max(totals)
-    assert max(totals) <= size.entries[0] < 1.1 * max(totals)
+    for found in (size.rows[0], size.entries[0]):
+        assert (totals <= found).mean() > 0.999
+        assert found < 1.02 * max(totals)
 
 
 def test_many_rows_get_little_padding():

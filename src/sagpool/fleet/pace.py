@@ -44,5 +44,10 @@ class Pace:
         return AT_ONCE if self.on_gpu and self.numbers * members < MEDIUM else 1
 
     def most_empty(self, members: int) -> float:
-        """The largest fraction of empty slots; on a GPU a smaller fleet must be recorded anew."""
-        return 0.5 if self.on_gpu and members <= FEW_MEMBERS else 0.25
+        """The largest fraction of empty slots.
+
+        They take a GPU as long as others, but a smaller fleet must be recorded anew.
+        """
+        if not self.on_gpu:
+            return 0.25
+        return 0.5 if members <= FEW_MEMBERS else 0.15

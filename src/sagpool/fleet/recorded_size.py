@@ -7,7 +7,7 @@ import numpy as np
 
 # A recording has room for a batch that is larger than the mean by so many standard deviations, and
 # for this multiple of the one that it is made for: padding takes less time than another recording.
-DEVIATIONS, SPARE = 4.5, 1.05
+DEVIATIONS, SPARE = 3.5, 1.05
 # A recording that is larger than this multiple of a batch with many rows is not worth replaying.
 MAX_SPARE = 1.2
 FEW_ROWS = 2**19
@@ -24,7 +24,7 @@ class Spread(NamedTuple):
         return Spread(float(counts.mean()), float(counts.std()))
 
     def largest(self, graphs: int) -> float:
-        """The sum over so many graphs, drawn at random, in the largest of many batches."""
+        """The sum over so many graphs, drawn at random, in all but a few batches of thousands."""
         return graphs * self.mean + DEVIATIONS * graphs**0.5 * self.deviation
 
 
