@@ -22,6 +22,7 @@ from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.fleet import NUMERICS
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
+from sagpool.graphs.features import FEATURE_KINDS, unit_rows
 from sagpool.ops.device import find_device
 
 # Rounding may swap the ranks of two nodes, so a few trainings may differ slightly.
@@ -30,12 +31,34 @@ FAR = 1e-3  # and all of them this close
 
 
 def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
-    """The first rows of each cell."""
+    """The first rows of each cell; not those that only a search has seen."""
     cells = defaultdict(list)
+    same = ("name", "data", "method", "settings", "precision")
     with (folder / "rows.csv").open(newline="") as lines:
         for row in csv.DictReader(lines):
-            cells[row["name"], row["method"], row["settings"], row["precision"]].append(row)
+            if row.get("cells", "all"):
+                cells[tuple(row[name] for name in same)].append(row)
     return [row for cell in cells.values() for row in cell[:each]]
+
+
+def load_as_published(row: dict[str, str], kinds: dict[str, str]) -> Graphs:
+    """The data set of a row, with its node features, normalised if the row's were."""
+    names = {kind: name for name, kind in FEATURE_KINDS.items()}
+    kind = kinds.get(row["data"], "auto")
+    graphs = load(row["name"], names.get(kind, kind))  # type: ignore[arg-type]
+    for candidate in (graphs, unit_rows(graphs)):
+        if candidate.fingerprint().startswith(row["data"]):
+            return candidate
+    raise SagpoolError("The local data set is different.")
+
+
+def feature_kinds(folder: Path) -> dict[str, str]:
+    """By the first digits of the fingerprint of a data set."""
+    path = folder / "tables" / "data.csv"
+    if not path.exists():
+        return {}
+    with path.open(newline="") as lines:
+        return {row["fingerprint"][:12]: row["feature_kind"] for row in csv.DictReader(lines)}
 
 
 def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) -> float:
@@ -75,17 +98,17 @@ def main() -> None:
     differences, loaded = [], {}
     try:
         device = find_device(arguments.device)
+        kinds = feature_kinds(arguments.folder)
         settings = json.loads((arguments.folder / "settings.json").read_text("utf-8"))
         for row in chosen_rows(arguments.folder, arguments.each):
             what = f"{row['name']} {row['method']} seed {row['seed']} fold {row['fold']}"
             try:
-                if row["name"] not in loaded:
-                    loaded[row["name"]] = load(row["name"]).to(device)
-                graphs = loaded[row["name"]]
                 if int(row["numerics"]) != NUMERICS:
                     raise SagpoolError("It was made with another version of the numerics.")
-                if not graphs.fingerprint().startswith(row["data"]):
-                    raise SagpoolError("The local data set is different.")
+                key = (row["name"], row["data"])
+                if key not in loaded:
+                    loaded[key] = load_as_published(row, kinds).to(device)
+                graphs = loaded[key]
                 differences.append(difference(row, graphs, settings[row["settings"]]))
                 print(f"{what}: {differences[-1]:.1e}", flush=True)
             except SagpoolError as error:

@@ -7,90 +7,55 @@ they only have the trainings that stopped first, a biased sample.
 """
 
 import argparse
-import csv
-import json
 import shutil
 import sqlite3
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reproduction_page import write_derived
+from published_rows import write_rows
+from reproduction_page import EXPERIMENT, write_derived
 
 from sagpool import SagpoolError
-from sagpool.bench.store import Store
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.store import Store, settings_text
 from sagpool.report.content import read_content
 from sagpool.report.write import write_content
 
 CLAIMS = "claims"  # prefix of the tables that are made from the rows
 FIGURES = ("accuracy-", "costs-", "parameters")
 COSTS = "costs"  # prefix of the files that compare times
-FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of epoch 1, for check_rows.py
-COLUMNS = (
-    *("name", "data", "method", "settings", "shown", "seed", "fold", "precision", "numerics"),
-    "diverged",
-    *FIRST_LOSSES,
-    *("best_epoch", "epochs", "train_loss", "train_accuracy", "validation_loss"),
-    *("validation_accuracy", "test_loss", "test_accuracy", "parameters", "seconds"),
-)
 
 
 def finished_part(store: Path, copy: Path) -> list[str]:
     """Copy a store without its unfinished cells; return one line of text for each of those."""
     with Store.reading(store):  # raises if it is not a run store
         shutil.copy(store, copy)
-    left_out = []
+    summaries = read_content(copy).summaries
     unfinished = [
         summary
-        for summary in read_content(copy).summaries
+        for summary in summaries
         if len(summary.runs) < summary.cell.seeds * int(summary.cell.settings["folds"])
     ]
+    finished = {run.key for s in summaries if s not in unfinished for run in s.runs}
+    left_out = []
     with sqlite3.connect(copy) as connection:
         for summary in unfinished:
             cell = summary.cell
-            keys = [(run.key,) for run in summary.runs]
+            keys = [(run.key,) for run in summary.runs if run.key not in finished]
             connection.executemany("DELETE FROM runs WHERE key = ?", keys)
             connection.execute(
-                "DELETE FROM cells WHERE dataset = ? AND method = ? AND invocation = ?",
-                (cell.dataset, cell.method, cell.invocation),
-            )
-            left_out.append(f"{cell.dataset} {cell.method}: {len(keys)} trainings so far")
+                "DELETE FROM cells WHERE dataset = ? AND method = ? AND settings = ?"
+                " AND fingerprint = ? AND precision = ? AND numerics = ?",
+                (cell.dataset, cell.method, settings_text(cell.settings), cell.fingerprint,
+                 cell.precision, cell.numerics),
+            )  # fmt: skip
+            left_out.append(f"{cell.dataset} {cell.method}: {len(summary.runs)} trainings so far")
         connection.execute(
             "DELETE FROM invocations WHERE id NOT IN"
             " (SELECT invocation FROM runs UNION SELECT invocation FROM cells)"
         )
     return left_out
-
-
-def write_rows(store: Path, folder: Path, shown: set[str]) -> None:
-    """Write one row per training to rows.csv; its settings are a number, resolved in settings.json.
-
-    Trainings with one of the keys ``shown`` are those of the tables; others come from searches or
-    have older settings. Curves and confusion matrices stay in the store.
-    """
-    with Store.reading(store) as opened:
-        runs = sorted(opened.runs(), key=lambda run: (run.name, run.method, run.seed, run.fold))
-    numbers: dict[str, int] = {}
-    with (folder / "rows.csv").open("w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for run in runs:
-            settings = json.dumps(run.settings, sort_keys=True)
-            exact = (f"{loss:.9g}" for loss in run.curve[:2, 0].tolist())
-            values = {
-                **vars(run),
-                "data": run.fingerprint[:12],
-                "settings": numbers.setdefault(settings, len(numbers)),
-                "shown": int(run.key in shown),
-                **dict(zip(FIRST_LOSSES, exact, strict=True)),
-            }
-            writer.writerow([_short(values[column]) for column in COLUMNS])
-    lines = ",\n".join(f'"{number}": {settings}' for settings, number in numbers.items())
-    (folder / "settings.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
-
-
-def _short(value: object) -> object:
-    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def main() -> None:
@@ -109,13 +74,13 @@ def main() -> None:
         store = Path(made, "finished.sqlite")
         try:
             left_out = finished_part(arguments.store, store)
-            content = read_content(store)
+            content = read_content(store, load_experiment(EXPERIMENT))
         except SagpoolError as error:
             sys.exit(f"{error}")
         for part in ("tables", "figures"):
             shutil.rmtree(folder / part, ignore_errors=True)
             (folder / part).mkdir(parents=True)
-        write_rows(store, folder, {run.key for s in content.shown for run in s.runs})
+        write_rows(store, folder, content)
         write_content(content, Path(made))
         tables = [file for file in Path(made, "tables").glob("*") if file.suffix in (".csv", ".md")]
         figures = [

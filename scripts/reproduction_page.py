@@ -7,108 +7,52 @@ between them is replaced. The same rows give the same bytes.
 """
 
 import argparse
-import csv
 import itertools
-import json
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from complexity_section import complexity_section
+from published_rows import Key, Published, PublishedGroup, read_published
 
 from sagpool import SagpoolError
-from sagpool.bench.claims import CellRows, Line, Verdict, p_text
-from sagpool.bench.experiment import Experiment
+from sagpool.bench.claims import Judged, Line, Verdict, p_text
 from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.variants import Chosen
 from sagpool.report import names
-from sagpool.report.sections.claims import (
-    Judged,
-    claims_table,
-    comparisons_table,
-    judge_claims,
-    phrase,
-    summary,
+from sagpool.report.sections.claims import claims_table, comparisons_table, phrase, summary
+from sagpool.statistics import SIGNIFICANT, compare, holm, spread_ratio
+
+FEWER = "† Some of the rows are missing or incomplete."
+NOT_SEARCHED = (
+    "Fixed settings are not the paper's: it chose its own by a grid search for each method and "
+    "does not report them. So a difference can come from the settings alone, and a comparison of "
+    "methods with fixed settings is one under these settings."
 )
-from sagpool.statistics import SIGNIFICANT, Spread, compare, holm, spread, spread_ratio
-
-Key = tuple[str, str]  # data set and method
-
-
-@dataclass(frozen=True)
-class Published:
-    """The rows in a folder of results, by cell, in the order of the paper."""
-
-    experiment: Experiment
-    rows: Mapping[Key, list[dict[str, str]]]
-    cells: Mapping[Key, CellRows]
-    judged: list[Judged]
-
-    def spread(self, key: Key) -> Spread:
-        learnt = self.cells[key].learnt
-        seeds = np.array([seed for seed, _ in learnt])
-        return spread(np.array(list(learnt.values())), seeds, self.cells[key].folds)
-
-    def lines(self, kind: str = "") -> list[Line]:
-        """All comparisons of claims of this kind, or of all kinds."""
-        return [
-            line for one in self.judged if kind in ("", one.claim.kind) for line in one.found.lines
-        ]
-
-
-def read_published(folder: Path, experiment: Experiment) -> Published:
-    """Read rows.csv, settings.json and, for the features of the data sets, tables/data.csv."""
-    rows: dict[Key, list[dict[str, str]]] = defaultdict(list)
-    for row in _csv(folder / "rows.csv"):
-        if row.get("shown", "1") == "1":
-            rows[row["name"], row["method"]].append(row)
-    settings = json.loads((folder / "settings.json").read_text("utf-8"))
-    kinds = {
-        row["fingerprint"][:12]: row["feature_kind"] for row in _csv(folder / "tables/data.csv")
-    }
-    cells = {}
-    for key, here in rows.items():
-        if len({row["settings"] for row in here}) > 1 and "shown" not in here[0]:
-            raise SagpoolError(f"{folder} has rows of {' '.join(key)} with several settings.")
-        cells[key] = _cell(here, settings[here[0]["settings"]], kinds, experiment)
-    order = [*experiment.accuracy, *(key for key in rows if key not in experiment.accuracy)]
-    ordered = {key: rows[key] for key in order if key in rows}
-    return Published(experiment, ordered, cells, judge_claims(experiment, cells))
-
-
-def _csv(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
-
-
-def _cell(
-    rows: list[dict[str, str]],
-    settings: dict[str, float],
-    kinds: dict[str, str],
-    experiment: Experiment,
-) -> CellRows:
-    name, data = rows[0]["name"], rows[0]["data"]
-    kind = kinds[data]
-    note = "" if kind == experiment.feature_kinds.get(name, kind) else kind
-    return CellRows(
-        {(int(row["seed"]), int(row["fold"])): 100 * float(row["test_accuracy"]) for row in rows},
-        (name, data, settings["folds"], settings["validation"]),
-        int(settings["folds"]),
-        "structure only" if note == "degree" else note,
-    )
+EXPERIMENT = "lee2019"  # whose claims are judged, and whose protocol is the usual one
 
 
 def verdicts(published: Published) -> str:
     """What is found about the claims, in a few lines."""
     tested = [one for one in published.judged if one.found.lines]
     counted = [one for one in published.judged if one.claim.kind == "parameters"]
-    lines = [f"- {_bold(one)}: {phrase(one.claim.text).plain} {_short(one)}." for one in tested]
+    ways = dict.fromkeys(str(one.chosen) for one in tested)
+    same = f"Accuracies are those of cells with {next(iter(ways))}." if len(ways) == 1 else ""
+    lines = [
+        f"- {_bold(one)}: {phrase(one.claim.text).plain} {_short(one)}"
+        f"{'' if same else f' ({one.chosen})'}."
+        for one in tested
+    ]
     if counted:
         held = sum(one.found.verdict is Verdict.HOLDS for one in counted)
         lines.append(f"- Of {len(counted)} claims about numbers of parameters, {held} hold.")
-    return "\n".join([summary(published.judged), "", *lines])
+    notes = [FEWER] if any(one.marked for one in tested) else []
+    notes += [NOT_SEARCHED] if any(one.chosen is Chosen.FIXED for one in tested) else []
+    first = f"{summary(published.judged)} {same}".rstrip()
+    return "\n".join([first, "", *lines, *(f"\n{note}" for note in notes)])
 
 
 def _bold(one: Judged) -> str:
@@ -118,6 +62,9 @@ def _bold(one: Judged) -> str:
 def _short(one: Judged) -> str:
     if one.claim.kind == "agrees-with-published":
         return phrase(one.found.found[0]).plain
+    if one.claim.kind == "steadier":
+        ratios = [f"{line.dataset} {line.value:.2f} ({line.outcome})" for line in one.found.lines]
+        return f"Ratio of the spreads: {', '.join(ratios)}"
     by_pair: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in one.found.lines:
         by_pair[line.second].append(line)
@@ -136,8 +83,12 @@ def claims(published: Published) -> str:
 
 
 def agreement(published: Published) -> str:
-    """How each method agrees with the published results."""
-    lines = published.lines("agrees-with-published")
+    """How each method agrees with the published results, for each group of cells."""
+    return _for_each(published, _agreement)
+
+
+def _agreement(group: PublishedGroup) -> str:
+    lines = group.agreement()
     if not lines:
         return "No cell could be tested."
     heads = ["method", "cells", "agree", "higher", "lower", "largest difference"]
@@ -147,7 +98,7 @@ def agreement(published: Published) -> str:
         outcomes = [line.outcome for line in here]
         counts = [outcomes.count(outcome) for outcome in ("agrees", "higher", "lower")]
         largest = max(here, key=lambda line: abs(line.value))
-        ratio = spread_ratio(_spreads(published, line) for line in here)
+        ratio = spread_ratio(_spreads(group, line) for line in here)
         cells = [
             *(names.plain(method), len(here), *counts),
             f"{_signed(largest.value)} ({largest.dataset})",
@@ -157,40 +108,37 @@ def agreement(published: Published) -> str:
     differ = sum(line.outcome != "agrees" for line in lines)
     higher = sum(line.outcome == "higher" for line in lines)
     sentence = f"{differ} of {len(lines)} cells differ; in {higher} of them ours is higher."
-    ratio = spread_ratio(_spreads(published, line) for line in lines)
+    ratio = spread_ratio(_spreads(group, line) for line in lines)
     if ratio is not None:
         sentence += f" In the geometric mean, our seed spread is {ratio:.2f} times the paper's."
     return "\n".join([*table, "", sentence])
 
 
-def _spreads(published: Published, line: Line) -> tuple[float, float]:
+def _spreads(group: PublishedGroup, line: Line) -> tuple[float, float]:
     key = (line.dataset, line.first[0])
-    means = list(published.cells[key].seed_means.values())
-    return float(np.std(means, ddof=1)), published.experiment.accuracy[key].std
+    means = list(group.cells[key].seed_means.values())
+    return float(np.std(means, ddof=1)), group.experiment.accuracy[key].std
 
 
 def comparison(published: Published) -> str:
-    """The paper's results beside ours."""
-    tests = {
-        (line.dataset, line.first[0]): line for line in published.lines("agrees-with-published")
-    }
+    """The paper's results beside ours, for each group of cells."""
+    return _for_each(published, _comparison)
+
+
+def _comparison(group: PublishedGroup) -> str:
+    tests = {(line.dataset, line.first[0]): line for line in group.agreement()}
     heads = ["data set", "method", "paper", "ours", "difference", "p", "result", "runs"]
     heads += ["over folds", "epochs", "time"]
     aligned = ["---", "---", "---:", "---:", "---:", "---:", "---", *["---:"] * 4]
-    return "\n".join(
-        [
-            _row(heads),
-            _row(aligned),
-            *(_row(_cells(published, key, tests)) for key in published.rows),
-        ]
-    )
+    rows = [_row(_cells(group, key, tests)) for key in group.rows]
+    return "\n".join([_row(heads), _row(aligned), *rows])
 
 
-def _cells(published: Published, key: Key, tests: Mapping[Key, Line]) -> list[object]:
+def _cells(group: PublishedGroup, key: Key, tests: Mapping[Key, Line]) -> list[object]:
     dataset, method = key
-    rows, cell, found = published.rows[key], published.cells[key], published.spread(key)
+    rows, cell, found = group.rows[key], group.cells[key], group.spread(key)
     precision = rows[0]["precision"]
-    paper = published.experiment.accuracy.get(key)
+    paper = group.experiment.accuracy.get(key)
     test = tests.get(key)
     return [
         dataset + (f" ({cell.note})" if cell.note else ""),
@@ -211,34 +159,37 @@ def _cells(published: Published, key: Key, tests: Mapping[Key, Line]) -> list[ob
 
 def facts(published: Published) -> str:
     """Sentences about the rows and about the differences between methods."""
-    complete = published.experiment.seeds * int(published.experiment.protocol["folds"])
+    return _for_each(published, _facts)
+
+
+def _facts(group: PublishedGroup) -> str:
     fewer: dict[int, list[str]] = defaultdict(list)
-    for (dataset, method), rows in published.rows.items():
+    complete = group.experiment.seeds * max(cell.folds for cell in group.cells.values())
+    for (dataset, method), rows in group.rows.items():
         if len(rows) < complete:
             fewer[len(rows)].append(f"{names.plain(method)} on {dataset}")
-    whole = len(published.rows) - sum(map(len, fewer.values()))
-    sentence = f"- Of {len(published.rows)} cells, {whole} have all {complete} runs."
+    whole = len(group.rows) - sum(map(len, fewer.values()))
+    sentence = f"- Of {len(group.rows)} cells, {whole} have all {complete} runs."
     sentence += "".join(
         f" {runs} runs: {', '.join(cells)}." for runs, cells in sorted(fewer.items())
     )
-    used = [key for key, cell in published.cells.items() if not cell.note]
-    folds = [found for key in used if (found := published.spread(key).std_folds) is not None]
-    papers = [accuracy.std for accuracy in published.experiment.accuracy.values()]
-    spreads = (
-        f"- The standard deviation over single runs is {min(folds):.1f} to {max(folds):.1f} "
-        f"points. The paper's ±, of means over all folds, is {min(papers):.1f} to "
-        f"{max(papers):.1f}."
-    )
-    return "\n".join([sentence, spreads, _pairs(published)])
+    folds = [s for key in group.plain if (s := group.spread(key).std_folds) is not None]
+    papers = [accuracy.std for accuracy in group.experiment.accuracy.values()]
+    lines = [sentence]
+    if folds:
+        lines.append(
+            f"- The standard deviation over single runs is {min(folds):.1f} to {max(folds):.1f} "
+            f"points. The paper's ±, of means over all folds, is {min(papers):.1f} to "
+            f"{max(papers):.1f}."
+        )
+    return "\n".join([*lines, *_pairs(group), *_kernels(group)])
 
 
-def _pairs(published: Published) -> str:
+def _pairs(group: PublishedGroup) -> list[str]:
     """How many pairs of methods differ significantly on each data set."""
     counts = []
-    for dataset in dict.fromkeys(name for name, _ in published.rows):
-        here = [
-            cell for (name, _), cell in published.cells.items() if name == dataset and not cell.note
-        ]
+    for dataset in dict.fromkeys(name for name, _ in group.rows):
+        here = [cell for (name, _), cell in group.plain.items() if name == dataset]
         p = []
         for first, second in itertools.combinations(here, 2):
             common = sorted(first.learnt.keys() & second.learnt.keys())
@@ -251,7 +202,26 @@ def _pairs(published: Published) -> str:
         if p:
             significant = sum(one < SIGNIFICANT for one in holm(p))
             counts.append(f"{dataset} {significant} of {len(p)}")
-    return f"- Pairs of methods that differ significantly: {', '.join(counts)}."
+    return [f"- Pairs of methods that differ significantly: {', '.join(counts)}."] if counts else []
+
+
+def _kernels(group: PublishedGroup) -> list[str]:
+    """Which versions of the kernels made the rows; nothing in folders that do not tell."""
+    used = {
+        key: dict.fromkeys(row["kernels"] for row in rows if "kernels" in row)
+        for key, rows in group.rows.items()
+    }
+    every = dict.fromkeys(kernels for cell in used.values() for kernels in cell)
+    if not every:
+        return []
+    mixed = [f"{names.plain(m)} on {d}" for (d, m), kernels in used.items() if len(kernels) > 1]
+    sentence = f"- Hash of the kernels that made the rows: {', '.join(every)}."
+    return [sentence + (f" Means over several of them: {', '.join(mixed)}." if mixed else "")]
+
+
+def _for_each(published: Published, block: Callable[[PublishedGroup], str]) -> str:
+    """The text of each group below its caption."""
+    return "\n\n".join(f"**{group.caption}**\n\n{block(group)}" for group in published.groups)
 
 
 BLOCKS: dict[str, Callable[[Published], str]] = {
@@ -263,29 +233,31 @@ BLOCKS: dict[str, Callable[[Published], str]] = {
 }
 
 
-def filled(page: str, published: Published) -> str:
+def filled(page: str, texts: Mapping[str, str]) -> str:
     """The page with new text between its markers."""
-    for name, block in BLOCKS.items():
+    for name, text in texts.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         if page.count(begin) != 1 or page.count(end) != 1:
             raise SagpoolError(f"The page needs one '{begin.strip()}' and one '{end}'.")
         pattern = f"{re.escape(begin)}.*?{re.escape(end)}"
-        text = f"{begin}{block(published)}\n{end}"
-        page = re.sub(pattern, lambda _, text=text: text, page, flags=re.DOTALL)
+        new = f"{begin}{text}\n{end}" if text else begin + end
+        page = re.sub(pattern, lambda _, new=new: new, page, flags=re.DOTALL)
     return page
 
 
 def write_derived(folder: Path, page: Path | None = None) -> None:
     """Write comparison.md, the tables of the claims, and the numbers of the page."""
-    published = read_published(folder, load_experiment("lee2019"))
-    (folder / "comparison.md").write_text(comparison(published) + "\n", "utf-8")
-    if published.lines():
+    published = read_published(folder, load_experiment(EXPERIMENT))
+    texts = {name: block(published) for name, block in BLOCKS.items()}
+    (folder / "comparison.md").write_text(texts["comparison"] + "\n", "utf-8")
+    if any(one.found.lines for one in published.judged):
         for table in (claims_table(published.judged), comparisons_table(published.judged)):
             path = folder / "tables" / table.name
             path.with_suffix(".md").write_text(table.to_markdown(), "utf-8")
             path.with_suffix(".csv").write_text(table.to_csv(), "utf-8")
     if page:
-        page.write_text(filled(page.read_text("utf-8"), published), "utf-8")
+        texts["complexity"] = complexity_section(folder)
+        page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")
 
 
 def _row(cells: list[object]) -> str:

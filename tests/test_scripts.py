@@ -1,10 +1,12 @@
 """What a published result is made of, and that anybody can check it."""
 
 import csv
+import json
 import math
 import re
 import runpy
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ from scipy import stats
 
 from sagpool.bench import run_experiment
 from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.provenance import commit, kernel_hash
+from sagpool.graphs import motifs
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 ROOT = SCRIPTS.parent
@@ -49,12 +53,19 @@ def test_what_is_published(published):
     assert {(row["method"], row["fold"]) for row in rows} == {
         (method, fold) for method in ("sagpool-h", "diffpool-h") for fold in "01"
     }
-    assert {row["shown"] for row in rows} == {"1"}
+    assert {row["method"]: row["cells"] for row in rows} == {"diffpool-h": "0", "sagpool-h": "1"}
+    assert {(row["commit"], row["kernels"]) for row in rows} == {(commit(), kernel_hash())}
+    cells = json.loads((published / "cells.json").read_text("utf-8"))
+    assert cells["1"] == {
+        "dataset": "MUTAG", "method": "sagpool-h", "chosen": "fixed settings", "note": "",
+        "protocol": ["2 folds", "a patience of 20 epochs", "at most 2 epochs"],
+    }  # fmt: skip
     table = (published / "comparison.md").read_text("utf-8")
     assert table.count("| MUTAG |") == 2
     page = (published.parent / "page.md").read_text("utf-8")
     assert table in page  # in place of the numbers of the paper's data sets
-    assert "Of 2 cells, 0 have all 200 runs. 2 runs: DiffPool_h on MUTAG, SAGPool_h" in page
+    assert "Of 2 cells, 0 have all 40 runs. 2 runs: DiffPool_h, ratio 0.5 on MUTAG, SAGP" in page
+    assert f"Hash of the kernels that made the rows: {kernel_hash()}." in page
     assert (published / "figures" / "accuracy-MUTAG.png").exists()
     assert (published / "tables" / "cells.csv").exists()
 
@@ -87,14 +98,15 @@ def test_the_page_and_the_tables_follow_from_the_rows(derive, tmp_path):
 
 
 def test_the_agreement_with_the_paper_against_scipy():
-    read_published = runpy.run_path(str(SCRIPTS / "reproduction_page.py"))["read_published"]
+    read_published = runpy.run_path(str(SCRIPTS / "published_rows.py"))["read_published"]
     paper = load_experiment("lee2019")
     published = read_published(ROOT / "results" / "lee2019", paper)
     means: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows_of(ROOT / "results" / "lee2019" / "rows.csv"):
         seeds = means.setdefault((row["name"], row["method"]), {})
         seeds.setdefault(row["seed"], []).append(100 * float(row["test_accuracy"]))
-    lines = published.lines("agrees-with-published")
+    (group,) = published.groups
+    lines = group.agreement()
     p = []
     for line in lines:
         key = (line.dataset, line.first[0])
@@ -127,7 +139,7 @@ def test_a_page_without_markers_is_an_error(published, derive, tmp_path):
 def test_rows_that_the_tables_do_not_show_are_left_out(published, derive, tmp_path):
     folder = shutil.copytree(published, tmp_path / "results")
     rows = rows_of(folder / "rows.csv")
-    other = {**rows[0], "seed": "7", "settings": "99", "shown": "0", "test_accuracy": "0"}
+    other = {**rows[0], "seed": "7", "settings": "99", "cells": "", "test_accuracy": "0"}
     with (folder / "rows.csv").open("w", newline="") as out:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
@@ -135,8 +147,9 @@ def test_rows_that_the_tables_do_not_show_are_left_out(published, derive, tmp_pa
     page = shutil.copy(PAGE, tmp_path / "page.md")
     assert derive(folder, page).code == 0
     assert (folder / "comparison.md").read_bytes() == (published / "comparison.md").read_bytes()
-    for row in (*rows, other):  # as in files without that column
-        del row["shown"]
+    (folder / "cells.json").unlink()
+    for row in (*rows, other):  # as in folders that were published before
+        del row["cells"]
     with (folder / "rows.csv").open("w", newline="") as out:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
@@ -144,6 +157,90 @@ def test_rows_that_the_tables_do_not_show_are_left_out(published, derive, tmp_pa
     done = derive(folder, page)
     assert done.code == 1
     assert done.err.rstrip().endswith("MUTAG diffpool-h with several settings.")
+
+
+@pytest.fixture(scope="module")
+def variants(run_script, tmp_path_factory) -> Path:
+    """Fixed and searched settings, other features, a method setting, another protocol."""
+    folder = tmp_path_factory.mktemp("variants")
+    small = {"max_epochs": 2, "hidden": 4, "patience": 50}
+    usual = {"methods": "gpool-h", "seeds": 1, "folds": 10, "device": "cpu"}
+
+    def bench(settings=None, **options) -> None:
+        merged = {**small, **(settings or {})}
+        options = {**usual, "datasets": "MUTAG", **options}
+        run_experiment("lee2019", settings=merged, store=folder / "runs.sqlite", **options)
+
+    bench()
+    bench(search="grid", settings={"lr": (0.01, 0.001), "weight_decay": 1e-4, "ratio": 0.5})
+    bench(settings={"conv": "gin"})
+    bench(settings={"order": "fixed"})
+    bench(features="degree")
+    shutil.copy(PAGE, folder / "page.md")
+    done = run_script(
+        "publish_results.py", folder / "runs.sqlite", folder / "results", "--page",
+        folder / "page.md",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return folder / "results"
+
+
+def test_published_cells_are_kept_apart(variants):
+    cells = json.loads((variants / "cells.json").read_text("utf-8"))
+    epochs = "at most 2 epochs"
+    assert {(c["dataset"], c["method"], c["chosen"], *c["protocol"]) for c in cells.values()} == {
+        ("MUTAG", "gpool-h", "fixed settings", epochs),
+        ("MUTAG", "gpool-h, conv gin", "fixed settings", epochs),
+        ("MUTAG (degree)", "gpool-h", "fixed settings", epochs),
+        ("MUTAG", "gpool-h, ratio 0.5", "searched settings", epochs),
+        (
+            "MUTAG", "gpool-h", "fixed settings", "training batches are the same in all epochs",
+            epochs,
+        ),
+    }  # fmt: skip
+    rows = rows_of(variants / "rows.csv")
+    count = {number: sum(number in row["cells"].split() for row in rows) for number in cells}
+    assert set(count.values()) == {10}
+    assert sum(not row["cells"] for row in rows) == 10, "of the candidate that was not chosen"
+    text = (variants / "comparison.md").read_text("utf-8")
+    captions = re.findall(r"^\*\*(.*)\*\*$", text, re.M)
+    assert captions == [
+        "Fixed settings. The protocol is not the paper's: at most 2 epochs.",
+        "Searched settings. The protocol is not the paper's: at most 2 epochs.",
+        "Fixed settings. The protocol is not the paper's: training batches are the same in all "
+        "epochs; at most 2 epochs.",
+    ]
+    first, *_ = text.split("**Searched")
+    assert re.findall(r"^\| (MUTAG.*?) \| (gpool-h.*?) \|", first, re.M) == [
+        ("MUTAG", "gpool-h"),
+        ("MUTAG", "gpool-h, conv gin"),
+        ("MUTAG (degree)", "gpool-h"),
+    ]
+    assert text in (variants.parent / "page.md").read_text("utf-8")
+
+
+def test_every_published_cell_can_be_checked(variants, run_script):
+    checked = run_script("check_rows.py", variants)
+    assert checked.code == 0, checked.out + checked.err
+    assert checked.out.count("seed 0 fold 0: ") == 5
+    assert "not checked" not in checked.out
+
+
+def test_a_run_of_a_finished_cell_is_published_with_it(variants, run_script, tmp_path):
+    """Also if it belongs to an unfinished cell as well."""
+    store = shutil.copy(variants.parent / "runs.sqlite", tmp_path / "runs.sqlite")
+    with sqlite3.connect(store) as connection:
+        connection.execute(
+            "INSERT INTO cells SELECT 'MUTAG again', name, fingerprint, method, settings,"
+            " precision, numerics, 2, invocation, search, ranking, bytes, paper_mean, paper_std,"
+            " note, chosen, cost, fixed FROM cells WHERE search = 'grid'"
+        )
+    connection.close()
+    done = run_script("publish_results.py", store, tmp_path / "results")
+    assert done.code == 0, done.err
+    assert done.out == "left out: MUTAG again gpool-h: 10 trainings so far\n"
+    for name in ("rows.csv", "cells.json"):
+        assert (tmp_path / "results" / name).read_bytes() == (variants / name).read_bytes()
 
 
 @pytest.fixture
@@ -207,3 +304,29 @@ def test_few_may_differ_a_little():
     assert not agree([])
     assert distance(math.nan, math.nan) == 0
     assert distance(1.0, math.nan) == math.inf
+
+
+def test_the_numbers_of_the_gpu_page_follow_from_rows(run_script, tmp_path):
+    page = tmp_path / "gpu.md"
+    text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    page.write_text(
+        re.sub(r"(<!-- begin \w+ -->\n).*?(<!-- end)", r"\1\2", text, flags=re.S), "utf-8"
+    )
+    done = run_script("gpu_page.py", ROOT / "results", page)
+    assert done.code == 0, done.err
+    assert page.read_text("utf-8") == text
+    assert "| `tf32` | 200 | 72.83 % | ± 0.74 | 157 |" in text
+
+
+def test_recall_of_motifs(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    names = runpy.run_path(str(SCRIPTS / "motif_recall.py"))
+    settings = {"hidden": 4, "lr": 0.01, "patience": 2, "max_epochs": 2}
+    found = {m: names["measure"](motifs(60), m, 2, **settings) for m in ("random-h", "gpool-h")}
+    text = names["means_table"](found)
+    assert "| `random-h` (control) | " in text
+    random = np.mean([one.random for one in found["random-h"]], axis=0)
+    assert f"| the same number of random nodes |  | {random[0]:.2f} | {random[1]:.2f} |" in text
+    assert 0.45 < random[0] < 0.6
+    lines = names["trainings_table"]("gpool-h", found["gpool-h"]).splitlines()
+    assert len(lines) == 4 + 2

@@ -9,7 +9,8 @@ import pytest
 from sagpool.bench import Overrides, Store, plan_experiment, rows, run_experiment
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.plan import METHOD_VERSION
-from sagpool.bench.summary import latest, summarise
+from sagpool.bench.summary import summarise
+from sagpool.bench.variants import group_cells
 from sagpool.errors import SagpoolError
 from sagpool.models import build, registry
 
@@ -72,8 +73,8 @@ def test_other_node_features_do_not_mix_with_the_usual_ones(small, path, pretend
     }
     assert len({row["key"] for row in rows(path, frame=False)}) == 16
     with Store.reading(path) as store:
-        shown = latest(summarise(store.cells(), store.runs()))
-    assert {(s.cell.dataset, s.cell.method, len(s.runs)) for s in shown} == {
+        (group,) = group_cells(summarise(store.cells(), store.runs()))
+    assert {(s.cell.dataset, s.method, len(s.runs)) for s in group.cells} == {
         (name, method, 4)
         for name in ("MUTAG", "MUTAG (degree)")
         for method in ("sagpool-h", "gpool-h")
@@ -220,7 +221,8 @@ def test_a_new_version_of_a_method_is_trained_anew_and_kept_apart(small, path, p
         recorded = [invocation.versions for invocation in store.invocations()]
     tempered = [summary for summary in summaries if summary.cell.method == "tempered-h"]
     assert [summary.spread.mean for summary in tempered] == pytest.approx([50, 90])
-    assert [s.spread.mean for s in latest(tempered)] == pytest.approx([90])
+    (group,) = group_cells(tempered)
+    assert [s.spread.mean for s in group.cells] == pytest.approx([90])
     assert [versions["method tempered-h"] for versions in recorded] == ["1", "2", "2"]
     assert "method gpool-h" not in recorded[0]
 

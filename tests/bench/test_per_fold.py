@@ -11,7 +11,8 @@ from sagpool.bench import Search, Select, Store, rows, run_experiment
 from sagpool.bench.engines import Local
 from sagpool.bench.engines.engine import FailedTraining
 from sagpool.bench.per_fold import SELECTED, choose_per_fold, settings_of_all
-from sagpool.bench.summary import latest, summarise
+from sagpool.bench.summary import summarise
+from sagpool.bench.variants import group_cells
 from sagpool.cli.results import print_results
 from sagpool.fleet import Paused, Score, Training
 from sagpool.report import write_report
@@ -131,8 +132,9 @@ def test_the_report_tells_both(bench, path):
     assert (row["times"], row["different_choices"], row["grid_epochs"]) == ("3", "2", "48")
     text = (tables / "search-per-fold.md").read_text()
     assert "| 67.50 | +12.50 | hidden 4, lr 1e-3 (3) | 2 | grid | 48 models·epochs, 100 %" in text
-    assert f"{NESTED:.2f}" in (tables / "results.md").read_text()
-    assert "; chosen per fold" in (tables / "results.md").read_text()
+    assert f"{NESTED:.2f}" in (tables / "results-per-fold.md").read_text()
+    assert f"{NESTED:.2f}" not in (tables / "results.md").read_text()
+    assert "; chosen per fold" in (tables / "results-per-fold.md").read_text()
     text = (tables / "cells.md").read_text()
     assert "hidden 4 or 6, lr 1e-3 or 0.01, selected per fold, by grid" in text
     with (tables / "search.csv").open(newline="") as file:
@@ -157,7 +159,8 @@ def test_the_two_selections_are_two_cells(bench, path):
     assert [s.cell.per_fold for s in found] == [True, False]
     assert [s.to_json()["select"] for s in found] == ["per-fold", "over-folds"]
     assert found[0].spread.mean == pytest.approx(NESTED)
-    assert [s.cell.per_fold for s in latest(found)] == [False], "the one that was run last"
+    groups = [(group.chosen.name, len(group.cells)) for group in group_cells(found)]
+    assert groups == [("SEARCHED", 1), ("PER_FOLD", 1)], "both are shown, in two tables"
     bench()
     with Store.reading(path) as store:
         found = summarise(store.cells(), store.runs())

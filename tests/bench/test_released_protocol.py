@@ -12,8 +12,9 @@ from sagpool.bench.engines import Local
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.plan import plan
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, SELECTED
-from sagpool.bench.summary import compare_methods, latest, summarise
+from sagpool.bench.summary import compare_methods, summarise
 from sagpool.bench.time_estimate import CellTime, TimeEstimate
+from sagpool.bench.variants import group_cells
 from sagpool.cli.dry_run import print_plan
 from sagpool.cli.results import print_results
 from sagpool.errors import SagpoolError
@@ -153,7 +154,12 @@ def test_a_report_says_that_a_choice_by_test_accuracy_is_optimistic(bench, small
     bench(small, search="grid")
     usual = write_report(path, path.parent / "usual").read_text()
     assert "Test results had no part in it" in usual
-    assert OPTIMISTIC not in usual
+    assert usual.count(OPTIMISTIC) == 1, "below the table of the other protocol"
+    tables = path.parent / "usual/tables"
+    assert "chosen by test accuracy" not in (tables / "results.md").read_text()
+    other = (tables / "results-by-test-protocol2.md").read_text()
+    assert "The protocol is not the usual one: folds are contiguous slices of the shuffled" in other
+    assert OPTIMISTIC in other
 
 
 def test_two_protocols_share_no_table(bench, small, path):
@@ -161,12 +167,15 @@ def test_two_protocols_share_no_table(bench, small, path):
     bench(search="none")
     found = summaries(path)
     assert [s.cell.protocol for s in found] == [{}, {}, OPTIONS]
-    assert [s.cell.method for s in latest(found)] == ["gpool-h"], "the protocol that was run last"
+    usual, other = group_cells(found)
+    assert {s.cell.method for s in usual.cells} == {"gpool-h", "sagpool-h"}
+    assert [s.cell.method for s in other.cells] == ["gpool-h"]
+    assert usual.differences == ()
+    assert len(other.differences) == 3
     assert [(one.first, one.second) for one in compare_methods(found)] == [("gpool-h", "sagpool-h")]
-    bench(small, search="none")
-    assert {s.cell.method for s in latest(summaries(path))} == {"gpool-h", "sagpool-h"}
     bench()
-    assert [s.select for s in latest(summaries(path))] == ["test"]
+    groups = [(len(group.differences), group.chosen.name) for group in group_cells(summaries(path))]
+    assert groups == [(0, "FIXED"), (3, "FIXED"), (3, "BY_TEST")]
 
 
 def test_rows_tell_their_protocol(bench, small, path):

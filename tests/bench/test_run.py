@@ -13,7 +13,8 @@ import sagpool.fleet.schedule
 from sagpool.bench import Search, run_experiment
 from sagpool.bench.engines import Local
 from sagpool.bench.store import Store
-from sagpool.bench.summary import compare_methods, latest, summarise
+from sagpool.bench.summary import compare_methods, summarise
+from sagpool.bench.variants import group_cells
 from sagpool.errors import SagpoolError
 from sagpool.fleet import MemoryShortageError
 
@@ -163,8 +164,9 @@ def test_the_same_graphs_under_two_names_are_two_data_sets(small, path, pretend)
     assert [(s.stage, s.done, len(s.accuracies)) for s in states] == [("done", 4, 4)] * 2
     found = summaries(path)
     assert [(s.cell.dataset, len(s.runs)) for s in found] == [("first", 4), ("second", 4)]
-    assert len(latest(found)) == 2
-    assert compare_methods(latest(found)) == []
+    (group,) = group_cells(found)
+    assert len(group.cells) == 2
+    assert compare_methods(group.main) == []
 
 
 def test_runs_on_a_changed_data_set_are_kept_apart(small, path, pretend, monkeypatch):
@@ -172,8 +174,8 @@ def test_runs_on_a_changed_data_set_are_kept_apart(small, path, pretend, monkeyp
     load = sagpool.bench.experiment_plan.load
     monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source: load(*source)[:180])
     run(small, path, pretend, methods=("gpool-h",))
-    shown = latest(summaries(path))
-    assert [(s.cell.method, len(s.runs)) for s in shown] == [("gpool-h", 4)]
+    (group,) = group_cells(summaries(path))
+    assert [(s.cell.method, len(s.runs)) for s in group.cells] == [("gpool-h", 4)]
 
 
 def test_a_later_run_without_a_search_keeps_the_ranking(small, path, pretend):

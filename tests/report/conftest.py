@@ -207,7 +207,7 @@ RICH = (
     Made("FIRST", "sagpool-g", 72, paper=(71, 1), graphs=2),
     Made("FIRST", "sortpool-g", 65, paper=(70, 0.8)),
     Made("FIRST", "gpool-h", 69, seeds=1, graphs=1),
-    Made("FIRST", "sagpool-h", 71, {"lr": 0.05}, paper=(70.5, 0.9)),
+    Made("FIRST", "sagpool-h", 71, {"lr": 0.05}, paper=(70.5, 0.9), graphs=2),
     Made(
         "FIRST", "sagpool-h", 70, {"lr": 0.005}, paper=(70.5, 0.9), graphs=2,
         candidates=({"lr": 0.005}, {"lr": 0.001}, {"lr": 0.01, "hidden": 64}),

@@ -2,6 +2,7 @@
 
 import csv
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,35 @@ def test_without_claims_there_is_no_section(rich):
 def test_claims_about_other_data_are_not_shown(make, made, tmp_path, experiment):
     page = write_report(make(made("THIRD"), made("THIRD", "gpool-h")), tmp_path / "r", experiment)
     assert "Claims and verdicts" not in page.read_text()
+
+
+def test_claims_say_on_which_cells_and_by_which_protocol_they_are_judged(
+    make, made, tmp_path, experiment
+):
+    searched = {"seeds": 4, "candidates": ({"lr": 0.01}, {"lr": 0.001})}
+    cells = [
+        made("FIRST", method, seeds=4, settings={"lr": 0.1}) for method in ("sagpool-h", "gpool-h")
+    ]
+    cells.append(made("FIRST", "sagpool-h", settings={"lr": 0.01}, **searched))
+    folder = tmp_path / "report"
+    page = write_report(make(*cells), folder, experiment).read_text()
+    found = {name: row["judged_on"] for name, row in rows(folder / "tables/claims.csv").items()}
+    assert found == {
+        "attention": "fixed settings",  # there is no searched gpool-h
+        "table": "searched settings",
+        "few": "",
+        "control": "searched settings",
+    }
+    assert "and never on a mixture" in page
+    markdown = (folder / "tables/claims.md").read_text()
+    assert "| fixed settings; p " in markdown
+    assert "| searched settings; Welch's test" in markdown
+    assert "The protocol is not" not in page
+
+    (tmp_path / "runs.sqlite").unlink()
+    store = make(*(replace(cell, settings={**cell.settings, "patience": 9}) for cell in cells))
+    page = write_report(store, folder, experiment).read_text()
+    assert page.count("The protocol is not that of claimed: a patience of 9 epochs.") > 1
 
 
 def test_the_experiment_is_the_one_that_the_store_names(make, made):

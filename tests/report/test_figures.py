@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from sagpool.bench.store import Store
-from sagpool.bench.summary import latest, summarise
+from sagpool.bench.summary import summarise
+from sagpool.bench.variants import group_cells
 from sagpool.report.canvas import add_dots
 from sagpool.report.sections.curves import VALIDATION, median_curve
 from sagpool.report.sections.parameters import SIZES, alike, count_all
@@ -43,7 +44,7 @@ def test_a_setting_that_was_run_more_often_has_no_more_weight(make, made):
         made(settings={"lr": 0.01, "hidden": 16}, seeds=3, accuracy=(70.0,) * 5 + (0.0,) * 10),
     )
     with Store.reading(store) as opened:
-        (summary,) = latest(summarise(opened.cells(), opened.runs()))
+        (summary,) = group_cells(summarise(opened.cells(), opened.runs()))[0].cells
         lr, hidden = effects(summary, opened.runs())
     assert (lr.setting, hidden.setting) == ("lr", "hidden")
     np.testing.assert_allclose(lr.values, [0.001, 0.01])

@@ -71,8 +71,10 @@ def test_methods_with_other_splits_are_not_compared(make, made, tmp_path):
     page = write_report(store, tmp_path / "report")
     assert "Which differences are real?" not in page.read_text()
     assert not (tmp_path / "report/tables/pairs.csv").exists()
-    best = [row for row in rows(tmp_path / "report/tables/results.csv") if row["best"] == "True"]
-    assert [row["significant"] for row in best] == ["False"]
+    tables = tmp_path / "report/tables"
+    assert [row["method"] for row in rows(tables / "results.csv")] == ["gpool-h"]
+    assert [row["method"] for row in rows(tables / "results-fixed-protocol2.csv")] == ["sagpool-h"]
+    assert "is not the usual one: 5 folds." in (tables / "results-fixed-protocol2.md").read_text()
 
 
 WRITER = """

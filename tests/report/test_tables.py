@@ -111,18 +111,47 @@ def test_the_tables_of_cells_and_searches(rich):
     assert float(search["second_accuracy"]) == pytest.approx(74)
 
 
-def test_the_results_table_shows_the_cell_requested_last(rich):
-    cells = [
-        row
-        for row in rows(rich / "tables/cells.csv")
-        if (row["dataset"], row["method"]) == ("FIRST", "sagpool-h")
+def test_fixed_and_searched_settings_are_in_two_tables(rich):
+    def means(table: str) -> list[str]:
+        here = rows(rich / "tables" / table)
+        return [r["mean"] for r in here if (r["dataset"], r["method"]) == ("FIRST", "sagpool-h")]
+
+    fixed, searched = means("cells.csv")
+    assert fixed != searched
+    assert means("results.csv") == [fixed]
+    assert means("results-searched.csv") == [searched]
+    page = (rich / "report.html").read_text()
+    assert "All figures, pairs and costs below are those of the first table." in page
+    assert "The settings are fixed: there was no search." in page
+    assert "The settings of each cell were chosen by a search, by validation results." in page
+
+
+def test_the_results_table_shows_the_cell_requested_last(make, made, tmp_path):
+    store = make(made(mean=80, settings={"lr": 0.1}), made(mean=60, settings={"lr": 0.01}))
+    folder = write_report(store, tmp_path / "report").parent
+    (shown,) = rows(folder / "tables/results.csv")
+    first, last = rows(folder / "tables/cells.csv")
+    assert shown["mean"] == last["mean"] != first["mean"]
+
+
+def test_settings_of_a_method_are_rows_of_their_own(make, made, tmp_path):
+    none, both = {"method_settings": {"losses": "none"}}, {}
+    store = make(
+        made(method="diffpool-h", mean=60, settings=both),
+        made(method="sagpool-h", mean=70),
+        made(method="diffpool-h", mean=90, settings=none),
+        made(method="diffpool-h", mean=80, settings={"ratio": 0.25, **none}),
+    )
+    page = write_report(store, tmp_path / "report").read_text()
+    table = rows(tmp_path / "report/tables/results.csv")
+    assert [(row["group"], row["method"], row["best"]) for row in table] == [
+        ("hierarchical pooling", "diffpool-h", "False"),
+        ("hierarchical pooling", "sagpool-h", "True"),
+        ("with other settings", "diffpool-h, losses none", "False"),
+        ("with other settings", "diffpool-h, losses none, ratio 0.25", "False"),
     ]
-    (shown,) = [
-        row
-        for row in rows(rich / "tables/results.csv")
-        if (row["dataset"], row["method"]) == ("FIRST", "sagpool-h")
-    ]
-    assert shown["mean"] == cells[-1]["mean"] != cells[0]["mean"]
+    assert "DiffPool<sub>h</sub>, losses none" in page
+    assert len(rows(tmp_path / "report/tables/pairs.csv")) == 1, "of the methods as they are"
 
 
 def test_incomplete_and_diverged_runs_are_counted(rich):

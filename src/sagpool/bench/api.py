@@ -17,6 +17,7 @@ from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
 from sagpool.bench.plan import Overrides
+from sagpool.bench.provenance import code_state
 from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState, ExperimentRunner
 from sagpool.bench.search import Search
@@ -127,7 +128,8 @@ def run_experiment(
         ) as trainer,
         Store.writing(plan.store) as opened,
     ):
-        name, used = plan.experiment.name, versions(cell.method for cell in plan.cells)
+        name = plan.experiment.name
+        used = versions(cell.method for cell in plan.cells) | code_state()
         command = command or f"run_experiment({name!r})"
         invocation = opened.begin(command, name, trainer.device, used)
         with _profiled(trainer, opened, invocation):

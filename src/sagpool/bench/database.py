@@ -85,6 +85,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 _ADDED_TO_CELLS = {
     "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs; per fold or by test accuracy
     "cost": "TEXT",  # JSON, of the search
+    "fixed": "INTEGER NOT NULL DEFAULT 0",  # found by a search, and also requested without one
 }
 
 

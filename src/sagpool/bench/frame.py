@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sagpool.bench.plan import METHOD_VERSION
-from sagpool.bench.records import Run
+from sagpool.bench.records import Invocation, Run
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import PROTOCOL
@@ -14,6 +14,7 @@ from sagpool.models import method_settings, method_version, methods
 def rows(store: str | Path, *, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
 
+    ``commit`` and ``kernels`` tell which code made a row; "unknown" in older stores.
     Curves and confusion matrices are left out; `Store.runs` has them.
 
     Args:
@@ -22,7 +23,11 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
     """
     with Store.reading(Path(store)) as opened:
         kinds = {key: data.feature_kind for key, data in opened.data().items()}
-        found = [_row(run, kinds.get(run.fingerprint, "")) for run in opened.runs()]
+        commands = {one.id: one for one in opened.invocations()}
+        found = [
+            _row(run, kinds.get(run.fingerprint, ""), commands[run.invocation])
+            for run in opened.runs()
+        ]
     if not frame:
         return found
     try:
@@ -34,9 +39,10 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
     return pandas.DataFrame(found)
 
 
-def _row(run: Run, feature_kind: str) -> dict[str, Any]:
+def _row(run: Run, feature_kind: str, made_by: Invocation) -> dict[str, Any]:
     values = {k: v for k, v in vars(run).items() if k not in ("settings", "confusion", "curve")}
     values["feature_kind"] = feature_kind
+    values |= {"commit": made_by.commit, "kernels": made_by.kernels}
     # A store leaves out the defaults of the protocol and of a method's own settings. Those of
     # another version of a method are not known here.
     settings = {name: default for name, (default, *_) in PROTOCOL.items()} | run.settings

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagpool.bench.provenance import COMMIT, KERNELS, UNKNOWN
 from sagpool.bench.selection import BY_TEST, SELECTED, Select
 from sagpool.fleet.profile import WAITING, Profile
 from sagpool.fleet.training import PROTOCOL
@@ -95,6 +96,7 @@ class CellRecord:
     # Keys of its trainings, if they were chosen for each fold or by test accuracy.
     chosen: tuple[str, ...] = ()
     cost: SearchCost | None = None  # of the search
+    fixed: bool = False  # whether settings that a search has found were also given without one
 
     @property
     def select(self) -> Select:
@@ -168,6 +170,15 @@ class Invocation:
     experiment: str
     device: str
     versions: dict[str, str]
+
+    @property
+    def commit(self) -> str:
+        return self.versions.get(COMMIT, UNKNOWN)
+
+    @property
+    def kernels(self) -> str:
+        """A hash of their source."""
+        return self.versions.get(KERNELS, UNKNOWN)
 
 
 SLICES = 100  # of the wall time of an invocation

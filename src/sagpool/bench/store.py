@@ -108,9 +108,10 @@ class Store:
         """Add a cell, or replace it.
 
         The search that found its settings and the published numbers are carried over from the old
-        record if the new one has none.
+        record if the new one has none. Whether they were also given without a search is kept.
         """
         for old in self._same(cell):
+            cell = replace(cell, fixed=old.fixed or "none" in (cell.search, old.search))
             if not (cell.ranking or cell.cost):
                 cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
             if cell.paper_mean is None:
@@ -218,9 +219,10 @@ class Store:
             with self._decoding():
                 row["settings"] = json.loads(row["settings"])
                 row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
-                # Older stores have neither of these.
+                # Older stores have none of these.
                 row["chosen"] = tuple(json.loads(row.get("chosen", "[]")))
                 row["cost"] = SearchCost(**json.loads(cost)) if (cost := row.get("cost")) else None
+                row["fixed"] = bool(row.get("fixed"))
             cells.append(CellRecord(**row))
         return cells
 

@@ -29,6 +29,12 @@ class Summary:
     # Of a cell that was selected per fold: the test accuracy, in percent, of the one candidate
     # with the best mean validation accuracy over the same trainings.
     over_folds: float | None = None
+    variant: str = ""  # what tells it from other cells of the method: ", losses none"
+
+    @property
+    def method(self) -> str:
+        """The method, with settings that are not the usual ones: ``diffpool-h, losses none``."""
+        return self.cell.method + self.variant
 
     @property
     def learnt(self) -> bool:
@@ -158,30 +164,13 @@ def _chosen_over_folds(
     return float(np.mean(accuracy)) if accuracy else None
 
 
-def latest(summaries: list[Summary]) -> list[Summary]:
-    """For each data set and method the cell that was run last.
-
-    Not the best one: that would be a choice by test results. If a data set has changed, only cells
-    of its latest state are included; if there are several protocols, only cells of the one that
-    was run last.
-    """
-    states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
-    current = [
-        s
-        for s in summaries
-        if s.cell.fingerprint == states[s.cell.dataset]
-        and s.cell.protocol == summaries[-1].cell.protocol
-    ]
-    return list({(s.cell.dataset, s.cell.method): s for s in current}.values())
-
-
 def compare_methods(summaries: list[Summary]) -> list[Pair]:
     """All pairs of methods on each data set, on the splits that both have run."""
     pairs = []
     for dataset in dict.fromkeys(s.cell.dataset for s in summaries):
         here = [s for s in summaries if s.cell.dataset == dataset]
         compared = [
-            (a.cell.method, b.cell.method, comparison)
+            (a.method, b.method, comparison)
             for a, b in itertools.combinations(here, 2)
             if (comparison := _compare(a, b)) is not None
         ]

@@ -1,14 +1,15 @@
 """What a report needs from a run store, read in one go."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.store import Store
-from sagpool.bench.summary import Pair, Summary, compare_methods, latest, summarise
+from sagpool.bench.summary import Pair, Summary, compare_methods, summarise
+from sagpool.bench.variants import Group, group_cells
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.graphs import Statistics
@@ -19,13 +20,14 @@ from sagpool.report.names import in_order
 class Content:
     """The content of a run store.
 
-    The shown cells are those requested last for each data set and method, methods in the paper's
-    order; without cells in which every training diverged at once.
+    Cells are in groups that may share a table. The shown cells are those of the first group; data
+    sets are in the order of their requests, methods in the paper's order. Cells in which every
+    training diverged at once are in no group.
     """
 
     name: str  # file name of the store
     summaries: list[Summary]  # all cells, in the order of their last request
-    shown: list[Summary]
+    groups: list[Group]
     pairs: list[Pair]  # comparisons of the shown cells
     runs: list[Run]  # all finished trainings
     statistics: dict[str, Statistics]  # of the data sets, by fingerprint
@@ -35,7 +37,12 @@ class Content:
     experiment: Experiment | None = None  # whose claims are judged
 
     @property
+    def shown(self) -> Sequence[Summary]:
+        return self.groups[0].cells
+
+    @property
     def datasets(self) -> list[str]:
+        """Those of the shown cells."""
         return list(dict.fromkeys(summary.cell.dataset for summary in self.shown))
 
     def of(self, dataset: str) -> list[Summary]:
@@ -44,12 +51,18 @@ class Content:
 
     def majority(self, dataset: str) -> float | None:
         """The accuracy, in percent, of always predicting the most frequent class."""
-        fraction = self.statistics[self.of(dataset)[0].cell.fingerprint].majority
+        last = {s.cell.dataset: s.cell.fingerprint for s in self.summaries}
+        fraction = self.statistics[last[dataset]].majority
         return None if fraction is None else 100 * fraction
 
     def note(self, dataset: str) -> str:
         """How the data differ from those of the published experiment; empty if they do not."""
         return next(s.cell.note for s in self.summaries if s.cell.dataset == dataset)
+
+    def kernels(self, summary: Summary) -> list[str]:
+        """The hashes of the kernels that made the runs of a cell, in the order of the commands."""
+        used = {run.invocation for run in summary.runs}
+        return list(dict.fromkeys(one.kernels for one in self.invocations if one.id in used))
 
     def label(self, dataset: str) -> str:
         return f"{dataset} ({self.note(dataset)})" if self.note(dataset) else dataset
@@ -68,24 +81,26 @@ def read_content(path: Path, experiment: Experiment | None = None) -> Content:
         summaries = summarise(store.cells(), runs, store.failures())
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
-        shown = _by_method([s for s in latest(summaries) if s.learnt])
-        if not shown:
+        invocations = store.invocations()
+        experiment = experiment or _with_claims(invocations)
+        groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
+        if not groups:
             raise SagpoolError(
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "
                 "learning rate."
             )
-        invocations = store.invocations()
+        shown = groups[0].cells
         return Content(
             name=path.name,
             summaries=summaries,
-            shown=shown,
-            pairs=compare_methods(shown),
+            groups=groups,
+            pairs=compare_methods(groups[0].main),
             runs=runs,
             statistics=store.data(),
             invocations=invocations,
             profiles=store.profiles(),
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
-            experiment=experiment or _with_claims(invocations),
+            experiment=experiment,
         )
 
 
@@ -96,10 +111,12 @@ def _with_claims(invocations: Sequence[Invocation]) -> Experiment | None:
     return None
 
 
-def _by_method(summaries: list[Summary]) -> list[Summary]:
+def _ordered(groups: Sequence[Group]) -> list[Group]:
     """Data sets in the order of their requests, methods in the paper's order."""
-    datasets = list(dict.fromkeys(summary.cell.dataset for summary in summaries))
-    methods = in_order(summary.cell.method for summary in summaries)
-    return sorted(
-        summaries, key=lambda s: (datasets.index(s.cell.dataset), methods.index(s.cell.method))
-    )
+    datasets = list(dict.fromkeys(s.cell.dataset for group in groups for s in group.cells))
+    methods = in_order(s.method for group in groups for s in group.cells)
+
+    def place(summary: Summary) -> tuple[int, int]:
+        return datasets.index(summary.cell.dataset), methods.index(summary.method)
+
+    return [replace(group, cells=tuple(sorted(group.cells, key=place))) for group in groups]

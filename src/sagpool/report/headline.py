@@ -4,8 +4,9 @@ from collections import Counter
 
 from markupsafe import Markup
 
-from sagpool.bench.selection import OPTIMISTIC, Select
+from sagpool.bench.selection import OPTIMISTIC
 from sagpool.bench.summary import Summary
+from sagpool.bench.variants import Chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import by_architecture, leader
@@ -19,7 +20,7 @@ def title(content: Content) -> str:
 
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
-    methods = len({s.cell.method for s in content.shown})
+    methods = len({s.method for s in content.shown})
     seeds = max(len({run.seed for run in s.runs}) for s in content.shown)
     folds = max(s.cell.settings["folds"] for s in content.shown)
     counts = [_count(len(content.datasets), "data set"), _count(methods, "method")]
@@ -38,10 +39,10 @@ def sentences(content: Content) -> list[Markup]:
     """Which methods lead, and how close our results are to the paper's."""
     leads = [
         _leads(architecture, members, content)
-        for architecture, members in by_architecture(content).items()
-        if len({s.cell.method for s in members}) > 1
+        for architecture, members in by_architecture(content.groups[0]).items()
+        if len({s.method for s in members}) > 1
     ]
-    warned = any(s.cell.select is Select.TEST for s in content.shown)
+    warned = content.groups[0].chosen is Chosen.BY_TEST
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
     return [*warning, *(leads or map(_single, content.shown[:3])), *_agreement(content)]
 
@@ -62,7 +63,7 @@ def _leads(architecture: str, members: list[Summary], content: Content) -> Marku
     )
     if len(compared) == 1:
         (dataset, here), (best,) = next(iter(compared.items())), leaders
-        mean = next(s.spread.mean for s in here if s.cell.method == best.method)
+        mean = next(s.spread.mean for s in here if s.method == best.method)
         ahead = "significantly ahead of" if best.significant else "not significantly ahead of"
         return sentence + Markup("on {}: {:.1f} %, {} {}.").format(
             content.label(dataset), mean, ahead, names.html(best.second or "")
@@ -83,13 +84,17 @@ def _single(summary: Summary) -> Markup:
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.1f}"
     trainings = _count(len(summary.runs), "training")
     return Markup("<strong>{}</strong> reaches {:.1f}{} % on {}, over {}.").format(
-        names.html(summary.cell.method), spread.mean, std, summary.cell.dataset, trainings
+        names.html(summary.method), spread.mean, std, summary.cell.dataset, trainings
     )
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Without data sets and protocols that differ from the paper's."""
-    same = [s for s in content.shown if not s.cell.note and not s.cell.protocol]
+    """Without data, settings and protocols that differ from the paper's."""
+    if content.groups[0].differences or content.groups[0].chosen is Chosen.BY_TEST:
+        return []
+    known = content.experiment.datasets if content.experiment else content.datasets
+    here = [s for s in content.shown if s.cell.dataset in known]
+    same = [s for s in here if not (s.cell.note or s.variant or s.cell.protocol)]
     deviations = [abs(s.deviation) for s in same if s.deviation is not None]
     if not deviations:
         return []

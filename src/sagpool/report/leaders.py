@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sagpool.bench.summary import Pair, Summary
+from sagpool.bench.variants import Group
 from sagpool.report import names
-from sagpool.report.content import Content
 from sagpool.statistics import SIGNIFICANT
 
 
@@ -25,9 +25,12 @@ class Leader:
         return self.method == method and self.second is not None
 
 
-def by_architecture(content: Content) -> dict[str, list[Summary]]:
-    """The shown cells without variants of SAGPool, in groups that are compared with each other."""
-    main = [s for s in content.shown if not names.is_variant(s.cell.method)]
+NO_LEADER = Leader("", None, None)  # of cells that are not compared
+
+
+def by_architecture(group: Group) -> dict[str, list[Summary]]:
+    """The main cells without variants of SAGPool, by what is compared with each other."""
+    main = [s for s in group.main if not names.is_variant(s.cell.method)]
     groups = {
         architecture: [s for s in main if names.architecture(s.cell.method) == architecture]
         for architecture in names.ARCHITECTURES
@@ -39,8 +42,8 @@ def leader(summaries: Sequence[Summary], pairs: Sequence[Pair]) -> Leader:
     """The leader among cells of one data set."""
     best, *others = sorted(summaries, key=lambda s: -s.spread.mean)
     if not others:
-        return Leader(best.cell.method, None, None)
-    second = others[0].cell.method
+        return Leader(best.method, None, None)
+    second = others[0].method
     here = [pair for pair in pairs if pair.dataset == best.cell.dataset]
     p = {frozenset((pair.first, pair.second)): pair.holm for pair in here}
-    return Leader(best.cell.method, second, p.get(frozenset((best.cell.method, second))))
+    return Leader(best.method, second, p.get(frozenset((best.method, second))))

@@ -57,17 +57,21 @@ class Parts(NamedTuple):
     base: str
     architecture: str  # g, h, or empty for a name of another form
     suffix: str
+    settings: str = ""  # with the comma before them
 
 
 def parts(method: str) -> Parts:
-    found = re.fullmatch(r"(.+?)-([gh])(?:-(.+))?", method)
-    return Parts(found[1], found[2], found[3] or "") if found else Parts(method, "", "")
+    """Of a method, or of a method with settings: ``diffpool-h, losses none``."""
+    name, comma, settings = method.partition(", ")
+    found = re.fullmatch(r"(.+?)-([gh])(?:-(.+))?", name)
+    named = (found[1], found[2], found[3] or "") if found else (name, "", "")
+    return Parts(*named, comma + settings)
 
 
 def is_variant(method: str) -> bool:
     """Whether the method is SAGPool with another score function."""
-    base, _, suffix = parts(method)
-    return base == "sagpool" and bool(suffix)
+    found = parts(method)
+    return found.base == "sagpool" and bool(found.suffix)
 
 
 def architecture(method: str) -> str:
@@ -75,30 +79,35 @@ def architecture(method: str) -> str:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Each method once: first those of the paper in its order, then the others as given."""
+    """Each method once: first those of the paper in its order, then the others as given.
+
+    A method with settings follows the method.
+    """
     listed = list(dict.fromkeys(methods))
-    others = [method for method in listed if method not in _ORDER]
-    return [method for method in _ORDER if method in listed] + others
+    plain = dict.fromkeys(method.partition(", ")[0] for method in listed)
+    order = [*_ORDER, *(method for method in plain if method not in _ORDER)]
+    return sorted(listed, key=lambda name: (order.index(name.partition(", ")[0]), ", " in name))
 
 
 def plain(method: str) -> str:
-    base, index, suffix = _display(method)
-    return f"{base}_({index}, {suffix})" if suffix else f"{base}_{index}" if index else base
+    base, index, suffix, settings = _display(method)
+    name = f"{base}_({index}, {suffix})" if suffix else f"{base}_{index}" if index else base
+    return name + settings
 
 
 def html(method: str) -> Markup:
-    base, index, suffix = _display(method)
+    base, index, suffix, settings = _display(method)
     below = f"{index}, {suffix}" if suffix else index
-    return escape(base) + (Markup("<sub>{}</sub>").format(below) if below else "")
+    return escape(base) + (Markup("<sub>{}</sub>").format(below) if below else "") + settings
 
 
 def tex(method: str) -> str:
-    base, index, suffix = _display(method)
+    base, index, suffix, settings = map(tex_escape, _display(method))
     if not index:
-        return tex_escape(base)
+        return base + settings
     if not suffix:
-        return f"{tex_escape(base)}$_{index}$"
-    return rf"{tex_escape(base)}$_{{{index},\textrm{{{tex_escape(suffix)}}}}}$"
+        return f"{base}$_{index}${settings}"
+    return rf"{base}$_{{{index},\textrm{{{suffix}}}}}${settings}"
 
 
 def tex_escape(text: str) -> str:
@@ -128,5 +137,5 @@ def common_settings(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _display(method: str) -> Parts:
-    base, index, suffix = parts(method)
-    return Parts(_BASES.get(base, base), index, _SUFFIXES.get(suffix, suffix))
+    base, index, suffix, settings = parts(method)
+    return Parts(_BASES.get(base, base), index, _SUFFIXES.get(suffix, suffix), settings)

@@ -3,18 +3,22 @@
 from sagpool.bench.claims.claim import Claim, read_claims
 from sagpool.bench.claims.evidence import CellRows, Evidence
 from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
+from sagpool.bench.claims.judging import RULE, Judged, judge_claims
 from sagpool.bench.claims.phrases import Method, Phrase, p_text
 
 __all__ = [
+    "RULE",
     "CellRows",
     "Claim",
     "Evidence",
     "Gap",
+    "Judged",
     "Judgement",
     "Line",
     "Method",
     "Phrase",
     "Verdict",
+    "judge_claims",
     "p_text",
     "read_claims",
 ]

@@ -44,6 +44,11 @@ class _Comparison(ABC):
             raise SagpoolError(f"needs a margin above 0, not {options['margin']!r}")
         return cls(first, tuple(others), chosen_datasets(options, datasets), margin)
 
+    @property
+    def cells(self) -> Sequence[tuple[str, str]]:
+        groups = (self.first, *self.others)
+        return [(dataset, m) for dataset in self.datasets for group in groups for m in group]
+
     def judge(self, evidence: Evidence) -> Judgement:
         found, gaps = contrasts(evidence, self.first, self.others, self.datasets, self.margin)
         if not found:

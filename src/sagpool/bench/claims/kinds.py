@@ -29,6 +29,10 @@ class Test(Protocol):
             datasets: those of the experiment
         """
 
+    @property
+    def cells(self) -> Sequence[tuple[str, str]]:
+        """The data sets and methods whose rows decide it."""
+
     def judge(self, evidence: Evidence) -> Judgement: ...
 
 
@@ -44,6 +48,8 @@ class Untested:
         if not isinstance(entry, str):
             raise SagpoolError(f"needs a sentence with the reason, not {entry!r}")
         return cls(entry)
+
+    cells = ()
 
     def judge(self, evidence: Evidence) -> Judgement:
         return Judgement(Verdict.NOT_TESTED, ((self.reason,),))

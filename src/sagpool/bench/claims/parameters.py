@@ -35,6 +35,8 @@ class Parameters:
         ((relation, listed_methods),) = entry.items()
         return cls(relation, names(listed_methods))
 
+    cells = ()
+
     def judge(self, evidence: Evidence) -> Judgement:
         unknown = [method for method in self.methods if method not in methods()]
         if unknown:

@@ -35,6 +35,10 @@ class AgreesWithPublished:
         known_keys(entry, ("methods", "datasets"))
         return cls(names(entry.get("methods")), chosen_datasets(entry, datasets))
 
+    @property
+    def cells(self) -> Sequence[tuple[str, str]]:
+        return [(dataset, method) for method in self.methods for dataset in self.datasets]
+
     def judge(self, evidence: Evidence) -> Judgement:
         gaps: list[Gap] = []
         deviations = []

@@ -39,6 +39,11 @@ class Steadier:
             raise SagpoolError(f"needs a list of two methods, not {entry!r}")
         return cls(*pair, chosen_datasets(options, datasets))
 
+    @property
+    def cells(self) -> Sequence[tuple[str, str]]:
+        pair = (self.first, self.second)
+        return [(dataset, method) for dataset in self.datasets for method in pair]
+
     def judge(self, evidence: Evidence) -> Judgement:
         gaps: list[Gap] = []
         ratios = []

@@ -41,7 +41,7 @@ def _drawing(content: Content, dataset: str) -> Drawing:
         keys.append(Line2D([], [], label="paper ± std", **PAPER))
     if majority is not None:
         keys.append(Line2D([], [], label="majority class", **MAJORITY))
-    left = canvas.width_of([canvas.short(summary.cell.method) for summary in here])
+    left = canvas.width_of([canvas.short(summary.method) for summary in here])
     figure, ax = canvas.new_panel(label, ROW * len(here) + 0.05, keys, left=left)
     draw_accuracy(ax, here, majority)
     fewest, most = (choice(len(s.runs) for s in here) for choice in (min, max))
@@ -65,14 +65,14 @@ def draw_accuracy(ax: Axes, summaries: Sequence[Summary], majority: float | None
             ax.errorbar(mean, row + 0.36, xerr=std, zorder=4, **PAPER)
     if majority is not None:
         ax.axvline(majority, zorder=1, **MAJORITY)
-    canvas.label_rows(ax, [canvas.short(summary.cell.method) for summary in summaries])
+    canvas.label_rows(ax, [canvas.short(summary.method) for summary in summaries])
     canvas.label_x(ax, "test accuracy in %")
     ax.margins(x=0.04)
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
 
 
 def _draw_runs(ax: Axes, row: int, summary: Summary) -> None:
-    accuracy, tint = summary.accuracy, colour(summary.cell.method)
+    accuracy, tint = summary.accuracy, colour(summary.method)
     canvas.add_dots(ax, accuracy, row + canvas.jitter(len(accuracy), 0.46), tint)
     if len(accuracy) < 2:
         return

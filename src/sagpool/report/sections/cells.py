@@ -3,6 +3,7 @@
 from typing import Any
 
 from sagpool.bench.summary import Summary
+from sagpool.bench.variants import ways_chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -10,11 +11,11 @@ from sagpool.report.table import Table, code, listing, numbers, plus_minus, word
 
 
 def section(content: Content) -> Section:
-    repeated = len(content.summaries) - len(content.shown)
+    shown = {id(s.cell) for group in content.groups for s in group.cells}
+    repeated = sum(id(s.cell) not in shown for s in content.summaries if s.learnt)
     intro = (
         f"{repeated} of these {len(content.summaries)} cells were requested again later with "
-        "other settings or another selection; all other sections show the one requested last, "
-        "never the best one."
+        "other settings; the tables of results show the one requested last, never the best one."
     )
     return Section("cells", "All cells", [Part(table=_table(content))], [intro] if repeated else [])
 
@@ -32,6 +33,7 @@ def _table(content: Content) -> Table:
         [
             words("data set", [content.label(s.cell.dataset) for s in summaries]),
             words("method", [code(s.cell.method) for s in summaries]),
+            words("settings are", [" and ".join(_chosen(s)) for s in summaries]),
             numbers("runs", [len(s.runs) for s in summaries], "d"),
             numbers("diverged", [s.diverged for s in summaries], "d"),
             numbers("mean", [s.spread.mean if s.learnt else None for s in summaries]),
@@ -49,6 +51,12 @@ def _table(content: Content) -> Table:
     )
 
 
+def _chosen(summary: Summary) -> list[str]:
+    """Searched, fixed, chosen per fold, chosen by test accuracy."""
+    ways = ways_chosen(summary.cell)
+    return [way.removeprefix("settings ").removesuffix(" settings") for way in ways]
+
+
 def _interval(summary: Summary) -> str:
     ci95 = summary.spread.ci95
     return "" if ci95 is None else f"{ci95[0]:.2f} to {ci95[1]:.2f}"
@@ -58,4 +66,5 @@ def _record(summary: Summary) -> dict[str, Any]:
     record = summary.to_json()
     settings = {f"setting_{name}": value for name, value in record.pop("settings").items()}
     low, high = record.pop("ci95") or (None, None)
+    record["chosen"] = " and ".join(_chosen(summary))
     return {**record, "ci95_low": low, "ci95_high": high, **settings}

@@ -1,27 +1,28 @@
 """The claims of the paper, and what our rows say about them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from sagpool.bench.claims import (
+    RULE,
     CellRows,
     Claim,
-    Evidence,
     Gap,
-    Judgement,
+    Judged,
     Line,
     Method,
     Phrase,
     Verdict,
+    judge_claims,
     p_text,
 )
-from sagpool.bench.experiment import Experiment
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.results import protocol
 from sagpool.report.table import Cell, Table, joined, listing, method, number, numbers, text, words
 from sagpool.statistics import SIGNIFICANT
 
@@ -29,19 +30,14 @@ MARK = "†"
 CONTROL = "control"  # in place of a section of the paper
 
 
-class Judged(NamedTuple):
-    claim: Claim
-    found: Judgement
-
-    @property
-    def marked(self) -> bool:
-        """Whether a verdict rests on fewer rows than the claim is about."""
-        return bool(self.found.gaps) and self.found.verdict is not Verdict.NOT_TESTED
-
-
 def section(content: Content) -> Section:
     """Empty if no claim can be tested by rows, for example if all of them are of other data."""
-    cells = {(s.cell.dataset, s.cell.method): CellRows.of(s) for s in content.shown}
+    first = content.groups[0]  # of all protocols the one that is closest to the experiment's
+    cells = {
+        group.chosen: {(s.cell.dataset, s.method): CellRows.of(s) for s in group.cells}
+        for group in content.groups
+        if group.differences == first.differences
+    }
     judged = judge_claims(content.experiment, cells) if content.experiment else []
     lines = any(one.found.lines for one in judged)
     return Section(
@@ -53,16 +49,8 @@ def section(content: Content) -> Section:
         ]
         if lines
         else [],
-        [summary(judged)],
+        [summary(judged), *([protocol(content, first)] if first.differences else [])],
     )
-
-
-def judge_claims(experiment: Experiment, cells: Mapping[tuple[str, str], CellRows]) -> list[Judged]:
-    """Those that do not hold come first, those that were not tested last."""
-    evidence = Evidence.of(experiment, cells)
-    judged = [Judged(claim, claim.test.judge(evidence)) for claim in experiment.claims]
-    order = list(Verdict)
-    return sorted(judged, key=lambda one: order.index(one.found.verdict))
 
 
 def summary(judged: Sequence[Judged]) -> str:
@@ -109,7 +97,7 @@ def claims_table(judged: Sequence[Judged]) -> Table:
             words("in the paper", [one.claim.where for one in judged]),
             words("what we find", [joined(map(phrase, one.found.found)) for one in judged]),
             words("verdict", [_verdict(one) for one in judged]),
-            words("how sure", [_certainty(one.found) for one in judged]),
+            words("how sure", [_certainty(one) for one in judged]),
         ],
         [_record(one) for one in judged],
         _notes(judged),
@@ -164,8 +152,9 @@ def _verdict(one: Judged) -> Cell:
     return Cell(words, html, names.tex_escape(words))
 
 
-def _certainty(found: Judgement) -> Cell:
-    return joined([*map(phrase, found.certainty), *map(phrase, gap_phrases(found.gaps))])
+def _certainty(one: Judged) -> Cell:
+    cells = [(str(one.chosen),)] if one.chosen and one.found.lines else []
+    return joined(map(phrase, [*cells, *one.found.certainty, *gap_phrases(one.found.gaps)]))
 
 
 def gap_phrases(gaps: Iterable[Gap]) -> list[Phrase]:
@@ -203,13 +192,14 @@ def _interval(line: Line) -> str:
 
 
 def _record(one: Judged) -> dict[str, Any]:
-    claim, found = one
+    claim, found, chosen = one
     return {
         "id": claim.id,
         "claim": phrase(claim.text).plain,
         "where": claim.where,
         "test": claim.kind,
         "verdict": str(found.verdict),
+        "judged_on": str(chosen or ""),
         "found": joined(map(phrase, found.found)).plain,
         "certainty": joined(map(phrase, found.certainty)).plain,
         "gaps": joined(map(phrase, gap_phrases(found.gaps))).plain,
@@ -222,6 +212,7 @@ def _notes(judged: Sequence[Judged]) -> list[str]:
     applies = {
         f"{MARK} Some of the rows are missing, incomplete or of other data; the last column says "
         "which.": any(one.marked for one in judged),
+        RULE: bool(kinds),
         "Methods are compared on the same splits, with the corrected error of Nadeau and Bengio; "
         "means over data sets give each the same weight and add up the variances. Better, worse: "
         f"p below {SIGNIFICANT} after Holm's correction. Equivalent: two one-sided tests say that "

@@ -62,8 +62,8 @@ def section(content: Content) -> Section:
 
 def costs_of(summaries: Sequence[Summary]) -> list[Cost]:
     """The costs of cells of one data set."""
-    seconds = {s.cell.method: float(np.mean([run.seconds for run in s.runs])) for s in summaries}
-    memory = {s.cell.method: s.cell.bytes for s in summaries}
+    seconds = {s.method: float(np.mean([run.seconds for run in s.runs])) for s in summaries}
+    memory = {s.method: s.cell.bytes for s in summaries}
     base_seconds, base_memory = seconds.get(BASELINE), memory.get(BASELINE)
     return [
         Cost(
@@ -76,7 +76,7 @@ def costs_of(summaries: Sequence[Summary]) -> list[Cost]:
             memory[method] / base_memory if memory[method] and base_memory else None,
             s.parameters,
         )
-        for method, s in ((s.cell.method, s) for s in summaries)
+        for method, s in ((s.method, s) for s in summaries)
     ]
 
 

@@ -42,7 +42,7 @@ def _drawings(content: Content) -> Iterator[Drawing]:
             epochs = np.median([run.epochs for summary in members for run in summary.runs])
             keys = [
                 Line2D([], [], color=colour(method), linewidth=1.8, label=canvas.short(method))
-                for method in (summary.cell.method for summary in members)
+                for method in (summary.method for summary in members)
             ]
             top, strips = canvas.head_height(keys), STRIP * len(members)
             height = top + LOSSES + GAP + strips + canvas.BOTTOM
@@ -120,7 +120,7 @@ def median_curve(runs: Sequence[Run], row: int) -> Median:
 
 def _draw_losses(ax: Axes, summary: Summary) -> list[np.ndarray]:
     """Returns the drawn heights, from which the limits of the axis are chosen."""
-    tint = colour(summary.cell.method)
+    tint = colour(summary.method)
     train, validation = (median_curve(summary.runs, row) for row in (TRAIN, VALIDATION))
     epoch = np.arange(1, len(train.middle) + 1)
     if len(summary.runs) > 1:
@@ -133,7 +133,7 @@ def _draw_losses(ax: Axes, summary: Summary) -> list[np.ndarray]:
 
 def _draw_stops(ax: Axes, row: int, summary: Summary) -> None:
     """Dots at the best epochs, a bar over the middle half of the last epochs."""
-    tint = colour(summary.cell.method)
+    tint = colour(summary.method)
     best = np.array([run.best_epoch for run in summary.runs if run.best_epoch])
     low, middle, high = np.quantile([run.epochs for run in summary.runs], [0.25, 0.5, 0.75])
     ax.plot([low, high], [row, row], color=tint, linewidth=5, alpha=0.3, solid_capstyle="butt")

@@ -34,9 +34,7 @@ def section(content: Content) -> Section:
 def _part(content: Content, dataset: str) -> Part:
     """Graph by graph, so that the methods can be compared."""
     graphs = GRAPHS_TO_DRAW if len(content.datasets) <= FEW_DATASETS else GRAPHS_TO_DRAW - 1
-    traces = {
-        s.cell.method: content.traces[s.runs[0].key][:graphs] for s in _chosen(content, dataset)
-    }
+    traces = {s.method: content.traces[s.runs[0].key][:graphs] for s in _chosen(content, dataset)}
     numbers = dict.fromkeys(trace.number for of_method in traces.values() for trace in of_method)
     drawings = [
         Drawing(
@@ -55,7 +53,7 @@ def _part(content: Content, dataset: str) -> Part:
 def _chosen(content: Content, dataset: str) -> list[Summary]:
     """Cells that have traces: SAGPool first, its variants last."""
     here = [s for s in content.of(dataset) if content.traces[s.runs[0].key]]
-    here.sort(key=lambda s: (names.is_variant(s.cell.method), "sagpool" not in s.cell.method))
+    here.sort(key=lambda s: (names.is_variant(s.method), "sagpool" not in s.method))
     return here[:CELLS_TO_DRAW]
 
 

@@ -58,7 +58,7 @@ def _matrix(content: Content, dataset: str, pairs: Sequence[Pair]) -> Markup:
         squares[pair.first, pair.second] = _square(difference, pair.holm)
         squares[pair.second, pair.first] = _square(-difference, pair.holm)
     compared = {first for first, _ in squares}
-    methods = [s.cell.method for s in content.of(dataset) if s.cell.method in compared]
+    methods = [s.method for s in content.of(dataset) if s.method in compared]
     return Markup(
         template("pairs.html").render(
             title=content.label(dataset),

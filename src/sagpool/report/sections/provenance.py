@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sagpool.bench.provenance import COMMIT, KERNELS, UNKNOWN
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Table, code, listing, long, numbers, words
@@ -9,7 +10,25 @@ from sagpool.report.table import Table, code, listing, long, numbers, words
 
 def section(content: Content) -> Section:
     parts = [Part(table=_data_table(content)), Part(table=_commands_table(content))]
-    return Section("provenance", "Where this comes from", parts)
+    return Section("provenance", "Where this comes from", parts, [_kernels(content)])
+
+
+def _kernels(content: Content) -> str:
+    """How many versions of the kernels made the rows, and how many cells mix them."""
+    made_by = {one.id: one.kernels for one in content.invocations}
+    used = {made_by[run.invocation] for run in content.runs}
+    known = sorted(used - {UNKNOWN})
+    if not known:
+        return "The commit and the kernels that made the rows are unknown: the store is older."
+    several = f"{len(known)} versions of the kernels" if len(known) > 1 else "the same kernels"
+    sentence = f"All rows were made with {several} ({', '.join(known)})."
+    if UNKNOWN in used:
+        sentence = f"Some rows were made with unknown kernels, all others with {several}"
+        sentence += f" ({', '.join(known)})."
+    mixed = sum(len(content.kernels(s)) > 1 for s in content.summaries)
+    return sentence + (
+        f" Cells that are means over more than one of them: {mixed}." if mixed else ""
+    )
 
 
 def _data_table(content: Content) -> Table:
@@ -38,7 +57,10 @@ def _commands_table(content: Content) -> Table:
     commands = content.invocations
     runs = [[run for run in content.runs if run.invocation == one.id] for one in commands]
     started = [one.started.replace("T", " ").removesuffix("+00:00") for one in commands]
-    versions = [", ".join(f"{k} {v}" for k, v in one.versions.items()) for one in commands]
+    versions = [
+        ", ".join(f"{k} {v}" for k, v in one.versions.items() if k not in (COMMIT, KERNELS))
+        for one in commands
+    ]
     seeds = [_numbers(sorted({run.seed for run in here})) for here in runs]
     return listing(
         "commands",
@@ -50,6 +72,8 @@ def _commands_table(content: Content) -> Table:
             numbers("runs", [len(here) for here in runs], ",d"),
             words("device", [one.device for one in commands]),
             words("command", [long(one.command) for one in commands]),
+            words("commit", [code(one.commit) for one in commands]),
+            words("kernels", [code(one.kernels) for one in commands]),
             words("versions", map(long, versions)),
         ],
         [
@@ -59,6 +83,8 @@ def _commands_table(content: Content) -> Table:
                 "experiment": one.experiment,
                 "device": one.device,
                 **one.versions,
+                COMMIT: one.commit,
+                KERNELS: one.kernels,
                 "seeds": seeds_here,
                 "runs": len(here),
                 "last_finished": max((run.finished for run in here), default=None),

@@ -1,75 +1,128 @@
 """Our results and the paper's, in the layout of its Tables 3 and 4."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from sagpool.bench.selection import OPTIMISTIC, Select
-from sagpool.bench.summary import Summary
+from sagpool.bench.summary import Pair, Summary, compare_methods
+from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.leaders import Leader, by_architecture, leader
+from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 from sagpool.statistics import SIGNIFICANT
 
 PER_FOLD, BY_TEST = "chosen per fold", "chosen by test accuracy"
+OTHER_SETTINGS = "with other settings"
+MEASURE = "Test accuracy in percent: mean ± standard deviation over the per-seed means."
+SENTENCES = {
+    Chosen.SEARCHED: "The settings of each cell were chosen by a search, by validation results.",
+    Chosen.PER_FOLD: "The settings of each fold were chosen by its own validation part.",
+    Chosen.FIXED: "The settings are fixed: there was no search.",
+    Chosen.BY_TEST: "The settings of each cell were chosen by test accuracy.",
+}
 
 
 def section(content: Content) -> Section:
-    published = any(summary.cell.paper_mean is not None for summary in content.shown)
-    variants = _variants_table(content)
+    published = any(s.cell.paper_mean is not None for group in content.groups for s in group.cells)
+    several = (
+        "Cells of different protocols, and cells with fixed and with searched settings, are in "
+        "tables of their own. All figures, pairs and costs below are those of the first table."
+    )
     return Section(
         "results",
         "Ours beside the paper's" if published else "Results",
-        [
-            Part(table=_results_table(content)),
-            *([Part("Variants of SAGPool", variants)] if variants else []),
-        ],
+        [part for group in content.groups for part in _parts(content, group)],
+        [several] if len(content.groups) > 1 else [],
     )
 
 
-def _results_table(content: Content) -> Table:
+def _parts(content: Content, group: Group) -> list[Part]:
+    number = content.groups.index(group)
+    protocols = list(dict.fromkeys(one.differences for one in content.groups))
+    place = protocols.index(group.differences)
+    heading = str(group.chosen).capitalize() + (", another protocol" if place else "")
+    suffix = f"-{group.chosen.name.lower().replace('_', '-')}" if number else ""
+    suffix += f"-protocol{place + 1}" if place else ""
+    pairs = content.pairs if not number else compare_methods(group.main)
+    scope = _Scope(content, group, pairs, suffix)
+    variants = _variants_table(scope)
+    return [
+        Part(heading if len(content.groups) > 1 else "", _results_table(scope)),
+        *([Part("Variants of SAGPool" if not number else "", variants)] if variants else []),
+    ]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A group of cells, with what its tables need."""
+
+    content: Content
+    group: Group
+    pairs: Sequence[Pair]
+    suffix: str  # of file names
+
+
+def protocol(content: Content, group: Group) -> str:
+    """How the protocol of a group differs from that of the experiment, as a sentence."""
+    if not group.differences:
+        return ""
+    usual = f"that of {content.experiment.name}" if content.experiment else "the usual one"
+    return f"The protocol is not {usual}: {'; '.join(group.differences)}."
+
+
+def _results_table(scope: _Scope) -> Table:
     groups = {
         f"{architecture} pooling" if architecture != "other" else "other": members
-        for architecture, members in by_architecture(content).items()
+        for architecture, members in by_architecture(scope.group).items()
     }
-    caption = "Test accuracy in percent: mean ± standard deviation over the per-seed means."
-    return _matrix("results", caption, groups, content)
+    main = scope.group.main
+    others = [s for s in scope.group.cells if s not in main and not names.is_variant(s.cell.method)]
+    groups |= {OTHER_SETTINGS: others} if others else {}
+    caption = f"{MEASURE} {SENTENCES[scope.group.chosen]} {protocol(scope.content, scope.group)}"
+    return _matrix(f"results{scope.suffix}", caption.strip(), groups, scope)
 
 
-def _variants_table(content: Content) -> Table | None:
+def _variants_table(scope: _Scope) -> Table | None:
     groups = {}
     for base in ("sagpool-h", "sagpool-g"):
-        family = [s for s in content.shown if _family(s.cell.method) == base]
+        family = [s for s in scope.group.cells if _family(s.cell.method) == base]
         with_variants = {s.cell.dataset for s in family if s.cell.method != base}
         if with_variants:
             title = f"SAGPool and its variants, {names.architecture(base)}"
-            groups[title] = [s for s in family if s.cell.dataset in with_variants]
+            groups[title] = [
+                s
+                for s in family
+                if s.cell.dataset in with_variants and not (s.variant and s.cell.method == base)
+            ]
     caption = "Variants of the score: test accuracy in percent, as in the table before."
-    return _matrix("variants", caption, groups, content) if groups else None
+    return _matrix(f"variants{scope.suffix}", caption, groups, scope) if groups else None
 
 
 def _family(name: str) -> str:
-    base, architecture, _ = names.parts(name)
-    return f"{base}-{architecture}"
+    found = names.parts(name)
+    return f"{found.base}-{found.architecture}"
 
 
-def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], content: Content) -> Table:
+def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], scope: _Scope) -> Table:
     """Methods are rows, in groups; data sets are columns."""
-    used = {s.cell.dataset for members in groups.values() for s in members}
-    datasets = [dataset for dataset in content.datasets if dataset in used]
+    content = scope.content
+    datasets = list(dict.fromkeys(s.cell.dataset for m in groups.values() for s in m))
     rows: list[RowGroup] = []
     records: list[dict[str, Any]] = []
     for title, members in groups.items():
         leaders = {
-            dataset: leader(here, content.pairs)
+            dataset: leader(here, scope.pairs) if title != OTHER_SETTINGS else NO_LEADER
             for dataset in datasets
             if (here := [s for s in members if s.cell.dataset == dataset])
         }
-        summaries = {(s.cell.method, s.cell.dataset): s for s in members}
+        summaries = {(s.method, s.cell.dataset): s for s in members}
         body = []
-        for row in names.in_order(s.cell.method for s in members):
+        for row in names.in_order(s.method for s in members):
             cells = [method(row)]
             for dataset in datasets:
                 summary = summaries.get((row, dataset))
@@ -80,7 +133,7 @@ def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], content: 
         rows.append(RowGroup(title, body))
     rows += _most_frequent(content, datasets)
     heads = [Head(text("method")), *(Head(_title(content, d), number=True) for d in datasets)]
-    notes = _notes(content, datasets, records)
+    notes = _notes(scope, datasets, records)
     return Table(name, caption, heads, rows, records, notes, matrix=True)
 
 
@@ -100,8 +153,8 @@ def _most_frequent(content: Content, datasets: list[str]) -> list[RowGroup]:
 
 
 def _cell(summary: Summary, best: Leader) -> Cell:
-    cell, spread = summary.cell, summary.spread
-    wins = best.beats_others(cell.method)
+    spread = summary.spread
+    wins = best.beats_others(summary.method)
     mark = "†" if wins and not best.significant else ""
     mean = f"{spread.mean:.2f}"
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
@@ -148,10 +201,10 @@ def _details(summary: Summary) -> list[str]:
 
 def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
     low, high = summary.spread.ci95 or (None, None)
-    wins = best.beats_others(summary.cell.method)
+    wins = best.beats_others(summary.method)
     return {
         "group": group,
-        "method": summary.cell.method,
+        "method": summary.method,
         "dataset": summary.cell.dataset,
         "select": str(summary.select),
         "mean": summary.spread.mean,
@@ -171,15 +224,17 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
     }
 
 
-def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]]) -> list[str]:
+def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) -> list[str]:
     """Explain the marks that the table has."""
-    full = {s.cell.seeds * s.cell.settings["folds"] for s in content.shown}  # runs of a cell
+    content, cells = scope.content, scope.group.cells
+    full = {s.cell.seeds * s.cell.settings["folds"] for s in cells}  # runs of a cell
     best = [record for record in records if record["best"]]
     failed = [
         f"{one.method} on {one.name}, seed {one.seed}, fold {one.fold}: {one.reason}"
-        for s in content.shown
+        for s in cells
         for one in s.failures
     ]
+    kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
     lost = [f"{s.cell.method} on {s.cell.dataset}" for s in content.summaries if not s.learnt]
     applies = {
         f"“a to b”: 95 % interval of the mean, from {' or '.join(map(str, sorted(full)))} runs "
@@ -199,13 +254,19 @@ def _notes(content: Content, datasets: list[str], records: list[dict[str, Any]])
         ),
         f"{PER_FOLD.capitalize()}: the settings of every fold were chosen by its own validation "
         "part (nested). The other cells have the same settings in all folds.": any(
-            s.cell.per_fold for s in content.shown
+            s.cell.per_fold for s in cells
         ),
-        OPTIMISTIC: any(s.cell.select is Select.TEST for s in content.shown),
+        OPTIMISTIC: scope.group.chosen is Chosen.BY_TEST,
         "Diverged: the loss became infinite or not a number. Such a run counts with the best "
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: came to no result, however often it was tried. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
+        _mixed_kernels(kernels): bool(kernels),
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }
     return [note for note, condition in applies.items() if condition]
+
+
+def _mixed_kernels(kernels: Mapping[Summary, Sequence[str]]) -> str:
+    cells = [f"{s.method} on {s.cell.dataset} ({', '.join(used)})" for s, used in kernels.items()]
+    return f"Means over runs that different kernels have made: {'; '.join(cells)}."

@@ -44,7 +44,9 @@ def section(content: Content) -> Section:
 def _drawings(content: Content) -> Iterator[Drawing]:
     for dataset in content.datasets:
         label = content.label(dataset)
-        found = [effect for s in content.of(dataset) for effect in effects(s, content.runs)]
+        # Cells that differ in what is varied here have the same effects.
+        cells = {(s.cell.method, _protocol(s.runs[0])): s for s in reversed(content.of(dataset))}
+        found = [e for s in reversed(cells.values()) for e in effects(s, content.runs)]
         for title, shown in _panels(found).items():
             keys = [
                 Line2D([], [], label=canvas.short(effect.method), **_look(i, effect))
@@ -104,7 +106,7 @@ def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
             values = sorted(by_value)
             means = [float(np.mean(by_value[value])) for value in values]
             runs_used = sum(map(len, compared))
-            found.append(Effect(summary.cell.method, setting, values, means, runs_used))
+            found.append(Effect(summary.method, setting, values, means, runs_used))
     return found
 
 

@@ -1,0 +1,216 @@
+"""Which cells may share a table, and how cells of one method on one data set are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from sagpool.bench.experiment import SETTINGS, Experiment
+from sagpool.bench.plan import METHOD_VERSION
+from sagpool.bench.records import CellRecord
+from sagpool.bench.selection import SELECTED, Select
+from sagpool.bench.summary import Summary
+from sagpool.fleet import Training
+from sagpool.fleet.training import PROTOCOL
+from sagpool.models import method_settings, methods
+
+# What a result means depends on these; cells in which they differ never share a table.
+_PROTOCOL = (*PROTOCOL, "folds", "validation", "patience", "max_epochs")
+_DEFAULTS = {name: default for name, (default, *_) in PROTOCOL.items()}
+_NO_METHOD_SETTINGS = {*SETTINGS, "folds", METHOD_VERSION, SELECTED}
+_WORDS = {
+    ("split", "contiguous"): "folds are contiguous slices of the shuffled graphs, not stratified",
+    ("split", "stratified"): "folds are stratified",
+    ("order", "fixed"): "training batches are the same in all epochs",
+    ("order", "shuffled"): "training graphs are shuffled in every epoch",
+    ("stopping", "loss+norm"): "early stopping looks at the validation loss plus the weight decay "
+    "times the norm of the weights",
+    ("stopping", "loss"): "early stopping looks at the validation loss",
+}
+_NUMBERS = {
+    "folds": "{} folds",
+    "validation": "{:g} of the training part for validation",
+    "patience": "a patience of {} epochs",
+    "max_epochs": "at most {:,} epochs",
+}
+
+
+class Chosen(StrEnum):
+    """How the settings of a cell were chosen. Claims prefer the first ones."""
+
+    SEARCHED = "searched settings"  # by validation, over the folds of the first seed
+    PER_FOLD = "settings chosen per fold"
+    FIXED = "fixed settings"
+    BY_TEST = "settings chosen by test accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Cells that may share a table: of one protocol, with settings chosen in one way."""
+
+    chosen: Chosen
+    differences: tuple[str, ...]  # from the protocol of the experiment, in words
+    cells: tuple[Summary, ...]  # the last requested one of each name and data set
+
+    @property
+    def main(self) -> list[Summary]:
+        """Without cells of a method that is there with its usual settings as well."""
+        usual = {(s.cell.dataset, s.cell.method) for s in self.cells if not s.variant}
+        return [
+            s for s in self.cells if not s.variant or (s.cell.dataset, s.cell.method) not in usual
+        ]
+
+
+def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = None) -> list[Group]:
+    """All groups of cells; the main one first, then those of the same protocol.
+
+    The main group has the protocol of the experiment and of its groups the most main cells; if two
+    have the same number, searched settings come before fixed ones. If a data set has changed, only
+    cells of its latest state are included. Of cells with the same name the last requested one is
+    shown: the best one would be a choice by test results.
+
+    Args:
+        summaries: in the order of their requests
+        experiment: decides what usual settings are; without it the last requested cell does
+    """
+    states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
+    current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+    usual = _Usual(experiment, current)
+    found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
+    for summary in current:
+        for chosen in ways_chosen(summary.cell):
+            key = (usual.differences(summary.cell, chosen), chosen)
+            named = replace(summary, variant=usual.variant(summary.cell, chosen))
+            cells = found.setdefault(key, {})
+            cells.pop((named.cell.dataset, named.method), None)  # the order is that of requests
+            cells[named.cell.dataset, named.method] = named
+    groups = [
+        Group(chosen, differences, tuple(cells.values()))
+        for (differences, chosen), cells in found.items()
+    ]
+    ways = list(Chosen)
+    return sorted(
+        groups,
+        key=lambda group: (
+            len(group.differences),
+            group.differences,
+            group.chosen is Chosen.BY_TEST,
+            -len(group.main),
+            ways.index(group.chosen),
+        ),
+    )
+
+
+def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:
+    """Two, if a search has chosen settings that were also requested without a search."""
+    if cell.select is Select.TEST:
+        return (Chosen.BY_TEST,)
+    if cell.per_fold:
+        return (Chosen.PER_FOLD,)
+    if cell.ranking or cell.search != "none":
+        return (Chosen.SEARCHED, Chosen.FIXED) if cell.fixed else (Chosen.SEARCHED,)
+    return (Chosen.FIXED,)
+
+
+def settled(cell: CellRecord, chosen: Chosen) -> dict[str, Any]:
+    """The settings of the cell that no search has varied, with the defaults of its method."""
+    defaults = _defaults(cell.method)
+    ranking = cell.ranking if chosen is Chosen.SEARCHED else ()
+    candidates = [defaults | one.settings for one in ranking]
+    # What was tried is not stored if test accuracies chose; of the usual grids that is the ratio.
+    varied = {SELECTED} | ({"ratio"} if chosen is Chosen.BY_TEST else set())
+    return {
+        name: value
+        for name, value in (defaults | cell.settings).items()
+        if name not in varied
+        and not isinstance(value, list)
+        and all(one.get(name) == value for one in candidates)
+    }
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    """Of the settings of the method itself, which stores leave out; {} if it is not loaded."""
+    return dict(method_settings(method)) if method in methods() else {}
+
+
+class _Usual:
+    """The settings that need no mention: those of the experiment."""
+
+    def __init__(self, experiment: Experiment | None, summaries: Iterable[Summary]) -> None:
+        self.experiment = experiment
+        self.last: dict[str, Any] = {}  # settings of the last requested cell
+        self.ratios: dict[tuple[str, str, Chosen], Any] = {}  # of the last one without own settings
+        for cell in (s.cell for s in summaries):
+            for chosen in ways_chosen(cell):
+                self.last = settled(cell, chosen)
+                if not self._method_settings(cell, self.last):
+                    key = (cell.dataset, cell.method, chosen)
+                    self.ratios[key] = self.last.get("ratio")
+
+    def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
+        """From the usual protocol, in words."""
+        own, usual = _DEFAULTS | settled(cell, chosen), self._protocol(cell)
+        return tuple(
+            _in_words(name, own[name])
+            for name in _PROTOCOL
+            if name in own and own[name] != usual.get(name, own[name])
+        )
+
+    def variant(self, cell: CellRecord, chosen: Chosen) -> str:
+        """The settings of the method itself, and its ratio, if they are not the usual ones."""
+        own = settled(cell, chosen)
+        named = self._method_settings(cell, own)
+        if "ratio" in own and own["ratio"] != self._ratio(cell, chosen):
+            named["ratio"] = own["ratio"]
+        return "".join(
+            f", {name.replace('_', ' ')} {_short(value)}" for name, value in named.items()
+        )
+
+    def _method_settings(self, cell: CellRecord, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the settings ``own`` that are the method's and not the usual ones."""
+        usual = {**_defaults(cell.method), **self._settings(cell)}
+        return {
+            name: value
+            for name, value in own.items()
+            if name not in _NO_METHOD_SETTINGS and usual.get(name) != value
+        }
+
+    def _protocol(self, cell: CellRecord) -> Mapping[str, Any]:
+        if self.experiment is not None:
+            return {**_DEFAULTS, **vars(Training("any")), **self._settings(cell)}
+        return self.last | _DEFAULTS
+
+    def _settings(self, cell: CellRecord) -> Mapping[str, Any]:
+        """What the experiment says without a search; nothing if it is not known."""
+        if self.experiment is None:
+            return {}
+        if cell.method not in methods():  # a plugin that is not loaded
+            return self.experiment.protocol
+        return self.experiment.settings_of(self._dataset(cell), cell.method)
+
+    def _dataset(self, cell: CellRecord) -> str:
+        """Its name in the experiment; with other features a data set has another name."""
+        assert self.experiment is not None
+        known = cell.dataset in self.experiment.datasets
+        return cell.dataset if known else cell.dataset.rsplit(" (", 1)[0]
+
+    def _ratio(self, cell: CellRecord, chosen: Chosen) -> Any:
+        """The usual one; None if the usual search varies it."""
+        if self.experiment is None or cell.method not in methods():
+            return self.ratios.get((cell.dataset, cell.method, chosen))
+        grid = self.experiment.grid_of(self._dataset(cell), cell.method)
+        if chosen is not Chosen.FIXED and len(grid.get("ratio", ())) > 1:
+            return None
+        return self._settings(cell).get("ratio", Training.ratio)
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name in _NUMBERS:
+        return _NUMBERS[name].format(value)
+    return _WORDS.get((name, value), f"{name} {value}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

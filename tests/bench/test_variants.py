@@ -1,0 +1,176 @@
+"""Cells that differ by protocol, by the way their settings were chosen, or by method settings."""
+
+from dataclasses import replace
+
+import pytest
+
+from sagpool.bench import Store, load_experiment, run_experiment
+from sagpool.bench.claims import RULE, CellRows, judge_claims
+from sagpool.bench.experiment_file import read_experiment
+from sagpool.bench.summary import summarise
+from sagpool.bench.variants import Chosen, group_cells
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+@pytest.fixture
+def bench(small, path, pretend):
+    def run(experiment=small, **options):
+        usual = {"methods": "gpool-h", "engine": pretend, "store": path}
+        return run_experiment(experiment, **usual | options)
+
+    return run
+
+
+def groups(path, experiment=None):
+    """The names of the cells by the way their settings were chosen, of each protocol."""
+    with Store.reading(path) as store:
+        found = group_cells(summarise(store.cells(), store.runs()), experiment)
+    return [(g.chosen.name, g.differences, [s.method for s in g.cells]) for g in found]
+
+
+def test_settings_of_a_method_are_told_in_its_name(bench, small, path):
+    bench()
+    bench(settings={"conv": "gin"})
+    bench(settings={"readout": "sum", "ratio": 0.25})
+    names = ["gpool-h", "gpool-h, conv gin", "gpool-h, readout sum, ratio 0.25"]
+    assert groups(path) == [("FIXED", (), names)]
+    assert groups(path, small) == [("FIXED", (), names)]
+    gin = replace(
+        small, settings=(*small.settings, replace(small.settings[0], values={"conv": ("gin",)}))
+    )
+    assert groups(path, gin)[0][2][:2] == ["gpool-h, conv gcn", "gpool-h"], "it has gin itself"
+
+
+def test_learning_rates_are_no_part_of_a_name(bench, path):
+    bench(settings={"lr": 0.1})
+    bench(settings={"lr": 0.2})
+    with Store.reading(path) as store:
+        (group,) = group_cells(summarise(store.cells(), store.runs()))
+    (shown,) = group.cells
+    assert shown.cell.settings["lr"] == 0.2, "the last requested one, never the best"
+
+
+def test_what_a_search_varies_is_no_part_of_a_name(bench, small, path, pretend):
+    pretend.accuracy = {0.001: 0.9, 0.01: 0.6}
+    bench(search="grid", settings={"conv": ("gin", "gcn"), "lr": 0.01})
+    bench(search="grid", settings={"conv": "gin", "ratio": (0.25,)})
+    assert groups(path, small) == [("SEARCHED", (), ["gpool-h", "gpool-h, conv gin, ratio 0.25"])]
+    tried = replace(small.grid[0], values={"ratio": (0.25, 0.5)})
+    both = replace(small, grid=(*small.grid, tried))
+    assert groups(path, both)[0][2][0] == "gpool-h, ratio 0.5", "this grid would vary the ratio"
+
+
+def test_fixed_and_searched_settings_are_never_mixed(bench, path, pretend):
+    pretend.accuracy = {0.001: 0.9, 0.01: 0.6}
+    bench()
+    bench(search="grid")
+    bench(methods="sagpool-h")
+    assert groups(path) == [
+        ("FIXED", (), ["gpool-h", "sagpool-h"]),  # the main group has the most cells
+        ("SEARCHED", (), ["gpool-h"]),
+    ]
+    bench(methods="sagpool-h", search="grid")
+    assert [chosen for chosen, *_ in groups(path)] == ["SEARCHED", "FIXED"]
+
+
+@pytest.mark.parametrize("first", ["none", "grid"])
+def test_a_search_that_chooses_the_fixed_settings_hides_nothing(bench, path, pretend, first):
+    """The trainings are the same, so there is one cell; it is in both tables."""
+    pretend.accuracy = {0.001: 0.6, 0.01: 0.9}
+    for search in (first, "grid" if first == "none" else "none"):
+        bench(search=search)
+    assert groups(path) == [("SEARCHED", (), ["gpool-h"]), ("FIXED", (), ["gpool-h"])]
+    bench(search="grid")
+    assert len(groups(path)) == 2, "also after it was requested again"
+
+
+def test_a_cell_that_was_only_searched_is_not_fixed(bench, path, pretend):
+    pretend.accuracy = {0.001: 0.6, 0.01: 0.9}
+    bench(search="grid")
+    bench(search="grid")
+    assert groups(path) == [("SEARCHED", (), ["gpool-h"])]
+
+
+def test_protocols_are_told_in_words(bench, small, path):
+    bench()
+    bench(folds=3, settings={"max_epochs": 7, "order": "fixed"})
+    words = ("training batches are the same in all epochs", "3 folds", "at most 7 epochs")
+    assert groups(path, small) == [("FIXED", (), ["gpool-h"]), ("FIXED", words, ["gpool-h"])]
+    # Without the experiment the last request counts for numbers.
+    assert [differences for _, differences, _ in groups(path)] == [
+        ("training batches are the same in all epochs",),
+        ("2 folds", "at most 2 epochs"),
+    ]
+
+
+def test_the_released_protocol_in_words():
+    paper, released = load_experiment("lee2019"), load_experiment("lee2019-released")
+    assert {**paper.protocol, **released.protocol} != paper.protocol
+    changed = [name for name in released.protocol if name not in paper.protocol]
+    assert changed == ["split", "order", "stopping"]
+
+
+CLAIMS = """
+datasets: {A: , B: }
+tables: {all: {methods: [sagpool-h, gpool-h, diffpool-h]}}
+protocol: {seeds: 2, folds: 2}
+claims:
+  - {id: pair, claim: x, where: "1", test: {better: [sagpool-h, gpool-h], datasets: [A, B]}}
+  - id: losses
+    claim: x
+    where: "1"
+    test: {better: [diffpool-h, "diffpool-h, losses none"], datasets: [A]}
+  - {id: few, claim: x, where: "1", test: {parameters: {constant: [sagpool-h]}}}
+"""
+
+
+def cell(mean, runs=4, note=""):
+    splits = [(seed, fold) for seed in (0, 1) for fold in (0, 1)][:runs]
+    return CellRows({s: mean + i / 100 for i, s in enumerate(splits)}, ("same",), 2, note)
+
+
+def judged(searched, fixed, *, by_test=None):
+    experiment = read_experiment(CLAIMS, "claimed")
+    cells = {Chosen.SEARCHED: searched, Chosen.FIXED: fixed, Chosen.BY_TEST: by_test or {}}
+    return {one.claim.id: one for one in judge_claims(experiment, cells)}
+
+
+def pair(mean, **options):
+    return {(d, m): cell(mean, **options) for d in "AB" for m in ("sagpool-h", "gpool-h")}
+
+
+def test_a_claim_is_judged_on_one_kind_of_cells():
+    fixed = pair(70) | {("A", "sagpool-h"): cell(80)}
+    searched = pair(60) | {("A", "sagpool-h"): cell(50)}
+    found = judged(searched, fixed)["pair"]
+    assert found.chosen is Chosen.SEARCHED, "both are complete"
+    assert found.found.lines[0].value == pytest.approx(-10)
+    del searched["B", "gpool-h"]
+    found = judged(searched, fixed)["pair"]
+    assert found.chosen is Chosen.FIXED, "of the searched ones a cell is missing"
+    assert found.found.lines[0].value == pytest.approx(10)
+    assert found.found.gaps == ()
+    assert "never on a mixture" in RULE
+
+
+def test_incomplete_cells_do_not_displace_complete_ones():
+    assert judged(pair(60, runs=3), pair(70))["pair"].chosen is Chosen.FIXED
+    assert judged(pair(60, runs=3), pair(70, runs=3))["pair"].chosen is Chosen.SEARCHED
+    noted = pair(60) | {("A", "gpool-h"): cell(60, note="structure only")}
+    assert judged(noted, pair(70))["pair"].chosen is Chosen.FIXED
+
+
+def test_figures_chosen_by_test_accuracy_decide_no_claim():
+    found = judged({}, {}, by_test=pair(90))["pair"]
+    assert (found.chosen, found.found.verdict) == (None, "not tested")
+
+
+def test_a_claim_may_name_settings_of_a_method():
+    cells = {("A", "diffpool-h"): cell(70), ("A", "diffpool-h, losses none"): cell(60)}
+    found = judged({}, cells)
+    assert found["losses"].found.verdict == "holds"
+    assert found["few"].chosen is None
