@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: venv demo test lint format bench
+.PHONY: venv demo test lint format bench fuzz audit
 
 venv: $(STAMP)
 
@@ -37,3 +37,11 @@ format: venv
 # Speed and memory against PyG; needs SAGPOOL_DATA.
 bench: venv
 	@for script in $$(grep -l argparse benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Malformed inputs for everything that reads; a few minutes.
+fuzz: venv
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/fuzz.py
+
+# Known vulnerabilities of the installed packages; skipped without pip-audit or a network.
+audit: venv
+	@$(BIN)/python scripts/audit.py

@@ -20,7 +20,7 @@ from sagpool import SagpoolError
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.store import Store, settings_text
 from sagpool.report.content import read_content
-from sagpool.report.write import write_content
+from sagpool.report.write import report_folder, write_content
 
 CLAIMS = "claims"  # prefix of the tables that are made from the rows
 FIGURES = ("accuracy-", "costs-", "parameters")
@@ -81,7 +81,7 @@ def main() -> None:
             shutil.rmtree(folder / part, ignore_errors=True)
             (folder / part).mkdir(parents=True)
         write_rows(store, folder, content)
-        write_content(content, Path(made))
+        write_content(content, report_folder(store, Path(made)))
         tables = [file for file in Path(made, "tables").glob("*") if file.suffix in (".csv", ".md")]
         figures = [
             file for file in Path(made, "figures").glob("*.png") if file.name.startswith(FIGURES)

@@ -90,6 +90,16 @@ class TUFolder:
 
 
 @pytest.fixture
+def usual_signals():
+    """The handlers of a new process; Ray brings its own."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {one: signal.signal(one, handler) for one, handler in usual.items()}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.fixture
 def small(tmp_path: Path) -> TUFolder:
     """Four small graphs with classes, node labels, node attributes and edge labels."""
     data = TUFolder(tmp_path / "data" / "SMALL")

@@ -28,6 +28,8 @@ def test_the_names_of_graphs():
         "Split",
         "Statistics",
         "Structure",
+        "colors",
+        "fixed_split",
         "from_networkx",
         "from_pyg",
         "load",
@@ -36,6 +38,7 @@ def test_the_names_of_graphs():
         "split",
         "stratified_folds",
         "to_pyg",
+        "triangles",
     ]
     assert all(hasattr(sagpool.graphs, name) for name in sagpool.graphs.__all__)
 

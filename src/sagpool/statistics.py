@@ -69,6 +69,13 @@ class Difference:
         return _student_tail(distance / self.error, self.df)
 
 
+def evenly_spaced(count: int, most: int) -> np.ndarray:
+    """Numbers below ``count``: all of them, or if they are more than ``most``, so many."""
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).round().astype(np.int64)
+
+
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
     """Of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
     mean = float(accuracy.mean())

@@ -65,7 +65,7 @@ def test_other_node_features_are_another_data_set_with_the_same_settings(paper):
 
 def test_patterns(paper):
     found = names(paper, datasets=("DD",), methods=("sagpool-g*",))
-    assert len(found) == 8
+    assert len(found) == 9
     assert all(method.startswith("sagpool-g") for _, method in found)
 
 

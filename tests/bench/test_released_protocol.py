@@ -244,3 +244,10 @@ def test_features_are_normalised_before_anything_is_trained(normalise, tmp_path)
     unlike = replace(planned, data={"mine": replace(data, fingerprint=plain.fingerprint())})
     same = planned.keys(cell, [cell.default]) == unlike.keys(cell, [cell.default])
     assert same == (normalise == "none"), "rows with and without are never confused"
+
+
+def test_the_split_of_a_data_set_is_refused(small_text):
+    """A store would have room for one of its tests alone."""
+    text = small_text.replace("max_epochs: 2}", "max_epochs: 2, split: fixed}")
+    with pytest.raises(SagpoolError, match="one test of each training, and a fixed split may have"):
+        plan_experiment(read_experiment(text, "small-fixed"))

@@ -1,5 +1,6 @@
 """The run store: records are read back as written, and errors of the file are explained."""
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -298,10 +299,167 @@ def test_a_store_of_another_version_is_refused(path, how):
         store.connection.execute("PRAGMA user_version = 7")
     with (
         pytest.raises(
-            SagpoolError, match=r"another version of sagpool \(its format is 7; this version r"
+            SagpoolError, match=r"a newer version of sagpool \(its format is 7; this version r"
         ),
         getattr(Store, how)(path),
     ):
+        pass
+
+
+def change(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.fixture
+def filled(path, mutag, trainings, result):
+    model = build("sagpool-h", shape_of(mutag, trainings[0]))
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings[1:], result)
+        traces = [explain(model, mutag, 3)]
+        store.add("traced", "MUTAG", "print", result(trainings[0]), "float32", 1, traces)
+        store.add_cell(cell(1))
+    return path
+
+
+TABLES = ("runs", "cells", "data", "invocations", "failures", "paused", "profiles")
+
+
+def read_everything(store):
+    store.cells(), store.failures(), store.invocations(), store.profiles(), store.data()
+    keys = [run.key for run in store.runs()]
+    store.validation(keys, 1), store.validation(keys), store.tested(keys), store.epochs(keys)
+    return [store.traces(key) for key in keys] + [store.test_accuracy(keys), store.reached()]
+
+
+def test_a_newer_store_with_more_columns_and_tables_is_read_and_written(filled, trainings, result):
+    added = [f"ALTER TABLE {table} ADD COLUMN later TEXT DEFAULT 'x'" for table in TABLES]
+    change(filled, *added, "CREATE TABLE later (a)")
+    with Store.reading(filled) as store:
+        assert len(store.runs()) == 4
+        read_everything(store)
+    with Store.writing(filled) as store:
+        invocation = store.begin("again", "small", "a CPU", {})
+        store.add("new", "MUTAG", "print", result(trainings[0]), "float32", invocation)
+        store.add_cell(cell(invocation, method="gpool-h"))
+        assert len(store.runs()) == 5
+        read_everything(store)
+
+
+@pytest.mark.parametrize(
+    ("change_of_a_cell", "sentence"),
+    [
+        ("runs SET test_accuracy = 0.99", "the run 'traced' was changed after it was written"),
+        ("runs SET curve = x'00'", "the run 'traced' was changed after it was written"),
+        ("runs SET seed = 'one', checksum = NULL", "seed must be a whole number, not 'one'"),
+        ("runs SET test_loss = x'00', checksum = NULL", "test_loss must be a number"),
+        ("runs SET confusion = '[[1, true]]', checksum = NULL", "must be a whole number, not True"),
+        ("runs SET settings = '[]', checksum = NULL", "settings must be a mapping, not"),
+        ("runs SET curve = 'text', checksum = NULL", "a bytes-like object is required"),
+        ("runs SET checksum = 'x'", "was changed after it was written"),
+        ("cells SET seeds = 'x'", "seeds must be a whole number, not 'x'"),
+        ("cells SET ranking = '[1]'", "an entry of ranking must be a mapping, not 1"),
+        ("cells SET ranking = '[[[['", "it is not valid JSON"),
+        ("cells SET cost = '{\"epochs\": 1}'", "cost has no grid, only epochs"),
+        ("invocations SET versions = '{\"a\": 1}'", "versions must be a text, not 1"),
+        ("data SET statistics = 'null'", "statistics must be a mapping, not None"),
+    ],
+)
+def test_other_types_of_cells_are_sentences(filled, change_of_a_cell, sentence):
+    change(filled, f"UPDATE {change_of_a_cell}")
+    with (
+        pytest.raises(SagpoolError) as raised,
+        Store.reading(filled) as store,
+    ):
+        read_everything(store)
+    assert str(raised.value).startswith(f"{filled} has a row that cannot be read: ")
+    assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("levels", [{"kept": [99], "score": None}]),
+        ("levels", [{"kept": [0, 1], "score": [0.5]}]),
+        ("levels", [{"kept": [1, 0], "score": None}]),
+        ("edges", [[0, 99]]),
+        ("edges", [[0]]),
+        ("probabilities", [0.5]),
+        ("probabilities", ["a", "b"]),
+        ("true_class", 2),
+        ("node_labels", []),
+        ("num_nodes", 10**12),
+    ],
+)
+def test_traces_that_name_what_is_not_there_are_refused(filled, field, value):
+    connection = sqlite3.connect(filled)
+    sql = "SELECT traces FROM runs WHERE key = 'traced'"
+    (trace,) = json.loads(connection.execute(sql).fetchone()[0])
+    text = json.dumps([trace | {field: value}])
+    connection.execute("UPDATE runs SET traces = ? WHERE key = 'traced'", (text,))
+    connection.commit()
+    connection.close()
+    with (
+        pytest.raises(SagpoolError, match="has a row that cannot be read"),
+        Store.reading(filled) as store,
+    ):
+        store.traces("traced")
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER TABLE runs RENAME TO old", "CREATE VIEW runs AS SELECT * FROM old"],
+        ["CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END"],
+        ["ALTER TABLE runs ADD COLUMN big GENERATED ALWAYS AS (zeroblob(900000000))"],
+    ],
+    ids=["view", "trigger", "computed column"],
+)
+@pytest.mark.parametrize("how", ["writing", "reading"])
+def test_a_store_that_computes_is_refused(filled, how, statements):
+    change(filled, *statements)
+    with pytest.raises(SagpoolError, match="is refused: it has the"), getattr(Store, how)(filled):
+        pass
+
+
+def test_a_cell_of_any_size_is_not_read(filled, monkeypatch):
+    monkeypatch.setenv("SAGPOOL_MAX_CELL", "100000")
+    change(filled, "UPDATE runs SET curve = zeroblob(120000), checksum = NULL")
+    with (
+        pytest.raises(SagpoolError, match=r"has a cell of more than .*SAGPOOL_MAX_CELL raises"),
+        Store.reading(filled) as store,
+    ):
+        store.runs()
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link", "other file", "folder", "fifo"])
+def test_a_lock_file_that_is_something_else_is_left_alone(path, tmp_path, kind):
+    precious, lock = tmp_path / "precious.txt", path.with_name("runs.sqlite-lock")
+    precious.write_text("a thesis, not a lock")
+    match kind:
+        case "symbolic link":
+            lock.symlink_to(precious)
+        case "hard link":
+            lock.hardlink_to(precious)
+        case "other file":
+            lock.write_text("my notes")
+        case "folder":
+            lock.mkdir()
+        case "fifo":
+            os.mkfifo(lock)
+    with pytest.raises(SagpoolError), Store.writing(path):
+        pass
+    assert precious.read_text() == "a thesis, not a lock"
+    assert kind != "other file" or lock.read_text() == "my notes"
+    assert lock.exists()
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(path):
+    path.with_name("runs.sqlite-lock").write_text("12345")
+    with Store.writing(path):
         pass
 
 

@@ -13,10 +13,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 
 from sagpool import GraphPoolingClassifier, Graphs, SagpoolError, load
 from sagpool.classifier import TrainedModel
-from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
+from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS, _checksum
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, methods
 
@@ -180,12 +182,12 @@ EDITS = [
         INVALID + "it has layers for 9 node features, but names for 7.",
     ),
     (("shape", "classes"), 3, INVALID + "it has layers for 3 classes, but names for 2."),
-    (("shape", "hidden"), "4", INVALID + "hidden cannot be '4'."),
+    (("shape", "hidden"), "4", DAMAGED + "hidden must be a whole number, not '4'."),
     (("shape", "hidden"), -4, INVALID + "hidden cannot be -4."),
     (("shape", "hidden"), 1, INVALID + "The hidden size must be at least 2, not 1."),
     (("shape", "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
-    (("shape",), {}, DAMAGED + "'in_channels' is missing."),
-    (("vocabulary",), [], DAMAGED + "list indices must be integers or slices, not str."),
+    (("shape",), {}, DAMAGED + "shape has no in_channels."),
+    (("vocabulary",), [], DAMAGED + "vocabulary must be a mapping, not []."),
     (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a duplicate name."),
     (("vocabulary", "node_labels"), NAMES, CHANGED),
     (("shape", "ratio"), 0.6, CHANGED),
@@ -223,6 +225,71 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SagpoolError, match=r"file cannot be written: File exists\.$"):
         model_of("sagpool-h").save_pretrained(tmp_path / "file")
+
+
+def craft(folder: Path, change) -> None:
+    """Change the weights, with the right checksum."""
+    weights = load_tensors((folder / WEIGHTS).read_bytes())
+    change(weights)
+    data = save_tensors(weights)
+    (folder / WEIGHTS).write_bytes(data)
+    edit(folder, "sha256", "weights", value=hashlib.sha256(data).hexdigest())
+
+
+BIAS = "classifier.last.bias"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda w: w[BIAS].fill_(torch.nan), "has a weight that is not a finite number"),
+        (lambda w: w[BIAS].fill_(-torch.inf), "has a weight that is not a finite number"),
+        (lambda w: w.update({BIAS: w[BIAS].long()}), "is torch.int64, not float32 or float64"),
+        (lambda w: w.update({BIAS: w[BIAS].half()}), "is torch.float16, not float32 or float64"),
+        (lambda w: w.update({BIAS: w[BIAS].double()}), "mixes float32 and float64"),
+    ],
+)
+def test_weights_that_cannot_predict_are_refused(folder, change, sentence):
+    craft(folder, change)
+    with pytest.raises(SagpoolError, match=rf"model\.safetensors.*{sentence}"):
+        TrainedModel.from_pretrained(folder)
+
+
+def test_weights_that_overflow_predict_no_nan(folder):
+    craft(folder, lambda w: [tensor.fill_(3e38) for tensor in w.values()])
+    model = TrainedModel.from_pretrained(folder)
+    with pytest.raises(SagpoolError, match=r"^The model gives no number for graph 0 of MUTAG"):
+        model.predict_proba(MUTAG)
+
+
+@pytest.mark.parametrize(
+    ("way", "value"),
+    [
+        (("about",), []),
+        (("about", "versions"), ["2"]),
+        (("sha256",), "abc"),
+        (("sha256", "weights"), 7),
+        (("method",), ["sagpool-h"]),
+        (("shape", "settings"), [1]),
+        (("shape", "settings"), {"conv": ["gcn"]}),
+        (("shape", "k"), -3),
+        (("shape", "hidden"), 10**30),
+        (("shape", "ratio"), "half"),
+        (("shape", "dropout"), float("nan")),
+        (("vocabulary", "attributes"), 10**30),
+        (("vocabulary", "class_names"), [["a"], ["b"]]),
+        (("vocabulary", "feature_kind"), ["labels"]),
+        (("format",), 10**400),
+    ],
+)
+def test_wrong_types_in_a_configuration_with_right_checksums(folder, way, value):
+    edit(folder, *way, value=value)
+    config = json.loads((folder / CONFIG).read_text())
+    if isinstance(config["sha256"], dict):
+        edit(folder, "sha256", "config", value=_checksum(config))
+    with pytest.raises(SagpoolError) as raised:
+        TrainedModel.from_pretrained(folder)
+    assert len(str(raised.value)) < 400
 
 
 class Trap:
@@ -325,6 +392,36 @@ def test_to_the_hub_and_back(monkeypatch, tmp_path):
     for path in (Path("me/absent"), "./absent", "/absent/x", "absent", "a/b/c", "absent/"):
         with pytest.raises(SagpoolError, match="There is no model folder"):
             TrainedModel.from_pretrained(path)
+
+
+def test_a_mistyped_path_is_not_looked_up_on_the_hub(monkeypatch, tmp_path):
+    hub = FakeHub(tmp_path / "hub")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.setattr(hub, "snapshot_download", None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "mutag").mkdir(parents=True)
+    for source, hint in (
+        ("models/mutga", "; did you mean models/mutag?"),
+        ("modles/mutag", "; did you mean models/mutag?"),
+        ("models/proteins", "."),
+        ("modles", "; did you mean models?"),
+        ("nothing-like-it", "."),
+        (str(tmp_path / "model" / "mutag"), f"; did you mean {tmp_path / 'models' / 'mutag'}?"),
+    ):
+        with pytest.raises(SagpoolError) as error:
+            TrainedModel.from_pretrained(source)
+        assert str(error.value) == f"There is no model folder {source}{hint}"
+
+
+def test_the_card_shows_names_as_they_are(tmp_path):
+    odd = ("<script>alert(1)</script>", "[x](http://evil)\n# Title", "a_b*c|d`e$f")
+    graphs = replace(MUTAG, class_names=odd[:2], name=odd[2])
+    model = model_of("sagpool-h", graphs, data=vars(graphs.statistics()))
+    card = (model.save_pretrained(tmp_path / "model") / CARD).read_text()
+    title = r"&lt;script&gt;alert(1)&lt;/script&gt;, \[x\](http://evil) # Title"
+    assert f"\n# Graph classifier: {title}\n" in card
+    assert f"\n- classes: {title}\n" in card
+    assert r"trained with [sagpool] on a\_b\*c\|d\`e\$f." in card
 
 
 def test_without_the_hub_package(monkeypatch):

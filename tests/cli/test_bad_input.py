@@ -148,7 +148,11 @@ def zip_bomb(small) -> Bad:
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(entry.file_size for entry in archive.infolist())
     packed = path.stat().st_size
-    return Bad(path, f"{path} is refused: its {packed:,} bytes would unpack to {unpacked:,}.")
+    return Bad(
+        path,
+        f"{path} is refused: its {packed:,} bytes would unpack to {unpacked:,} "
+        "(SAGPOOL_MAX_RATIO raises this limit).",
+    )
 
 
 BAD_INPUT = {

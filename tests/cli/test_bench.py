@@ -219,7 +219,8 @@ def test_ray_is_only_imported_when_needed():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_ctrl_c_stops_and_the_same_command_continues(sagpool, store):
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_stop_and_the_same_command_continues(sagpool, store, sent, status):
     options = [str(option) for option in (*SMALL, "--method", "sagpool-h", "--store", store)]
     long = [option.replace("max_epochs=2", "max_epochs=100000") for option in options]
     long += ["--set", "patience=100000"]
@@ -233,9 +234,9 @@ def test_ctrl_c_stops_and_the_same_command_continues(sagpool, store):
     folder = store.with_name("runs.sqlite-checkpoints")
     while process.poll() is None and not (folder.is_dir() and any(folder.glob("*.npz"))):
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == status
     assert out == ""
     assert err.splitlines()[-1] == "Stopped. Run the same command to continue."
     assert "Traceback" not in err

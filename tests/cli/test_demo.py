@@ -37,7 +37,7 @@ def test_results_report_pictures_and_next_commands(sagpool, monkeypatch, tmp_pat
         *("gpool-h", "sagpool-g", "sagpool-h", "sortpool-g")
     }
 
-    monkeypatch.setattr("sagpool.cli.demo.write_report", lambda store, output: None)
+    monkeypatch.setattr("sagpool.cli.demo.write_report", lambda store, output, force: None)
     monkeypatch.setattr("sagpool.cli.demo._draw", lambda store, summaries, folder: [])
     again = sagpool("demo", "--json")
     cells = json.loads(again.out)
@@ -49,4 +49,4 @@ def test_an_output_that_is_a_file(sagpool, tmp_path):
     (tmp_path / "demo").write_text("a file")
     told = sagpool("demo")
     assert told.code == 2
-    assert told.err.splitlines()[-1].startswith("sagpool: demo/runs.sqlite cannot be written: ")
+    assert told.err == "sagpool: demo is a file, not a folder.\n"

@@ -75,10 +75,15 @@ def test_limit_and_pictures_of_an_earlier_call(sagpool, tmp_path):
     model = save(load("motifs"), tmp_path / "model")
     folder = tmp_path / "out"
     assert sagpool("explain", model, "motifs", "-o", folder, "--limit", 3).code == 0
-    (folder / "pictures" / "mine.png").write_bytes(b"")
-    outcome = sagpool("explain", model, "motifs", "-o", folder, "--limit", 2, "--json")
+    (folder / "pictures" / "7.png").write_bytes(b"mine")
+    arguments = ("explain", model, "motifs", "-o", folder, "--limit", 2, "--json")
+    refused = sagpool(*arguments)
+    assert refused.code == 2
+    assert refused.err.startswith(f"sagpool: {folder} holds pictures/7.png, which is not known ")
+    assert "--force" in refused.err
+    outcome = sagpool(*arguments, "--force")
     names = sorted(path.name for path in (folder / "pictures").iterdir())
-    assert names == ["0.png", "1.png", "mine.png"]
+    assert names == ["0.png", "1.png", "7.png"]
     found = json.loads(outcome.out)["fidelity"]["found"]
     assert [level["random_recall"] for level in found] == pytest.approx([0.5, 0.27, 0.14], abs=0.1)
     assert "2 of 1000 graphs" in (folder / "index.html").read_text()
@@ -131,12 +136,8 @@ def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
     assert "no-such.csv" in error(model, tmp_path / "no-such.csv", *out)
     assert error(model, *out) == ("sagpool: Give graphs to explain: either DATA or --smiles.\n")
     assert error(model, table, *out, "--smiles", "C").startswith("sagpool: Give graphs to explain")
-    assert error(model, table, "-o", table) == (
-        f"sagpool: {table} is a file; pictures need a folder.\n"
-    )
-    assert error(model, *out, "--smiles", "C1CC") == (
-        "sagpool: RDKit cannot read 'C1CC' as SMILES.\n"
-    )
+    assert error(model, table, "-o", table) == (f"sagpool: {table} is a file, not a folder.\n")
+    assert error(model, *out, "--smiles", "C1CC") == ("sagpool: RDKit cannot read 'C1CC'.\n")
     empty = tmp_path / "empty.csv"
     empty.write_text("smiles\n")
     assert error(model, empty, *out) == "sagpool: empty has no graph.\n"
@@ -146,3 +147,24 @@ def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
     )
     assert not (tmp_path / "out").exists()
     assert "motifs" in error(model, "motifs", *out)
+
+
+def test_a_molecule_with_a_backslash(sagpool, model, tmp_path):
+    folder = tmp_path / "out"
+    outcome = sagpool("explain", model, "--smiles", r"F/C=C\F", "-o", folder)
+    assert outcome.code == 0, outcome.err
+    assert 'aria-label="F/C=C\\F · ' in (folder / "index.html").read_text()
+
+
+def test_a_very_large_molecule(sagpool, model, tmp_path, caplog, monkeypatch):
+    """It is drawn as a graph, and its name is not repeated in full for each of its atoms."""
+    folder = tmp_path / "out"
+    refused = sagpool("explain", model, "--smiles", "C" * 12_000, "-o", folder)
+    assert refused.code == 2
+    assert "12,000 characters in a SMILES; at most 10,000 are read" in refused.err
+    monkeypatch.setenv("SAGPOOL_MAX_SMILES", "20000")
+    outcome = sagpool("explain", model, "--smiles", "C" * 12_000, "-o", folder)
+    assert outcome.code == 0, outcome.err
+    assert "1 of the graphs have more than 10000 nodes; their pictures show 10000" in caplog.text
+    assert (folder / "scores.csv").stat().st_size < 300 * 3 * 12_000
+    assert "input · 12000 nodes, 10000 drawn" in (folder / "index.html").read_text()

@@ -104,7 +104,7 @@ def test_rows_before_a_wrong_line_are_printed_but_no_partial_file_is_left(sagpoo
     assert outcome.code == 2
     assert len(rows(outcome.out)) == 4
     assert outcome.err == (
-        "sagpool: x.jsonl, line 4: the number of nodes must be 1 to 1000000, not 0.\n"
+        "sagpool: x.jsonl, line 4: the number of nodes must be at least 1, not 0.\n"
     )
     (tmp_path / "out").mkdir()
     assert sagpool("predict", model, data, "-o", tmp_path / "out" / "x.csv").code == 2
@@ -233,3 +233,17 @@ def test_a_warning_if_all_labels_are_unknown(sagpool, model, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert sagpool("predict", model, data).code == 0
     assert "The model knows none of the node labels: the predictions mean nothing." in caplog.text
+
+
+def test_names_that_are_formulas(sagpool, model, tmp_path):
+    trained = TrainedModel.from_pretrained(model)
+    vocabulary = replace(trained.vocabulary, class_names=("=1+1", "-1"))
+    odd = replace(trained, vocabulary=vocabulary).save_pretrained(tmp_path / "odd")
+    data = jsonl(tmp_path / "x.jsonl", *({"id": "@SUM(A1)", "nodes": [n]} for n in "CNOF"))
+    header, *found = rows(sagpool("predict", odd, data).out)
+    assert header == ["id", "class", "p_=1+1", "p_-1"]
+    assert {row[0] for row in found} == {"'@SUM(A1)"}
+    assert {row[1] for row in found} <= {"'=1+1", "-1"}
+    exact = [json.loads(line) for line in sagpool("predict", odd, data, "--json").out.splitlines()]
+    assert {one["id"] for one in exact} == {"@SUM(A1)"}
+    assert {one["class"] for one in exact} <= {"=1+1", "-1"}

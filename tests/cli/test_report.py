@@ -105,7 +105,7 @@ def test_errors_are_one_sentence(sagpool, store, tmp_path):
     assert outcome.err == f"sagpool: There is no run store at {tmp_path / 'none.sqlite'}.\n"
     outcome = sagpool("report", store, "-o", store)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == f"sagpool: {store} is a file; a report needs a folder.\n"
+    assert outcome.err == f"sagpool: {store} is a file, not a folder.\n"
 
 
 def test_other_commands_do_not_wait_for_matplotlib():

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from sagpool import TrainedModel, load
+from sagpool.output_folder import MANIFEST
 
 SHORT = ("--quick", "--folds", 2, "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu")
 
@@ -25,7 +26,12 @@ def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     assert "Warning: the model is not shown to be better than always predicting" in told.out
     assert "sagpool predict model DATA" in told.out
     assert os.listdir(folder) == ["model"]
-    assert sorted(os.listdir("model")) == ["README.md", "config.json", "model.safetensors"]
+    assert sorted(os.listdir("model")) == [
+        MANIFEST,
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    ]
     card = (folder / "model" / "README.md").read_text()
     assert "Not shown to be better" in card
     assert "graphs: 188" in card
@@ -70,7 +76,7 @@ def test_the_output_is_a_file(sagpool, folder):
     (folder / "model").write_text("mine")
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 2
-    assert told.err.endswith("sagpool: model is a file; a model needs a folder.\n")
+    assert told.err.endswith("sagpool: model is a file, not a folder.\n")
     assert (folder / "model").read_text() == "mine"
 
 
@@ -78,10 +84,44 @@ def test_files_that_are_not_part_of_a_model_are_not_overwritten(sagpool, folder)
     (folder / "README.md").write_text("my notes")
     told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
     assert told.code == 2
-    assert told.err.endswith(
-        "sagpool: . has a README.md that is not part of a model; choose another folder.\n"
+    assert told.err == (
+        "sagpool: . holds README.md, which is not known to be from an earlier `sagpool train`; "
+        "name another folder, or add --force, which overwrites files of the same names.\n"
     )
     (folder / "README.md").unlink()
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0, "a model may be replaced"
-    assert sorted(os.listdir(folder)) == ["README.md", "config.json", "model.safetensors"]
+    names = [MANIFEST, "README.md", "config.json", "model.safetensors"]
+    assert sorted(os.listdir(folder)) == names
+    (folder / "README.md").write_text("my own words about this model")
+    told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
+    assert told.code == 2
+    assert told.err.startswith("sagpool: README.md was changed after sagpool had written it; ")
+    assert (folder / "README.md").read_text() == "my own words about this model"
+    assert sagpool("train", "MUTAG", "-o", ".", "--force", *SHORT).code == 0
+    assert "Graph classifier" in (folder / "README.md").read_text()
+
+
+def test_checkpoints_of_the_user_stay(sagpool, folder):
+    mine = {"checkpoint-mine.npz": b"weeks of work", "model.safetensors": b"another model"}
+    for name, content in mine.items():
+        (folder / name).write_bytes(content)
+    told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
+    assert told.code == 2
+    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == mine
+    assert sagpool("train", "MUTAG", "-o", ".", "--force", *SHORT).code == 0
+    assert (folder / "checkpoint-mine.npz").read_bytes() == b"weeks of work"
+
+
+def test_a_stopped_training_is_continued_and_its_checkpoint_removed(sagpool, folder, monkeypatch):
+    def stop(*_, checkpoint, **__):
+        checkpoint.write_bytes(b"so far")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sagpool.cli.train.fit", stop)
+    assert sagpool("train", "MUTAG", "-o", "model", "--quick").code == 130
+    assert len(list((folder / "model").glob("checkpoint-*.npz"))) == 1
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert sagpool("train", "MUTAG", "-o", "model", *SHORT).code == 0
+    assert not list((folder / "model").glob("checkpoint-*.npz"))

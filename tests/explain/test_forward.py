@@ -71,7 +71,9 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
         for level in trace.levels:
             kept = level.kept.tolist()
             assert kept == sorted(set(kept) & before)
-            if method.split("-")[1] == "h":
+            if method.endswith("-ratio"):
+                assert (level.score >= 0.5).all()
+            elif method.split("-")[1] == "h":
                 assert len(kept) == math.ceil(len(before) / 2)
             else:
                 assert len(kept) == min(4, len(before))

@@ -13,7 +13,7 @@ import torch
 import sagpool
 from sagpool.errors import SagpoolError
 from sagpool.fleet import train
-from sagpool.fleet.checkpoint import Checkpoint
+from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
 
@@ -73,9 +73,10 @@ def test_loading_gives_what_was_saved(mutag, kit, tmp_path):
     for _ in range(2):
         results |= fleet.advance()
         fleet.refill()
-    before = Checkpoint("mine", results, [fleet.slots], fleet.members())
+    identity = identity_of(mutag, trainings, torch.float64, lambda training: True)
+    before = Checkpoint(identity, results, [fleet.slots], fleet.members())
     before.save(tmp_path / "file.npz")
-    after = Checkpoint.load(tmp_path / "file.npz", "mine")
+    after = Checkpoint.load(tmp_path / "file.npz", identity)
     (slots,) = after.fleets
     kit.same(list(after.results.values()), list(results.values()))
     assert [r.seconds for r in after.results.values()] == [r.seconds for r in results.values()]

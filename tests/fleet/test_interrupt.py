@@ -10,17 +10,13 @@ import sagpool.fleet.fleet
 import sagpool.fleet.lockstep
 from sagpool.fleet import train
 from sagpool.fleet.interrupt import interrupt_held_back
+from sagpool.termination import Terminated, sigterm_raises
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
 
 
 def press() -> None:
     signal.raise_signal(signal.SIGINT)
-
-
-@pytest.fixture(autouse=True)
-def default_handler():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_it_is_raised_when_the_block_checks_for_it():
@@ -75,6 +71,22 @@ def test_a_custom_handler_stays():
         press()
         raise_if_pressed()
     assert heard == ["press"]
+
+
+def test_sigterm_is_held_back_in_a_command():
+    reached = []
+
+    def block() -> None:
+        with sigterm_raises(), interrupt_held_back() as raise_if_pressed:
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("after the signal")
+            press()
+            raise_if_pressed()
+
+    with pytest.raises(Terminated):
+        block()
+    assert reached == ["after the signal"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_other_threads_can_train(mutag, kit):

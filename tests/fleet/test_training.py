@@ -19,7 +19,7 @@ from sagpool.fleet import Training
         ({"max_epochs": 0}, "max_epochs must be at least 1, not 0."),
         ({"folds": 1}, "folds must be at least 2, not 1."),
         ({"lr": 0.0}, "lr must be above 0 and weight_decay at least 0: 0.0, 0.0001."),
-        ({"lr": float("nan")}, "lr must be above 0 and weight_decay at least 0: nan, 0.0001."),
+        ({"lr": float("nan")}, "lr must be a finite number, not nan."),
         ({"weight_decay": -1.0}, "lr must be above 0 and weight_decay at least 0: 0.0005, -1.0."),
         ({"validation": 0.0}, "validation must be in (0, 1), not 0.0."),
         ({"validation": 1.0}, "validation must be in (0, 1), not 1.0."),

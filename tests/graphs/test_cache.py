@@ -1,7 +1,9 @@
 """Cached data sets: written once, used only while the source is unchanged, never required."""
 
 import dataclasses
+import errno
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +164,105 @@ def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
         interrupted()
     assert [p.name for p in tmp_path.iterdir()] == ["copy"]
     assert path.read_text() == "old"
+
+
+WRITE_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from sagpool.graphs import cache
+if sys.argv[2] == "named":
+    cache._open_unnamed = lambda folder: None
+with cache.replacing(Path(sys.argv[1])) as file:
+    file.write(b"half of the new")
+    file.flush()
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["unnamed", "named"])
+def test_a_killed_writer_leaves_no_part(tmp_path, kind, monkeypatch):
+    path = tmp_path / "copy"
+    path.write_text("old")
+    strangers = [tmp_path / ".copy.part", tmp_path / ".video.0123abcd.part"]
+    for stranger in strangers:
+        stranger.write_text("not ours")
+    command = [sys.executable, "-c", WRITE_AND_WAIT, str(path), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        parts = {part for part in tmp_path.iterdir() if part not in (path, *strangers)}
+        if kind == "named":
+            monkeypatch.setattr("sagpool.graphs.cache._open_unnamed", lambda folder: None)
+            (part,) = parts
+            os.utime(part, (0, 0))
+            with replacing(path) as file:  # while the other is still writing
+                file.write(b"new")
+            assert part.exists()
+        process.kill()
+    if kind == "named":
+        os.utime(part, (0, 0))
+        with replacing(path) as file:
+            file.write(b"newer")
+    assert {file.name for file in tmp_path.iterdir()} == {"copy", *(s.name for s in strangers)}
+    assert path.read_text() == ("newer" if kind == "named" else "old")
+
+
+@pytest.mark.parametrize("kind", ["unnamed", "named"])
+def test_a_full_disk_names_the_file(tmp_path, kind, monkeypatch):
+    if kind == "named":
+        monkeypatch.setattr("sagpool.graphs.cache._open_unnamed", lambda folder: None)
+    path = tmp_path / "copy"
+    with pytest.raises(OSError, match=r"No space left on device: '.*copy'"), replacing(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["unnamed", "named"])
+def test_a_link_is_replaced_and_its_target_left_alone(tmp_path, kind, monkeypatch):
+    if kind == "named":
+        monkeypatch.setattr("sagpool.graphs.cache._open_unnamed", lambda folder: None)
+    precious, path = tmp_path / "precious", tmp_path / "copy"
+    precious.write_text("a thesis")
+    path.symlink_to(precious)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert (path.read_text(), precious.read_text()) == ("new", "a thesis")
+
+
+def test_without_a_home_the_data_set_is_read_but_not_cached(small, monkeypatch, caplog):
+    monkeypatch.delenv("SAGPOOL_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: (_ for _ in ()).throw(KeyError(number)))
+    assert len(load(small.folder)) == 4
+    assert "SMALL was not cached" in caplog.text
+    assert "Set SAGPOOL_CACHE to a folder." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("col", lambda a: a + 50),
+        ("col", lambda a: a - 50),
+        ("col", lambda a: a[:-1]),
+        ("degree", lambda a: a[::-1].copy()),
+        ("node_counts", lambda a: a * 2**40),
+        ("edge_counts", lambda a: -a),
+        ("y", lambda a: a + 9),
+        ("node_labels", lambda a: a - 9),
+        ("node_attr", lambda a: a * np.nan),
+        ("edge_attr", lambda a: a[1:]),
+        ("y", lambda a: a.astype(np.float64)),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_damage(small, packed, caplog, name, change):
+    first = read(small.folder)
+    with np.load(packed()[0]) as arrays:
+        content = dict(arrays)
+    content[name] = change(content[name])
+    np.savez(packed()[0], **content)
+    assert_same(read(small.folder), first)
+    assert "is damaged" in caplog.text
 
 
 LOAD_ON_INPUT = """

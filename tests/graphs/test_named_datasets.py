@@ -53,10 +53,31 @@ def test_a_download_is_cached(small, site, cache):
         site(url)
         assert len(load("SMALL")) == 4
     place = cache / "downloads" / "SMALL.zip"
-    assert files_in(cache / "downloads") == ["SMALL.zip"]
+    assert files_in(cache / "downloads") == ["SMALL.zip", "SMALL.zip.sha256"]
     assert place.read_bytes() == archive
     assert list_datasets() == [place]
     assert find_dataset("SMALL") == place  # the server has stopped
+
+
+def test_a_download_that_has_changed_since_is_refused(small, site, cache):
+    with serving(small.zip().read_bytes()) as url:
+        site(url)
+        load("SMALL")
+    place = cache / "downloads" / "SMALL.zip"
+    small.change("graph_labels", 1, "7")  # a zip that is complete, but another one
+    place.write_bytes(small.zip().read_bytes())
+    with pytest.raises(SagpoolError, match=r"SMALL\.zip has changed since it was downloaded"):
+        load("SMALL")
+
+
+def test_a_download_with_a_damaged_file_is_refused(small, site, cache):
+    content = bytearray(small.zip().read_bytes())
+    content[content.index(b"SMALL_A.txt") + 20] ^= 255  # in the compressed text
+    with serving(bytes(content)) as url:
+        site(url)
+        with pytest.raises(SagpoolError, match="is not a complete zip file; try again"):
+            load("SMALL")
+    assert files_in(cache / "downloads") == []
 
 
 @pytest.mark.parametrize(

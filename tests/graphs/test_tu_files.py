@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import tu_files
+from sagpool.foreign import archives
 from sagpool.graphs.tu_files import holds_data, open_files
 
 
@@ -50,10 +50,11 @@ def test_a_folder_of_something_else_holds_no_data(tmp_path):
 
 def test_the_limit_on_the_size_of_a_zip(small, monkeypatch):
     path = small.zip()
-    monkeypatch.setattr(tu_files, "SMALL", 100)  # bytes; the ratio alone decides above that
+    monkeypatch.setattr(archives, "ANY_RATIO", 100)  # bytes; the ratio alone decides above that
     assert open_files(path).read("A")
-    monkeypatch.setattr(tu_files, "MAX_UNPACKED", 100)
-    with pytest.raises(SagpoolError, match=r"is refused: its .* bytes would unpack to"):
+    monkeypatch.setenv("SAGPOOL_MAX_UNPACKED", "100")
+    refused = r"is refused: its .* bytes would unpack to .* \(SAGPOOL_MAX_UNPACKED raises"
+    with pytest.raises(SagpoolError, match=refused):
         open_files(path)
 
 
@@ -77,7 +78,7 @@ def test_an_encrypted_zip(small):
             content[start + flags] |= 1
             start = content.find(signature, start + 1)
     path.write_bytes(content)
-    with pytest.raises(SagpoolError, match=r"SMALL\.zip cannot be unpacked: .*encrypted"):
+    with pytest.raises(SagpoolError, match=r"SMALL\.zip is refused: .*encrypted"):
         open_files(path).read("A")
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from sagpool.bench.experiment_file import load_experiment
+from sagpool.output_folder import OutputFolder
 from sagpool.report import write_report
 from sagpool.report.gallery import write_gallery
 
@@ -160,7 +161,9 @@ def test_the_button_changes_the_theme(visit):
 @pytest.fixture(scope="module")
 def gallery(explained, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("gallery")
-    assert len(list(write_gallery(explained, folder))) == len(explained.traces)
+    assert len(list(write_gallery(explained, OutputFolder(folder, "explain")))) == len(
+        explained.traces
+    )
     return folder / "index.html"
 
 

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from sagpool.bench.run_table import read_runs
 from sagpool.bench.store import Store
 from sagpool.bench.summary import summarise
 from sagpool.bench.variants import group_cells
@@ -14,15 +15,12 @@ from sagpool.report.sections.parameters import SIZES, alike, count_all
 from sagpool.report.sections.sensitivity import effects
 
 
-class Curve:
-    """A run, as far as a median curve needs it."""
-
-    def __init__(self, *losses):
-        self.curve = np.tile(np.array(losses, float), (3, 1))
+def curve_of(*losses):
+    return np.tile(np.array(losses, float), (3, 1))
 
 
 def test_the_median_curve_ends_where_fewer_than_half_of_the_runs_are_left():
-    runs = [Curve(5, 4, 3, 2, 1), Curve(5, 2), Curve(1, 6, 5), Curve(3, 4, 9, 8)]
+    runs = [curve_of(5, 4, 3, 2, 1), curve_of(5, 2), curve_of(1, 6, 5), curve_of(3, 4, 9, 8)]
     curve = median_curve(runs, VALIDATION)
     np.testing.assert_allclose(
         curve.middle, [4, 4, 5, 5]
@@ -31,7 +29,7 @@ def test_the_median_curve_ends_where_fewer_than_half_of_the_runs_are_left():
 
 
 def test_the_median_curve_ignores_losses_that_are_not_finite():
-    runs = [Curve(np.nan, 2, np.inf), Curve(np.nan, 4, 3)]
+    runs = [curve_of(np.nan, 2, np.inf), curve_of(np.nan, 4, 3)]
     np.testing.assert_allclose(median_curve(runs, VALIDATION).middle, [np.nan, 3, 3])
 
 
@@ -44,8 +42,9 @@ def test_a_setting_that_was_run_more_often_has_no_more_weight(make, made):
         made(settings={"lr": 0.01, "hidden": 16}, seeds=3, accuracy=(70.0,) * 5 + (0.0,) * 10),
     )
     with Store.reading(store) as opened:
-        (summary,) = group_cells(summarise(opened.cells(), opened.runs()))[0].cells
-        lr, hidden = effects(summary, opened.runs())
+        runs = read_runs(opened)
+        (summary,) = group_cells(summarise(opened.cells(), runs))[0].cells
+        lr, hidden = effects(summary, runs)
     assert (lr.setting, hidden.setting) == ("lr", "hidden")
     np.testing.assert_allclose(lr.values, [0.001, 0.01])
     np.testing.assert_allclose(lr.accuracy, [50, 65])

@@ -27,6 +27,23 @@ def test_the_name_of_a_method_in_each_format(method, plain, html, tex):
     assert (names.plain(method), names.html(method), names.tex(method)) == (plain, html, tex)
 
 
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("[a] *", "{[}a] {*}"),
+        ("α-Ω ά µ", r"$\alpha$-$\Omega$ $\alpha$ $\mu$"),
+        ("Λ ς Α ο", r"$\Lambda$ $\varsigma$ A o"),
+        ("naïve Łódź", "naïve Łódź"),
+        ("H₂ ≤ 5²°…", r"H$_2$ $\leq$ 5$^2$$^\circ$\ldots{}"),
+        ("中 한", "{[}U+4E2D] {[}U+D55C]"),
+        ("a\nb\tc\x00", "a b c "),
+        (r"a\b|", r"a\textbackslash{}b\textbar{}"),
+    ],
+)
+def test_characters_that_pdflatex_does_not_know_or_takes_for_commands(text, tex):
+    assert names.tex_escape(text) == tex
+
+
 def test_methods_of_the_paper_come_first_in_its_order():
     given = ["random-h", "sagpool-h", "own-h", "set2set-g", "sagpool-h-cheb", "random-h"]
     assert names.in_order(given) == [

@@ -3,6 +3,9 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
+from sagpool import SagpoolError
 from sagpool.report import write_report
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -116,7 +119,9 @@ def test_files_of_an_earlier_report_are_replaced_and_other_files_stay(make, made
     folder = shutil.copytree(rich, tmp_path / "report")
     (folder / "figures" / "mine.png").write_bytes(b"mine")
     (folder / "tables" / "results-mine.csv").write_bytes(b"mine")
-    write_report(make(made()), folder)
+    with pytest.raises(SagpoolError, match=r"holds figures/mine\.png, which is not known"):
+        write_report(make(made()), folder)
+    write_report(tmp_path / "runs.sqlite", folder, force=True)
     assert not (folder / "tables" / "search.csv").exists()
     assert (folder / "tables" / "results-mine.csv").exists()
     names = {path.stem for path in (folder / "figures").iterdir()}

@@ -158,7 +158,7 @@ def test_a_folder_that_is_a_file(rich_store, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SagpoolError) as error:
         write_report(rich_store, tmp_path / "file")
-    assert str(error.value) == f"{tmp_path / 'file'} is a file; a report needs a folder."
+    assert str(error.value) == f"{tmp_path / 'file'} is a file, not a folder."
 
 
 def test_a_folder_below_a_file(rich_store, tmp_path):

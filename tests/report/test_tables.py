@@ -169,3 +169,13 @@ def test_costs_are_relative_to_sagpool_h(rich):
     assert float(base["seconds_relative"]) == float(base["step_bytes_relative"]) == 1
     ratio = float(by_method["gpool-h"]["seconds"]) / float(base["seconds"])
     assert float(by_method["gpool-h"]["seconds_relative"]) == pytest.approx(ratio)
+
+
+def test_names_that_mean_something_in_latex_or_a_spreadsheet(make, made, tmp_path):
+    write_report(make(made("[α]"), made("=1+1"), made("*β")), tmp_path / "report")
+    text = (tmp_path / "report/tables/data.tex").read_text()
+    starts = [line.split()[0] for line in text.splitlines() if line.endswith(r"\\")]
+    assert starts[1:] == [r"{[}$\alpha$]", "=1+1", r"{*}$\beta$"]
+    assert [row["name"] for row in rows(tmp_path / "report/tables/data.csv")] == [
+        *("[α]", "'=1+1", "*β")
+    ]

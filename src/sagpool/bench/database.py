@@ -1,12 +1,18 @@
 """The SQLite file of a run store: its tables, and its errors as readable sentences."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import CELL
+from sagpool.foreign.values import DecodingError, shorten
 
+# Raised only by a change that older versions cannot read. Tables and columns may be added without:
+# older versions ignore them, and newer ones add them to older stores (see `_ADDED_TABLES`).
 FORMAT = 1
 APPLICATION = 0x5A67706C  # marks the file as one of ours
 
@@ -82,6 +88,7 @@ CREATE TABLE IF NOT EXISTS profiles (
     time TEXT NOT NULL                  -- JSON
 );
 """
+_ADDED_TO_RUNS = {"checksum": "INTEGER"}  # of the row
 _ADDED_TO_CELLS = {
     "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs; per fold or by test accuracy
     "cost": "TEXT",  # JSON, of the search
@@ -129,10 +136,11 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
             f"{_SCHEMA} COMMIT;"
         )
     connection.executescript(_ADDED_TABLES)
-    present = {row[1] for row in connection.execute("PRAGMA table_info(cells)")}
-    for name, kind in _ADDED_TO_CELLS.items():
-        if name not in present:
-            connection.execute(f"ALTER TABLE cells ADD COLUMN {name} {kind}")
+    for table, added in (("runs", _ADDED_TO_RUNS), ("cells", _ADDED_TO_CELLS)):
+        present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        for name, kind in added.items():
+            if name not in present:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
     # In this mode a killed process loses nothing that was committed, and readers do not wait for
     # the writer.
     connection.execute("PRAGMA journal_mode = WAL")
@@ -144,10 +152,25 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
         raise SagpoolError(_NOT_A_STORE.format(path=path))
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != FORMAT:
+        age = "a newer" if version > FORMAT else "another"
         raise SagpoolError(
-            f"{path} was written by another version of sagpool (its format is {version}; this "
+            f"{path} was written by {age} version of sagpool (its format is {version}; this "
             f"version reads {FORMAT})."
         )
+    _refuse_programs(path, connection)
+
+
+def _refuse_programs(path: Path, connection: sqlite3.Connection) -> None:
+    """Tables only: a view, a trigger or a computed column can make any amount of data."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, CELL.most)
+    made = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+        "OR (type = 'table' AND lower(sql) LIKE 'create virtual%') UNION ALL "
+        "SELECT 'computed column', m.name || '.' || c.name FROM sqlite_master m "
+        "JOIN pragma_table_xinfo(m.name) c WHERE m.type = 'table' AND c.hidden > 0"
+    ).fetchone()
+    if made:
+        raise SagpoolError(f"{path} is refused: it has the {made[0]} {shorten(made[1])}.")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
@@ -170,6 +193,27 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{name}?immutable=1", uri=True)
 
 
+RUN_COLUMNS = (
+    *("key", "name", "fingerprint", "method", "settings", "seed", "fold", "precision", "numerics"),
+    *("invocation", "finished", "diverged", "best_epoch", "epochs", "train_loss", "train_accuracy"),
+    *("validation_loss", "validation_accuracy", "test_loss", "test_accuracy", "confusion"),
+    *("parameters", "seconds", "curve", "traces"),
+)
+
+
+def row_checksum(values: Sequence[Any]) -> int:
+    """Of the `RUN_COLUMNS` of a row; detects damage, not intent."""
+    curve = RUN_COLUMNS.index("curve")
+    return crc32(values[curve], crc32(repr([*values[:curve], *values[curve + 1 :]]).encode()))
+
+
+def check_row(row: Mapping[str, Any]) -> None:
+    """Raise an error if a row is not what was written; rows of older versions have no checksum."""
+    written = row.get("checksum")
+    if written is not None and row_checksum([row[name] for name in RUN_COLUMNS]) != written:
+        raise DecodingError(f"the run {shorten(row['key'])} was changed after it was written")
+
+
 _NOT_A_STORE = "{path} is not a sagpool run store."
 _DAMAGED = "{path} is damaged; restore a copy, or name another store."
 _SENTENCES = {
@@ -181,6 +225,8 @@ _SENTENCES = {
     "SQLITE_BUSY": "{path} is being written by another process; wait for it, or name another "
     "store.",
     "SQLITE_CANTOPEN": "{path} cannot be opened.",
+    "SQLITE_TOOBIG": "{path} is refused: it has a cell of more than "
+    f"{CELL.default:,} bytes ({CELL.variable} raises this limit).",
     "SQLITE_IOERR": "{path} cannot be read or written: the disk reports an error.",
 }
 
@@ -190,9 +236,11 @@ def readable_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite into readable sentences."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.Error, sqlite3.Warning) as error:
         name = getattr(error, "sqlite_errorname", None) or "unknown"
         for start, sentence in _SENTENCES.items():
             if name.startswith(start):
                 raise SagpoolError(sentence.format(path=path)) from None
         raise SagpoolError(f"{path} is not a valid run store: {error}.") from None
+    except UnicodeDecodeError:  # a damaged name, in a message of SQLite
+        raise SagpoolError(_DAMAGED.format(path=path)) from None

@@ -24,6 +24,10 @@ from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.training import PROTOCOL
+from sagpool.foreign.limits import EXPERIMENT
+from sagpool.foreign.paths import user_path
+from sagpool.foreign.values import decoding, shorten
+from sagpool.foreign.yaml_text import parse_yaml
 from sagpool.graphs.features import Features, Normalise
 from sagpool.models import Value, method_settings, methods
 from sagpool.models.registry import suggestion
@@ -41,7 +45,7 @@ def experiment_names() -> list[str]:
 
 def load_experiment(source: str | Path) -> Experiment:
     """Read an experiment of the package by its name, or any other from a .yaml file."""
-    path = Path(source)
+    path = user_path(source)
     if path.suffix not in (".yaml", ".yml"):
         if str(source) not in experiment_names():
             raise SagpoolError(
@@ -51,24 +55,19 @@ def load_experiment(source: str | Path) -> Experiment:
         text = (resources.files("sagpool.bench") / "experiments" / f"{source}.yaml").read_text()
         return read_experiment(text, str(source))
     try:
-        return read_experiment(path.read_text(), path.stem, path.parent)
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            text = file.read(EXPERIMENT.most + 1).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
         raise SagpoolError(f"The experiment {path} cannot be read: {reason}.") from None
+    return read_experiment(text, path.stem, path.parent)
 
 
 def read_experiment(text: str, name: str, folder: Path = Path()) -> Experiment:
     """Read the text of an experiment file; data sources may be relative to its folder."""
-    import yaml  # only needed for experiment files
-
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "unreadable"
-        raise SagpoolError(f"The experiment {name}{line} is not valid YAML: {problem}.") from None
-    return _Reader(name, folder).experiment(content)
+    content = parse_yaml(text, f"The experiment {name}")
+    with decoding(lambda reason: f"The experiment {name}: {reason}."):
+        return _Reader(name, folder).experiment(content)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class _Reader:
         published = self._mapping(top.get("published"), "published", _PUBLISHED, optional=True)
         return Experiment(
             name=self.name,
-            title=str(top.get("title", self.name)),
+            title=self._text(top.get("title", self.name), "title"),
             datasets=datasets,
             tables=tables,
             seeds=seeds,
@@ -117,9 +116,7 @@ class _Reader:
             grid=self._rules(top.get("grid"), "grid", names),
             settings=self._rules(top.get("settings"), "settings", names, single=True),
             statistics=self._statistics(published.get("statistics"), names),
-            feature_kinds=self._mapping(
-                published.get("features"), "published.features", sorted(names), optional=True
-            ),
+            feature_kinds=self._feature_kinds(published.get("features"), names),
             accuracy=self._accuracy(published.get("accuracy"), names),
             published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
             claims=self._claims(top.get("claims", []), tuple(datasets)),
@@ -130,7 +127,7 @@ class _Reader:
         try:
             return read_claims(entries, datasets)
         except SagpoolError as error:
-            self._fail(str(error))
+            self._fail(str(error).removesuffix("."))
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
@@ -142,8 +139,8 @@ class _Reader:
         ):
             if value not in kinds:
                 self._fail(f"{place}.{key} must be one of {', '.join(kinds)}, not '{value}'")
-        source: str | Path = str(options.get("source", name))
-        if "source" in options and (self.folder / source).exists():
+        source: str | Path = self._text(options.get("source", name), f"{place}.source")
+        if "source" in options and self._exists(self.folder / source):
             source = self.folder / source
         return DataSet(name, source, features, normalise)
 
@@ -167,7 +164,7 @@ class _Reader:
         self, entries: Any, place: str, datasets: set[str], *, single: bool = False
     ) -> tuple[Rule, ...]:
         if not isinstance(entries, list | None):
-            self._fail(f"{place} must be a list, not {entries!r}")
+            self._fail(f"{place} must be a list, not {shorten(entries)}")
         rules = []
         for position, entry in enumerate(entries or []):
             here = f"{place}[{position}]"
@@ -191,7 +188,9 @@ class _Reader:
     ) -> tuple[Value, ...]:
         entries = entry if isinstance(entry, list) else [entry]
         if not entries or (single and isinstance(entry, list)):
-            self._fail(f"{place} must be {'one value' if single else 'values'}, not {entry}")
+            self._fail(
+                f"{place} must be {'one value' if single else 'values'}, not {shorten(entry)}"
+            )
         values = tuple(self._value(value, place) for value in entries)
         if key in PROTOCOL:
             self._fail(f"{place}: all cells have the same protocol; move it to 'protocol'")
@@ -215,12 +214,32 @@ class _Reader:
             here = f"{place}.{method}"
             for name, pair in self._mapping(row, here, sorted(datasets)).items():
                 if not isinstance(pair, list) or len(pair) != 2:
-                    self._fail(f"{here}.{name} must be [mean, standard deviation], not {pair}")
+                    self._fail(
+                        f"{here}.{name} must be [mean, standard deviation], not {shorten(pair)}"
+                    )
                 mean, std = (self._value(value, f"{here}.{name}", number) for value in pair)
                 if not (0 <= mean <= 100 and std >= 0):
-                    self._fail(f"{here}.{name} must be in percent, not {pair}")
+                    self._fail(f"{here}.{name} must be in percent, not {shorten(pair)}")
                 table[name, method] = Accuracy(mean, std)
         return table
+
+    def _feature_kinds(self, entry: Any, datasets: set[str]) -> dict[str, str]:
+        place = "published.features"
+        kinds = self._mapping(entry, place, sorted(datasets), optional=True)
+        return {name: self._text(kind, f"{place}.{name}") for name, kind in kinds.items()}
+
+    def _text(self, entry: Any, place: str) -> str:
+        if isinstance(entry, str):
+            return entry
+        if not isinstance(entry, int | float):
+            self._fail(f"{place} must be a text, not {shorten(entry)}")
+        return str(entry)
+
+    def _exists(self, path: Path) -> bool:
+        try:
+            return path.exists()
+        except (OSError, ValueError):
+            return False
 
     def _mapping(
         self, entry: Any, place: str, known: Iterable[str] = (), *, optional: bool = False
@@ -228,7 +247,7 @@ class _Reader:
         if entry is None and optional:
             return {}
         if not isinstance(entry, dict) or not all(isinstance(key, str) for key in entry):
-            self._fail(f"{place} must be a mapping, not {entry!r}")
+            self._fail(f"{place} must be a mapping, not {shorten(entry)}")
         for key in entry if known else ():
             if key not in known:
                 self._fail(f"{place} has no '{key}'; {suggestion(key, known)}")
@@ -237,7 +256,7 @@ class _Reader:
     def _names(self, entry: Any, place: str) -> tuple[str, ...]:
         names = entry if isinstance(entry, list) else [entry]
         if not names or not all(isinstance(name, str) for name in names):
-            self._fail(f"{place} must be a name or a list of names, not {entry!r}")
+            self._fail(f"{place} must be a name or a list of names, not {shorten(entry)}")
         return tuple(names)
 
     def _value(self, entry: Any, place: str, parse: Callable[[Any], Any] = parse_value) -> Any:
@@ -245,11 +264,11 @@ class _Reader:
             return parse(entry)
         except (ValueError, TypeError):
             kind = "a number" if parse is number else "a number or a word"
-            self._fail(f"{place} must be {kind}, not {entry!r}")
+            self._fail(f"{place} must be {kind}, not {shorten(entry)}")
 
     def _at_least(self, least: int, value: Any, place: str) -> int:
         if not isinstance(value, int) or value < least:
-            self._fail(f"{place} must be an integer of at least {least}, not {value}")
+            self._fail(f"{place} must be an integer of at least {least}, not {shorten(value)}")
         return value
 
     def _check(self, key: str, value: Value, among: Iterable[str], place: str) -> None:
@@ -262,4 +281,5 @@ class _Reader:
             self._fail(f"{place}: {str(error).removesuffix('.')}")
 
     def _fail(self, what: str) -> NoReturn:
-        raise SagpoolError(f"The experiment {self.name}: {what}.")
+        shown = what if len(what) <= 500 else f"{what[:497]}..."  # names in it may have any length
+        raise SagpoolError(f"The experiment {self.name}: {shown}.")

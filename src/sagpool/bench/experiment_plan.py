@@ -19,6 +19,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.training import PROTOCOL
+from sagpool.foreign.limits import TRAININGS
 from sagpool.graphs import Graphs, load
 from sagpool.graphs.features import Features, unit_rows
 
@@ -103,8 +104,16 @@ def plan_experiment(
     if overrides.seeds is not None and overrides.seeds < 1:
         raise SagpoolError(f"seeds must be at least 1, not {overrides.seeds}.")
     cells = tuple(plan(experiment, overrides, search=search is not Search.NONE))
-    data = _load_data(cells, experiment.statistics)
     seeds, path = overrides.seeds or experiment.seeds, Path(store)
+    for cell in cells:
+        number = seeds * max(one.folds for one in (cell.default, *cell.candidates))
+        TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
+        if cell.default.split == "fixed":
+            raise SagpoolError(
+                "A run store has one test of each training, and a fixed split may have several; "
+                "train with sagpool.fleet.train."
+            )
+    data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
     return ExperimentPlan(experiment, cells, data, seeds, search, select, precision, path)
 

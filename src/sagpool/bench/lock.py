@@ -1,6 +1,7 @@
 """A lock that gives each run store a single writer."""
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ def writer_lock(store: Path) -> Iterator[None]:
     path = store.with_name(f"{store.name}-lock")
     descriptor = _acquire(path, store)
     try:
-        os.ftruncate(descriptor, 0)
+        os.ftruncate(descriptor, 0)  # `_acquire` has checked that nothing else is in it
         os.write(descriptor, str(os.getpid()).encode())
         yield
     finally:
@@ -36,9 +37,14 @@ def _acquire(path: Path, store: Path) -> int:
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
+            if path.is_symlink():
+                raise SagpoolError(f"{path} is a symbolic link, not a lock; remove it.") from None
             raise SagpoolError(f"{store} cannot be written: {error.strerror}.") from None
+        if not _is_lock(descriptor):
+            os.close(descriptor)
+            raise SagpoolError(f"{path} is not a lock of sagpool; remove it, or rename the store.")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -53,3 +59,12 @@ def _acquire(path: Path, store: Path) -> int:
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
                 return descriptor
         os.close(descriptor)
+
+
+def _is_lock(descriptor: int) -> bool:
+    """Whether this is a file of its own with a process number, or nothing yet, in it."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > 20:
+        return False
+    content = os.pread(descriptor, 20, 0)
+    return not content or content.isdigit()

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from sagpool.bench.experiment import (
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
+from sagpool.foreign.limits import CANDIDATES
 from sagpool.graphs import Graphs
 from sagpool.graphs.features import Features
 from sagpool.graphs.named_datasets import ALIASES
@@ -151,6 +153,8 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
             grid[name] = values
     if overrides.folds is not None:
         settings["folds"] = overrides.folds
+    place = f"{dataset.name} {method}"
+    CANDIDATES.check(math.prod(len(values) for values in grid.values()), place)
     candidates = [
         training_of(method, {**settings, **dict(zip(grid, values, strict=True))})
         for values in itertools.product(*grid.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.bench.database import open_to_read, open_to_write, readable_errors
+from sagpool.bench.database import (
+    RUN_COLUMNS,
+    check_row,
+    open_to_read,
+    open_to_write,
+    readable_errors,
+    row_checksum,
+)
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
@@ -22,14 +29,14 @@ from sagpool.bench.records import (
     DeviceTime,
     Failure,
     Invocation,
-    Ranked,
     Run,
-    SearchCost,
     Validation,
 )
+from sagpool.bench.stored_traces import read_traces
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.fleet import NUMERICS, Curve, Paused
+from sagpool.foreign.values import decode, decoding, parse_json
 from sagpool.graphs import Graphs, Statistics
 
 
@@ -97,12 +104,13 @@ class Store:
         shown = [trace.to_json() for trace in traces]
         values += [
             *(int(result.diverged), result.best_epoch, result.epochs),
-            *(value if np.isfinite(value) else None for value in scores),
+            *(float(value) if np.isfinite(value) else None for value in scores),
             json.dumps(result.confusion.tolist()),
-            *(result.parameters, result.seconds, curve.tobytes()),
+            *(result.parameters, float(result.seconds), curve.tobytes()),
             json.dumps(shown) if shown else None,
         ]
-        self._insert("OR IGNORE", "runs", values)
+        row = dict(zip(RUN_COLUMNS, values, strict=True)) | {"checksum": row_checksum(values)}
+        self._insert("OR IGNORE", f"runs ({', '.join(row)})", list(row.values()))
 
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
@@ -138,7 +146,9 @@ class Store:
         known: dict[str, float] = {}
         if self._has("paused"):
             # Three numbers of four bytes for each epoch.
-            known |= dict(self._read("SELECT key, length(curve) / 12 FROM paused"))
+            rows = self._read("SELECT key, length(curve) / 12 FROM paused")
+            with self._decoding():
+                known |= {decode(str, key, "key"): decode(int, n, "curve") for key, n in rows}
         return known | dict.fromkeys(self.keys(), float("inf"))
 
     def validation(self, keys: Iterable[str], until: int | None = None) -> list[Validation]:
@@ -153,7 +163,7 @@ class Store:
         sql, keys, found = "SELECT test_accuracy, test_loss FROM runs WHERE key = ?", list(keys), []
         for key, seen in zip(keys, self.validation(keys), strict=True):
             scores = next(iter(self._read(sql, (key,))), (None, None))
-            accuracy, loss = (float("nan") if score is None else score for score in scores)
+            accuracy, loss = (self._score(score) for score in scores)
             found.append(seen._replace(accuracy=accuracy, loss=loss))
         return found
 
@@ -167,15 +177,16 @@ class Store:
             curve = self._curve(content)[1:]
             if until is not None:
                 return Validation.seen(curve[:, :until], ended=curve.shape[1] <= until)
-            nan = float("nan")
-            scores = (nan if accuracy is None else accuracy, nan if loss is None else loss)
+            scores = (self._score(accuracy), self._score(loss))
             return Validation(*scores, curve.shape[1], True, curve)
         return Validation.seen(np.zeros((2, 0), np.float32), ended=True)
 
     def epochs(self, keys: Iterable[str]) -> list[int | None]:
         """The epochs of trainings that have ended; None for the others."""
         sql = "SELECT epochs FROM runs WHERE key = ?"
-        return [next((row[0] for row in self._read(sql, (key,))), None) for key in keys]
+        found = [next((row[0] for row in self._read(sql, (key,))), None) for key in keys]
+        with self._decoding():
+            return decode(list[int | None], found, "epochs")
 
     def _paused(self, key: str) -> np.ndarray | None:
         if not self._has("paused"):
@@ -186,21 +197,21 @@ class Store:
     def test_accuracy(self, keys: Iterable[str]) -> list[float]:
         """Test accuracies of stored runs that have one."""
         sql = "SELECT test_accuracy FROM runs WHERE key = ? AND test_accuracy NOT NULL"
-        return [float(row[0]) for key in keys for row in self._read(sql, (key,))]
+        return [self._score(row[0]) for key in keys for row in self._read(sql, (key,))]
 
     def runs(self) -> list[Run]:
         """All finished trainings."""
         runs = []
         for row in self._named("SELECT * FROM runs ORDER BY seed, fold"):
-            row.pop("traces")
             with self._decoding():
-                row["settings"] = json.loads(row["settings"])
-                row["confusion"] = json.loads(row["confusion"])
+                check_row(row)
+                row["settings"] = parse_json(row["settings"])
+                row["confusion"] = parse_json(row["confusion"])
                 row["diverged"] = bool(row["diverged"])
-            row["curve"] = self._curve(row["curve"])
-            for name, value in row.items():
-                row[name] = float("nan") if value is None else value
-            runs.append(Run(**row))
+                row["curve"] = self._curve(row["curve"])
+                for name, value in row.items():
+                    row[name] = float("nan") if value is None else value
+                runs.append(decode(Run, row, "a run"))
         return runs
 
     def failures(self) -> list[Failure]:
@@ -210,47 +221,58 @@ class Store:
         sql = "SELECT * FROM failures WHERE key NOT IN (SELECT key FROM runs) ORDER BY seed, fold"
         rows = self._named(sql)
         with self._decoding():
-            return [Failure(**{**row, "settings": json.loads(row["settings"])}) for row in rows]
+            decoded = [{**row, "settings": parse_json(row["settings"])} for row in rows]
+            return decode(list[Failure], decoded, "the failures")
 
     def cells(self) -> list[CellRecord]:
         """All cells, the one that was run last at the end."""
         cells = []
         for row in self._named("SELECT * FROM cells ORDER BY rowid"):
             with self._decoding():
-                row["settings"] = json.loads(row["settings"])
-                row["ranking"] = tuple(Ranked(**entry) for entry in json.loads(row["ranking"]))
-                # Older stores have none of these.
-                row["chosen"] = tuple(json.loads(row.get("chosen", "[]")))
-                row["cost"] = SearchCost(**json.loads(cost)) if (cost := row.get("cost")) else None
+                # Older stores have none of the last three.
+                for name in ("settings", "ranking", "chosen", "cost"):
+                    row[name] = parse_json(text) if (text := row.get(name)) else None
+                row["chosen"] = row["chosen"] or []
                 row["fixed"] = bool(row.get("fixed"))
-            cells.append(CellRecord(**row))
+                cells.append(decode(CellRecord, row, "a cell"))
         return cells
 
     def traces(self, key: str) -> list[Trace]:
         """The traces of a run; few runs have any."""
         rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
         with self._decoding():
-            return [Trace.from_json(entry) for (text,) in rows for entry in json.loads(text)]
+            return [trace for (text,) in rows for trace in read_traces(parse_json(text))]
 
     def invocations(self) -> list[Invocation]:
         rows = self._named("SELECT * FROM invocations ORDER BY id")
         with self._decoding():
-            return [Invocation(**{**row, "versions": json.loads(row["versions"])}) for row in rows]
+            decoded = [{**row, "versions": parse_json(row["versions"])} for row in rows]
+            return decode(list[Invocation], decoded, "the invocations")
 
     def add_profile(self, invocation: int, time: DeviceTime) -> None:
         self._insert("OR REPLACE", "profiles", [invocation, json.dumps(vars(time))])
 
     def profiles(self) -> dict[int, DeviceTime]:
         """Of the invocations that have one."""
-        rows = self._read("SELECT * FROM profiles") if self._has("profiles") else []
+        rows = self._read("SELECT invocation, time FROM profiles") if self._has("profiles") else []
         with self._decoding():
-            return {number: DeviceTime(**json.loads(text)) for number, text in rows}
+            return {
+                decode(int, number, "invocation"): decode(DeviceTime, parse_json(text), "a profile")
+                for number, text in rows
+            }
 
     def data(self) -> dict[str, Statistics]:
         """Statistics of each data set, by fingerprint."""
         rows = self._read("SELECT fingerprint, statistics FROM data")
         with self._decoding():
-            return {fingerprint: Statistics(**json.loads(text)) for fingerprint, text in rows}
+            return {
+                decode(str, key, "fingerprint"): decode(Statistics, parse_json(text), "statistics")
+                for key, text in rows
+            }
+
+    def _score(self, value: Any) -> float:
+        with self._decoding():
+            return decode(float, float("nan") if value is None else value, "a score")
 
     def _curve(self, content: bytes) -> np.ndarray:
         with self._decoding():
@@ -260,14 +282,14 @@ class Store:
         """Whether the store has this table; older ones lack some."""
         return bool(self._read("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
 
-    @contextmanager
-    def _decoding(self) -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, TypeError, KeyError) as error:
-            raise SagpoolError(f"{self.path} has a row that cannot be read: {error}.") from None
+    def _decoding(self) -> AbstractContextManager[None]:
+        return decoding(lambda reason: f"{self.path} has a row that cannot be read: {reason}.")
 
     def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
+        if not table.endswith(")"):
+            # The first columns: a newer version of the store may have more.
+            names = self._read("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
+            table += f" ({', '.join(name for (name,) in names[: len(values)])})"
         marks = ", ".join("?" * len(values))
         with readable_errors(self.path):
             return self.connection.execute(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sagpool.bench.records import CellRecord, Failure, Run
+from sagpool.bench.run_table import RunTable, column
 from sagpool.bench.selection import Select
 from sagpool.bench.store import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
@@ -23,7 +24,7 @@ class Summary:
     """A cell and its runs."""
 
     cell: CellRecord
-    runs: tuple[Run, ...]  # by seed and fold
+    runs: Sequence[Run]  # by seed and fold
     spread: Spread
     failures: tuple[Failure, ...] = ()
     # Of a cell that was selected per fold: the test accuracy, in percent, of the one candidate
@@ -43,17 +44,22 @@ class Summary:
 
     @property
     def diverged(self) -> int:
-        return sum(run.diverged for run in self.runs)
+        return int(column(self.runs, "diverged").sum())
 
     @property
     def epochs(self) -> float:
         """Of a run, on average."""
-        return float(np.mean([run.epochs for run in self.runs]))
+        return float(column(self.runs, "epochs").mean())
 
     @property
     def parameters(self) -> int:
         """Of a run, on average; they differ only between folds with settings of their own."""
-        return round(float(np.mean([run.parameters for run in self.runs])))
+        return round(float(column(self.runs, "parameters").mean()))
+
+    @property
+    def seconds(self) -> float:
+        """Of all runs together."""
+        return float(column(self.runs, "seconds").sum())
 
     @property
     def select(self) -> Select:
@@ -70,7 +76,8 @@ class Summary:
     @property
     def accuracy(self) -> np.ndarray:
         """``[runs]`` in percent, of the runs that have one."""
-        return 100 * np.array([run.test_accuracy for run in self.runs if _learnt(run)])
+        accuracy = 100 * column(self.runs, "test_accuracy")
+        return accuracy[~np.isnan(accuracy)]
 
     @property
     def deviation(self) -> float | None:
@@ -97,7 +104,7 @@ class Summary:
             "diverged": self.diverged,
             "failed": len(self.failures),
             "epochs": self.epochs,
-            "seconds": float(sum(run.seconds for run in runs)),
+            "seconds": self.seconds,
             "parameters": self.parameters,
             "step_bytes": self.cell.bytes,
             "precision": self.cell.precision,
@@ -127,20 +134,29 @@ def summarise(
     cells: Iterable[CellRecord], runs: Iterable[Run], failures: Iterable[Failure] = ()
 ) -> list[Summary]:
     """A summary of every cell that has runs, in the order of the cells."""
-    runs, failures = list(runs), list(failures)
-    of_cell, failed = _by_cell(runs), _by_cell(failures)
+    runs, failures = runs if isinstance(runs, RunTable) else list(runs), list(failures)
+    failed = _by_cell(failures)
+    of_cell: Mapping[tuple[Any, ...], Sequence[Run]]
+    if isinstance(runs, RunTable):
+        of_cell = {group_key(some[0]): some for _, some in runs.by_group}
+    else:
+        of_cell = _by_cell(runs)
     summaries = []
     for cell in cells:
+        here: Sequence[Run]
         if cell.chosen:
             chosen = set(cell.chosen)
-            here = [run for run in runs if run.key in chosen]
+            if isinstance(runs, RunTable):
+                here = runs.with_keys(chosen)
+            else:
+                here = tuple(run for run in runs if run.key in chosen)
             lost = [failure for failure in failures if failure.key in chosen]
         else:
-            here, lost = of_cell[group_key(cell)], failed[group_key(cell)]
+            here, lost = of_cell.get(group_key(cell), ()), failed[group_key(cell)]
         if here:
             spread_here = _spread(here, cell)
             same_splits = _chosen_over_folds(cell, here, of_cell)
-            summaries.append(Summary(cell, tuple(here), spread_here, tuple(lost), same_splits))
+            summaries.append(Summary(cell, here, spread_here, tuple(lost), same_splits))
     return summaries
 
 
@@ -152,7 +168,7 @@ def _by_cell(records: Iterable[T]) -> dict[tuple[Any, ...], list[T]]:
 
 
 def _chosen_over_folds(
-    cell: CellRecord, chosen: Sequence[Run], runs: Mapping[tuple[Any, ...], list[Run]]
+    cell: CellRecord, chosen: Sequence[Run], runs: Mapping[tuple[Any, ...], Sequence[Run]]
 ) -> float | None:
     """The mean of the candidate that is the best over all folds, on the splits of these runs."""
     if not cell.per_fold or not cell.ranking:
@@ -188,29 +204,28 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
     if not (alike and same and a.cell.protocol == b.cell.protocol):
         return None  # their splits differ, or what a result means
-    first, second = (
-        {(run.seed, run.fold): 100 * run.test_accuracy for run in s.runs if _learnt(run)}
-        for s in (a, b)
-    )
-    common = sorted(first.keys() & second.keys())
-    if not common:
+    folds = a.cell.settings["folds"]
+    (first, its_accuracy), (second, other_accuracy) = (_by_split(s.runs, folds) for s in (a, b))
+    _, at, other_at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    if not len(at):
         return None
-    return compare(
-        np.array([first[split] for split in common]),
-        np.array([second[split] for split in common]),
-        a.cell.settings["folds"],
-    )
+    return compare(its_accuracy[at], other_accuracy[other_at], folds)
 
 
-def _spread(runs: list[Run], cell: CellRecord) -> Spread:
-    learnt = [run for run in runs if _learnt(run)]
-    if not learnt:
+def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the splits, by seed and fold, and accuracies of the runs that have one."""
+    accuracy = 100 * column(runs, "test_accuracy")
+    split = column(runs, "seed") * folds + column(runs, "fold")
+    learnt = ~np.isnan(accuracy)
+    return split[learnt], accuracy[learnt]
+
+
+def _spread(runs: Sequence[Run], cell: CellRecord) -> Spread:
+    accuracy = 100 * column(runs, "test_accuracy")
+    learnt = ~np.isnan(accuracy)
+    if not learnt.any():
         return Spread(float("nan"), None, None, None)
-    found = spread(
-        100 * np.array([run.test_accuracy for run in learnt]),
-        np.array([run.seed for run in learnt]),
-        cell.settings["folds"],
-    )
+    found = spread(accuracy[learnt], column(runs, "seed")[learnt], cell.settings["folds"])
     if found.ci95 is None:
         return found
     low, high = found.ci95

@@ -1,5 +1,7 @@
 """The model card: what a model is, what it was trained on, and how accurate it is."""
 
+import html
+import re
 from typing import Any
 
 from sagpool.classifier.model import TrainedModel
@@ -22,24 +24,25 @@ def model_card(model: TrainedModel) -> str:
     about = model.about
     data: dict[str, Any] = about.get("data", {})
     vocabulary = model.vocabulary
+    classes = ", ".join(map(_text, vocabulary.class_names))
     lines = [
         "---",
         "library_name: sagpool",
         "tags: [graph-classification, graph-neural-network, graph-pooling]",
         "---",
-        f"# Graph classifier: {', '.join(vocabulary.class_names)}",
-        f"`{model.method}`, trained with [sagpool] on {data.get('name', 'unnamed data')}.",
+        f"# Graph classifier: {classes}",
+        f"`{model.method}`, trained with [sagpool] on {_text(data.get('name', 'unnamed data'))}.",
         "",
         "## Accuracy",
         *_estimate(about.get("estimate")),
         "",
         "## Data",
-        *(f"- {name.replace('_', ' ')}: {_short(value)}" for name, value in data.items()),
+        *(f"- {name.replace('_', ' ')}: {_text(value)}" for name, value in data.items()),
         f"- node features: {vocabulary.feature_kind}, {vocabulary.num_features} columns",
-        f"- classes: {', '.join(vocabulary.class_names)}",
+        f"- classes: {classes}",
         "",
         "## Settings",
-        *(f"- {name}: {_short(value)}" for name, value in about.get("settings", {}).items()),
+        *(f"- {name}: {_text(value)}" for name, value in about.get("settings", {}).items()),
         "",
         "## Use",
         _EXAMPLE,
@@ -71,5 +74,9 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     return lines
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _text(value: Any) -> str:
+    """As text, not as Markdown or HTML; on one line."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    escaped = html.escape(" ".join(str(value).split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", escaped)

@@ -1,5 +1,6 @@
 """Upload to and download from the Hugging Face Hub (extra ``hub``)."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,25 @@ def is_name(source: str) -> bool:
     """Whether this can be the name of a model on the Hub, ``owner/model``."""
     parts = source.split("/")
     return len(parts) == 2 and all(parts) and parts[0][0] not in ".~"
+
+
+def similar_folder(source: str) -> Path | None:
+    """A folder on this machine whose path is like this one, with few letters mistyped."""
+    wanted = Path(source).expanduser()
+    parents = [Path(".")] if wanted.parent == Path(".") else _like(wanted.parent)
+    found = [folder for parent in parents for folder in _like(parent / wanted.name)]
+    return found[0] if found else None
+
+
+def _like(wanted: Path) -> list[Path]:
+    """Folders with this name or a similar one, beside each other."""
+    try:
+        beside = [folder.name for folder in wanted.parent.iterdir() if folder.is_dir()]
+    except OSError:
+        return []
+    if wanted.is_dir():
+        beside.append(wanted.name)  # such as ..
+    return [wanted.parent / name for name in get_close_matches(wanted.name, beside, cutoff=0.75)]
 
 
 def download(name: str, files: list[str]) -> Path:

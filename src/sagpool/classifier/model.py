@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sagpool.classifier.hub import download, is_name, upload
+from sagpool.classifier.hub import download, is_name, similar_folder, upload
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Result
 from sagpool.fleet.evaluate import predict
 from sagpool.fleet.schedule import shape_of
 from sagpool.fleet.versions import versions
+from sagpool.foreign.paths import user_path
 from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
@@ -68,6 +69,12 @@ class TrainedModel:
         def predict_proba(graphs: Graphs) -> Predictions:
             fitted, unseen = self.vocabulary.fit(graphs)
             logs = predict(model, fitted.to(device), 1, keys, batch_size or len(graphs))[0]
+            if np.isnan(logs).any():
+                number = int(np.isnan(logs).any(1).argmax())
+                raise SagpoolError(
+                    f"The model gives no number for graph {number} of {graphs.name}: its weights "
+                    "or the features are too large."
+                )
             return Predictions(np.exp(logs), unseen)
 
         return predict_proba
@@ -84,15 +91,18 @@ class TrainedModel:
         """Read a model from a folder, or by name from the Hugging Face Hub."""
         from sagpool.classifier.folder import CONFIG, WEIGHTS, read_folder
 
-        folder = Path(source).expanduser()
+        folder = user_path(source)
         if folder.is_dir():
             return read_folder(folder)
         if folder.exists():
             raise SagpoolError(
                 f"{source} is a file; a model is a folder with {CONFIG} and {WEIGHTS}."
             )
-        if isinstance(source, Path) or not is_name(source):
-            raise SagpoolError(f"There is no model folder {source}.")
+        similar = similar_folder(str(source))
+        if similar or folder.parent.is_dir() or isinstance(source, Path) or not is_name(source):
+            # A local path with a typing error; the Hub does not need to know it.
+            hint = f"; did you mean {similar}?" if similar else "."
+            raise SagpoolError(f"There is no model folder {source}{hint}")
         return read_folder(download(source, [WEIGHTS, CONFIG]))
 
     def push_to_hub(self, name: str, *, private: bool = False) -> str:

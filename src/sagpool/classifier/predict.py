@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from sagpool.classifier.model import TrainedModel
+from sagpool.foreign.paths import user_path
 from sagpool.graphs import load
 from sagpool.graphs.molecules import read_texts
 from sagpool.graphs.record_files import CHUNK_NODES, Chunk, chunks, chunks_of, holds_records
@@ -42,7 +42,7 @@ def chunks_from(
     """At most ``size`` graphs at a time of anything that `sagpool.load` reads, or of SMILES."""
     if not isinstance(source, str):
         return chunks_of(read_texts(source, "SMILES"), "SMILES", vocabulary, size=size)
-    path = Path(source).expanduser()
+    path = user_path(source)
     if holds_records(path):
         return chunks(path, vocabulary, columns, size=size)
     return _chunks_of_data_set(source, vocabulary, size)

@@ -39,8 +39,10 @@ def bench(
         list[str] | None, typer.Option(help=f"Names, or patterns like 'sagpool-h*'. {REPEAT}")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Tables of the experiment.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.")] = None,
-    folds: Annotated[int | None, typer.Option(min=2, help="Folds of the cross-validation.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=10**6, help="How many seeds.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, max=10**6, help="Folds of the cross-validation.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,14 +78,18 @@ def bench(
     ] = None,
     members: Annotated[
         int | None,
-        typer.Option(min=1, help="Models that train side by side; by default what fits."),
+        typer.Option(
+            min=1, max=2**20, help="Models that train side by side; by default what fits."
+        ),
     ] = None,
     precision: Annotated[
         str, typer.Option(help=f"{', '.join(PRECISIONS)} (the last two: matrix products on a GPU).")
     ] = "float32",
     checkpoint_seconds: Annotated[
         float,
-        typer.Option(min=0, help="Seconds between checkpoints of a running fleet; not with Ray."),
+        typer.Option(
+            min=0, max=10**9, help="Seconds between checkpoints of a running fleet; not with Ray."
+        ),
     ] = 60.0,
     profile: Annotated[
         bool, typer.Option(help="Store how the time of the device was spent; not with Ray.")

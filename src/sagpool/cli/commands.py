@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import sagpool
+from sagpool.termination import TERMINATED, Terminated
 
 # For each module of this folder the first line of its command's help.
 COMMANDS = {
@@ -46,7 +47,10 @@ def _with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, plugin: list[str] | None, **options: Any) -> None:
         for source in plugin or ():
             load_plugin(source)
-        command(**options)
+        try:
+            command(**options)
+        except Terminated:  # which typer would take for Ctrl-C
+            raise typer.Exit(TERMINATED) from None
 
     option = Annotated[
         list[str] | None,

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import JustifyMethod
 from rich.table import Table
 
+from sagpool.cli.console import table_console
 from sagpool.cli.options import AsJson
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
@@ -77,10 +78,7 @@ def _print_table(rows: list[Statistics], locations: dict[str, list[str]]) -> Non
             f"{s.features} {s.feature_kind}",
             "" if s.majority is None else f"{s.majority:.1%}",
         )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)  # do not wrap the columns of piped output
-    console.print(table)
+    table_console().print(table)
     for location, names in locations.items():
         typer.echo(f"{location}: {', '.join(names)}")
     if locations and not data_folders():

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 
 from sagpool.classifier.model import TrainedModel, describe_unseen
-from sagpool.cli.options import DATA_HELP, AsJson, LabelColumn, SmilesColumn
+from sagpool.cli.console import new_console
+from sagpool.cli.options import DATA_HELP, AsJson, Force, LabelColumn, SmilesColumn
 from sagpool.errors import SagpoolError
 from sagpool.explain.explained import explain_input
 from sagpool.explain.inputs import from_smiles, from_source
+from sagpool.explain.surroundings import MOST_DRAWN_NODES
 from sagpool.graphs.records import Columns
+from sagpool.output_folder import OutputFolder
 from sagpool.report.gallery import write_gallery
 
 log = logging.getLogger("sagpool")
@@ -30,16 +32,18 @@ def explain(
     smiles: Annotated[
         list[str] | None, typer.Option(help="A molecule instead of DATA; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Explain this many graphs at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Explain this many graphs at most.")
+    ] = 50,
     smiles_column: SmilesColumn = None,
     label_column: LabelColumn = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw which nodes of your graphs a model keeps, and check if it decides by them."""
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to explain: either DATA or --smiles.")
-    if output.exists() and not output.is_dir():
-        raise SagpoolError(f"{output} is a file; pictures need a folder.")
+    folder = OutputFolder(output, "explain", force=force)
     trained = TrainedModel.from_pretrained(model)
     if smiles:
         given = from_smiles(smiles, trained.vocabulary)
@@ -49,10 +53,17 @@ def explain(
     explained = explain_input(trained, given)
     if explained.unseen:
         log.warning("%s.", describe_unseen(explained.unseen))
-    console = Console(stderr=True)
+    large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)
+    if large:
+        log.warning(
+            "%d of the graphs have more than %d nodes; their pictures show %d, around the one with "
+            "the highest score that the last level keeps.",
+            *(large, MOST_DRAWN_NODES, MOST_DRAWN_NODES),
+        )
+    console = new_console(stderr=True)
     pictures = list(
         track(
-            write_gallery(explained, output),
+            write_gallery(explained, folder),
             "drawing",
             len(explained.traces),
             console=console,

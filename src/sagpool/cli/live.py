@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sagpool.bench import CellState
+from sagpool.cli.console import new_console
 from sagpool.cli.time_left import duration, is_running, time_left
 
 LINE_SECONDS = 30.0  # between two lines, without a terminal
@@ -24,7 +25,7 @@ class LiveView:
     """Shows the progress of all cells; to be passed to `run_experiment` as ``watch``."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or new_console(stderr=True)
         self.states: list[CellState] = []  # all of them are announced before the first one starts
         self.begin = time.monotonic()
         self.lines: dict[CellState, tuple[str, float]] = {}  # the last of each: stage and time
@@ -37,7 +38,7 @@ class LiveView:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.live.stop()
-        if kind is KeyboardInterrupt:
+        if kind and issubclass(kind, KeyboardInterrupt):
             self.console.print("Stopped. Run the same command to continue.", highlight=False)
 
     def __call__(self, state: CellState) -> None:

@@ -1,23 +1,73 @@
 """``sagpool``: runs a command and prints its errors."""
 
+import io
 import logging
+import os
 import sys
 
+from sagpool.cli.last_resort import BUG, describe_bug, is_out_of_memory
 from sagpool.errors import SagpoolError
+from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 
 
 def main() -> None:
     logging.basicConfig(format="sagpool: %(message)s", level=logging.WARNING)
+    _make_printable()
+    code = _run()
+    sys.exit(_flush() or code)
+
+
+def _run() -> int | str | None:
+    """Run the command; returns its exit code."""
     try:
         # Inside the try block, so that Ctrl-C during the imports prints no traceback.
         from sagpool.cli.commands import app_for
 
-        app_for(sys.argv[1:])()
-    except (SagpoolError, OSError) as error:
-        print(f"sagpool: {error}", file=sys.stderr)
-        sys.exit(2)
+        with sigterm_raises():
+            app_for(sys.argv[1:])()
+    except SystemExit as ended:  # typer always ends so
+        return ended.code
+    except SagpoolError as error:
+        return _fail(str(error))
+    except OSError as error:
+        # What has no name is most often the standard output.
+        place = error.filename if error.filename is not None else "The output or a file"
+        return _fail(f"{place}: {error.strerror or error}.")
+    except Terminated:
+        return TERMINATED
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    except Exception as error:
+        if is_out_of_memory(error):
+            return _fail("There is not enough memory for this; try fewer or smaller graphs.")
+        return _fail(describe_bug(error), BUG)
+    return 0
+
+
+def _fail(sentence: str, code: int = 2) -> int:
+    print(f"sagpool: {sentence}", file=sys.stderr)
+    return code
+
+
+def _make_printable() -> None:
+    """Nothing that is printed may end a command: not after hours of training."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who called us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush() -> int:
+    """Write what is still buffered; the exit code if that fails, otherwise 0."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        sys.stdout = io.StringIO()  # otherwise Python would try again at its end
+        reason = getattr(error, "strerror", None) or error
+        return _fail(f"The output cannot be printed: {reason}. Files are complete.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,13 @@ LabelColumn = Annotated[
     str | None, typer.Option(help="Column of a table, or SDF property, with the classes, likewise.")
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda; auto: cuda if available.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Write into a folder that holds other files, and overwrite those of the same names.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 

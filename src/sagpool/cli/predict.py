@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import IO, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from sagpool.classifier.model import TrainedModel, describe_unseen
 from sagpool.classifier.predict import PredictedChunk, Tally, chunks_from, predict_chunks
+from sagpool.cli.console import new_console
 from sagpool.cli.options import DATA_HELP, Device, LabelColumn, SmilesColumn, device_name
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.record_files import CHUNK
 from sagpool.graphs.records import Columns
 from sagpool.ops.device import find_device
+from sagpool.spreadsheet import as_text
 
 log = logging.getLogger("sagpool")
 
@@ -52,7 +53,9 @@ def predict(
     ] = None,
     smiles_column: SmilesColumn = None,
     label_column: LabelColumn = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs at a time.")] = CHUNK,
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=2**31 - 1, help="Graphs at a time.")
+    ] = CHUNK,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format jsonl.")] = False,
 ) -> None:
@@ -83,6 +86,8 @@ def predict(
 @contextmanager
 def _open(output: Path | None) -> Iterator[IO[bytes]]:
     if output is None:
+        if sys.__stdout__ is None:
+            raise SagpoolError("The standard output is closed; name a file with -o.")
         yield sys.stdout.buffer
         return
     if output.exists() and not output.is_file():
@@ -112,7 +117,8 @@ def _csv(chunks: Iterable[PredictedChunk], class_names: tuple[str, ...]) -> Iter
     rows.writerow(["id", "class", *(f"p_{name}" for name in class_names)])
     for chunk in chunks:
         columns = [[f"{p:.6g}" for p in column] for column in chunk.probabilities.T.tolist()]
-        rows.writerows(zip(chunk.names, chunk.classes, *columns, strict=True))
+        names, classes = map(as_text, chunk.names), map(as_text, chunk.classes)
+        rows.writerows(zip(names, classes, *columns, strict=True))
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
@@ -135,7 +141,7 @@ def _with_progress(
     chunks: Iterable[PredictedChunk], output: Path | None
 ) -> Iterator[PredictedChunk]:
     """The same chunks, with a progress bar unless the predictions are printed on the terminal."""
-    console = Console(stderr=True)
+    console = new_console(stderr=True)
     hidden = not console.is_terminal or (output is None and sys.stdout.isatty())
     columns = (
         TextColumn("predicting"),

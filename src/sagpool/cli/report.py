@@ -1,10 +1,11 @@
 """``sagpool report``: tables, figures and a page from a run store."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
 
+from sagpool.cli.options import Force
 from sagpool.cli.results import print_json
 
 
@@ -21,6 +22,7 @@ def report(
             "it comes with the package]"
         ),
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print JSON; write files only with -o."),
@@ -30,17 +32,21 @@ def report(
     # Imported here because matplotlib takes a second to import.
     from sagpool.bench.experiment_file import load_experiment
     from sagpool.report.content import read_content
-    from sagpool.report.write import write_content
+    from sagpool.report.write import report_folder, write_content
 
+    folder = None
+    if output or not as_json:  # refused before the store is read, which may take long
+        folder = report_folder(store, output or Path("report"), force=force)
     content = read_content(store, None if experiment is None else load_experiment(experiment))
-    page = None if as_json and output is None else write_content(content, output or Path("report"))
+    page = write_content(content, folder) if folder else None
     if as_json:
         print_json([summary.to_json() for summary in content.summaries])
         return
+    assert folder is not None
     assert page is not None
     figures, tables = (
-        len(list((page.parent / name).glob(f"*.{kind}")))
-        for name, kind in (("figures", "png"), ("tables", "csv"))
+        sum(PurePosixPath(name).match(pattern) for name in folder.written)
+        for pattern in ("figures/*.png", "tables/*.csv")
     )
     typer.echo(
         f"{len(content.summaries)} cells from {len(content.runs)} trainings: {figures} figures, "

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
+from sagpool.cli.console import table_console
 
 _SELECTED = {
     Select.OVER_FOLDS: "over the folds",
@@ -42,9 +42,7 @@ def print_results(summaries: Sequence[Summary]) -> None:
             f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
             f"{summary.epochs:.0f}",
         )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)  # do not wrap the columns of piped output
+    console = table_console()
     console.print(table)
     for summary in summaries:
         for line in _about_search(summary):

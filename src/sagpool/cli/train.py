@@ -17,14 +17,16 @@ from rich.progress import Progress as Bar
 from sagpool.bench.experiment import check_method, check_setting
 from sagpool.classifier import Fit, fit
 from sagpool.classifier.fit import METHODS
-from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS
+from sagpool.classifier.folder import files_of
 from sagpool.cli import options
+from sagpool.cli.console import new_console
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
 from sagpool.graphs.load import load
 from sagpool.graphs.records import Columns
 from sagpool.models import method_version
+from sagpool.output_folder import OutputFolder
 
 
 def train(
@@ -42,7 +44,9 @@ def train(
             "--set", metavar="NAME=VALUE", help="Fix a setting, such as lr=0.005 or hidden=64."
         ),
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
+    folds: Annotated[
+        int, typer.Option(min=2, max=10**6, help="Folds of the cross-validation.")
+    ] = 10,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     features: Annotated[
         Features,
@@ -51,7 +55,10 @@ def train(
     smiles_column: options.SmilesColumn = None,
     label_column: options.LabelColumn = None,
     device: options.Device = "auto",
-    members: Annotated[int | None, typer.Option(min=1, help="Models side by side.")] = None,
+    members: Annotated[
+        int | None, typer.Option(min=1, max=2**20, help="Models side by side.")
+    ] = None,
+    force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Choose a model for your graphs, estimate its accuracy, and train it on all graphs."""
@@ -63,17 +70,13 @@ def train(
             raise SagpoolError(f"{name} has {len(values)} values; give one.")
         check_setting(name, values[0], [method] if method else METHODS)
         chosen[name] = values[0]
-    _check_folder(output)
+    folder = OutputFolder(output, "train", force=force)
     graphs = load(data, features, columns=Columns(smiles_column, label_column))
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SagpoolError(f"{output} cannot be created: {error.strerror}.") from None
     # Each set of options has its own checkpoint, so that changed options start from the beginning.
     version = method_version(method) if method else ""
     key = json.dumps([data, method, version, chosen, quick, folds, seed, features])
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-    console = Console(stderr=True)
+    console = new_console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
     with _progress_bar(console) as show:
         fitted = fit(
@@ -86,26 +89,16 @@ def train(
             device=options.device_name(device),
             members=members,
             on_progress=show,
-            checkpoint=output / f"checkpoint-{digest}.npz",
+            checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
         )
     model = replace(fitted.model, about={**fitted.model.about, "source": data})
-    model.save_pretrained(output)
-    for checkpoint in output.glob("checkpoint-*.npz"):
-        checkpoint.unlink()
+    for name, content in files_of(model).items():
+        folder.write(name, content)
+    folder.finish()  # removes the checkpoint
     if as_json:
         print(json.dumps(_json(fitted), indent=2))
     else:
         _print(fitted, output)
-
-
-def _check_folder(output: Path) -> None:
-    if output.exists() and not output.is_dir():
-        raise SagpoolError(f"{output} is a file; a model needs a folder.")
-    existing = [name for name in (CONFIG, CARD) if (output / name).exists()]
-    if existing and not (output / WEIGHTS).exists():
-        raise SagpoolError(
-            f"{output} has a {existing[0]} that is not part of a model; choose another folder."
-        )
 
 
 @contextmanager

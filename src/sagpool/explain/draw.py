@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from sagpool.errors import SagpoolError
 from sagpool.explain.molecule_panel import draw_molecule
-from sagpool.explain.panel import RANGE, RING, SCORES, draw_panel, extent
+from sagpool.explain.panel import MANY_NODES, RANGE, RING, SCORES, draw_panel, extent
 from sagpool.explain.sketch import sketch
 from sagpool.explain.trace import Level, Trace
 
@@ -41,7 +41,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
     panels = len(trace.levels) + 1
     columns = min(panels, 4 if wide else 2)
     across, up = extent(sketch(trace).outline)
-    panel_width = 2.5 if wide else 1.8
+    panel_width = 2.5 * _enlarged(trace.num_nodes) if wide else 1.8
     panel_height = panel_width * float(np.clip(up / across, 0.35, 1))
     scored = any(level.score is not None for level in trace.levels)
 
@@ -61,7 +61,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
 
     for line, text in enumerate(caption):
         top = 1 - (0.09 + line * LINE) / height
-        figure.text(SIDE / width, top, text, color=ink, size=9.5, va="top")
+        figure.text(SIDE / width, top, text, color=ink, size=9.5, va="top", parse_math=False)
     if scored:
         _add_colour_bar(_axes(figure, width - SIDE - 1.25, 0.24, 1.15, 0.07), ink)
     if trace.ground_truth is not None:
@@ -77,21 +77,30 @@ def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) ->
         axes = [axes.inset_axes((i / needed, 0, 1 / needed, 1)) for i in range(needed)]
     if len(axes) != needed:
         raise SagpoolError(f"The input and its levels need {needed} axes, not {len(axes)}.")
-    nodes = "node" if trace.molecule is None else "atom"
-    nodes += "" if trace.num_nodes == 1 else "s"
-    titles = [f"input · {trace.num_nodes} {nodes}"]
-    titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
     drawn = sketch(trace)
-    everything = Level(kept=np.arange(trace.num_nodes), score=None)
-    for ax, level, title in zip(axes, (None, *trace.levels), titles, strict=True):
+    shown = drawn.trace
+    everything = Level(kept=np.arange(shown.num_nodes), score=None)
+    levels = (None, *shown.levels)
+    for ax, level, title in zip(axes, levels, _titles(trace, shown), strict=True):
         if trace.molecule is None:
-            draw_panel(trace, ax, drawn.positions, level or everything, ink)
+            draw_panel(drawn, ax, level or everything, ink)
         else:
             draw_molecule(trace, ax, drawn, level, ink)
         ax.set_title(title, color=ink, size=8.5, pad=4)
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def _titles(trace: Trace, shown: Trace) -> list[str]:
+    nodes = "node" if trace.molecule is None else "atom"
+    nodes += "" if trace.num_nodes == 1 else "s"
+    titles = [f"input · {trace.num_nodes} {nodes}"]
+    titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
+    if shown is trace:
+        return titles
+    counts = [shown.num_nodes, *(len(level.kept) for level in shown.levels)]
+    return [f"{title}, {count} drawn" for title, count in zip(titles, counts, strict=True)]
 
 
 def svg(trace: Trace, *, ink: str = "currentColor") -> str:
@@ -102,6 +111,11 @@ def svg(trace: Trace, *, ink: str = "currentColor") -> str:
         draw(trace).savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :].replace(INK, ink)
+
+
+def _enlarged(num_nodes: int) -> float:
+    """How much larger the panels of a large graph are, up to twice."""
+    return float(np.clip(math.sqrt(num_nodes / MANY_NODES / 2.5), 1, 2))
 
 
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:

@@ -17,8 +17,10 @@ from sagpool.explain.forward import explain_many
 from sagpool.explain.inputs import ExplainInput
 from sagpool.explain.model import GraphClassifier
 from sagpool.explain.trace import Trace
+from sagpool.spreadsheet import as_text
 
 MAX_FILE_NAME = 60  # characters
+MAX_ID = 200  # characters of a name in each row of scores.csv; a SMILES can have thousands
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Explained:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["graph", "id", "level", "node", "label", "score", "kept"])
         for trace in self.traces:
-            name = trace.title or trace.number
+            name = as_text(_short(trace.title or str(trace.number)))
             for number, level in enumerate(trace.levels, 1):
                 kept = np.isin(np.arange(trace.num_nodes), level.kept)
                 score = [""] * trace.num_nodes
@@ -57,8 +59,8 @@ class Explained:
                     for node, value in zip(level.kept, level.score, strict=True):
                         score[node] = "" if np.isnan(value) else f"{value:.6g}"
                 for node, label in enumerate(trace.node_labels):
-                    row = (trace.number, name, number, node, label, score[node], int(kept[node]))
-                    table.writerow(row)
+                    about = (as_text(label), score[node], int(kept[node]))
+                    table.writerow((trace.number, name, number, node, *about))
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
@@ -82,6 +84,10 @@ class Explained:
             "fidelity": self.fidelity.to_json(),
             "unseen_labels": dict(self.unseen),
         }
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 1]}…"
 
 
 def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:

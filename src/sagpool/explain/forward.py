@@ -96,11 +96,16 @@ def _levels(output: Output, batch: Batch) -> list[tuple[Level, ...]]:
         rows = rows[pooled.perm.cpu().numpy()]  # [new rows], as rows of the input
         score = None if pooled.score is None else pooled.score.double().cpu().numpy()
         sizes = _graph_sizes(pooled)
+        there = np.ones(len(rows), bool)
+        if pooled.presence is not None:
+            there = pooled.presence.cpu().numpy() > 0
         ends = np.cumsum(sizes)
         for graph, of_graph in enumerate(levels):
-            part = slice(ends[graph] - sizes[graph], ends[graph])
+            kept = (
+                ends[graph] - sizes[graph] + np.flatnonzero(there[: ends[graph]][-sizes[graph] :])
+            )
             of_graph.append(
-                Level(rows[part] - first[graph], None if score is None else score[part].copy())
+                Level(rows[kept] - first[graph], None if score is None else score[kept])
             )
     return [tuple(of_graph) for of_graph in levels]
 

@@ -13,10 +13,12 @@ from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs, from_networkx, from_pyg, load
 from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.intake import pack_records
-from sagpool.graphs.molecules import parse_smiles, record_of
+from sagpool.graphs.molecules import parse_smiles, record_of, why_unreadable
 from sagpool.graphs.record_files import holds_records, read_records
 from sagpool.graphs.records import Columns, Record
 from sagpool.graphs.vocabulary import Vocabulary
+
+MOST_DRAWN_ATOMS = 300  # larger molecules are drawn as graphs: RDKit's layout would take minutes
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -62,7 +64,7 @@ def from_smiles(texts: Sequence[str], vocabulary: Vocabulary) -> ExplainInput:
     for text in texts:
         molecule = parse_smiles(text)
         if molecule is None:
-            raise SagpoolError(f"RDKit cannot read {text[:80]!r} as SMILES.")
+            raise SagpoolError(f"{why_unreadable(text)}.")
         records.append(vocabulary.check(record_of(molecule, text, text, None)))
     return _from_records(records, "molecules", vocabulary, len(records))
 
@@ -109,11 +111,16 @@ def _from_records(
     )
 
 
-def _mol_block(molecule: Mol) -> str:
-    """The molecule as text, with its own coordinates if they are 2D, otherwise computed ones."""
+def _mol_block(molecule: Mol) -> str | None:
+    """The molecule as text, with its own coordinates if they are 2D, otherwise computed ones.
+
+    None if it is too large.
+    """
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
+    if molecule.GetNumAtoms() > MOST_DRAWN_ATOMS:
+        return None
     if not molecule.GetNumConformers() or molecule.GetConformer().Is3D():
         rdDepictor.Compute2DCoords(molecule)
     return str(Chem.MolToMolBlock(molecule))

@@ -4,11 +4,17 @@ import math
 
 import networkx as nx
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from sagpool.explain.sparse_stress import sparse_stress_layout
 
 # Kamada and Kawai's layout is the clearest, but its cost grows with all pairs of nodes.
-MOST_NODES_FOR_ALL_PAIRS = 150
+MOST_NODES_FOR_ALL_PAIRS = 150  # in a component
+MOST_NODES_IN_ALL = 300
 STARTS = 5
 GAP = 1.0  # between components; an edge has about this length
+LONG = 15  # times as wide as high: a component that is folded
 
 
 def layout(num_nodes: int, edges: np.ndarray) -> np.ndarray:
@@ -16,42 +22,77 @@ def layout(num_nodes: int, edges: np.ndarray) -> np.ndarray:
 
     Each component is laid out separately; they are arranged in rows, the largest first.
     """
-    graph = nx.Graph()
-    graph.add_nodes_from(range(num_nodes))
-    graph.add_edges_from(edges.tolist())
-    components = [sorted(component) for component in nx.connected_components(graph)]
-    components.sort(key=lambda component: (-len(component), component))
-    parts = [_component_layout(graph.subgraph(component), component) for component in components]
+    few = num_nodes <= MOST_NODES_IN_ALL
+    components = _components(num_nodes, edges)
+    made: dict[tuple[int, bytes], np.ndarray] = {}  # many small components are alike
+    parts = []
+    for nodes, inside in components:
+        key = (len(nodes), inside.tobytes())
+        if key not in made:
+            made[key] = _component_layout(len(nodes), inside, few=few)
+        parts.append(made[key])
     positions = np.empty((num_nodes, 2))
-    for component, part in zip(components, _side_by_side(parts), strict=True):
-        positions[component] = part
+    for (nodes, _), part in zip(components, _side_by_side(parts), strict=True):
+        positions[nodes] = part
     return positions
 
 
-def _component_layout(graph: nx.Graph, nodes: list[int]) -> np.ndarray:
+def _components(num_nodes: int, edges: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The nodes of each component, and its edges as positions among these; the largest first."""
+    edges = np.unique(np.sort(edges.reshape(-1, 2), axis=1), axis=0)  # in one order, each once
+    matrix = csr_array((np.ones(len(edges)), edges.T), shape=(num_nodes, num_nodes))
+    count, owner = connected_components(matrix, directed=False)
+    sizes = np.bincount(owner, minlength=count)
+    nodes = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
+    place = np.empty(num_nodes, np.int64)
+    place[np.concatenate(nodes)] = np.concatenate([np.arange(size) for size in sizes])
+    of_edge = owner[edges[:, 0]]
+    by_component = np.argsort(of_edge, kind="stable")
+    ends = np.cumsum(np.bincount(of_edge, minlength=count))[:-1]
+    inside = np.split(place[edges[by_component]], ends)
+    order = sorted(range(count), key=lambda i: (-sizes[i], nodes[i][0]))
+    return [(nodes[i], inside[i]) for i in order]
+
+
+def _component_layout(num_nodes: int, edges: np.ndarray, *, few: bool) -> np.ndarray:
     """A connected graph, its longest axis horizontal, its lower left corner at the origin."""
-    if len(nodes) == 1:
+    if num_nodes == 1:
         return np.zeros((1, 2))
-    # Sorted, because the node order of a subgraph view varies and the layout depends on it.
-    ordered = nx.Graph()
-    ordered.add_nodes_from(nodes)
-    ordered.add_edges_from(sorted(tuple(sorted(edge)) for edge in graph.edges))
-    if len(nodes) <= MOST_NODES_FOR_ALL_PAIRS:
-        points = _least_stress(ordered)
-    else:
-        points = _points(nx.spring_layout(ordered, seed=0))
-    points -= points.mean(axis=0)
+    if num_nodes == 2:
+        return np.array([[0.0, 0.0], [1.0, 0.0]])
+    if few and num_nodes <= MOST_NODES_FOR_ALL_PAIRS:
+        points = _least_stress(num_nodes, edges)
+        return _aligned(points, edges)
+    return _folded(_aligned(sparse_stress_layout(num_nodes, edges), edges))
+
+
+def _aligned(points: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    points = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(points, full_matrices=False)
     points = points @ axes.T  # [nodes, 2], the widest direction first
-    index = {node: i for i, node in enumerate(nodes)}
-    ends = np.array([[index[a], index[b]] for a, b in ordered.edges])
-    lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
+    lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
     points /= lengths.mean()
     return points - points.min(axis=0)
 
 
-def _least_stress(graph: nx.Graph) -> np.ndarray:
+def _folded(points: np.ndarray) -> np.ndarray:
+    """A long chain in rows that go to the right and to the left in turn."""
+    length, height = points.max(axis=0)
+    if length < LONG * (height + GAP):
+        return points
+    rows = math.ceil(math.sqrt(length / (2 * (height + 2 * GAP))))
+    width = length / rows
+    row = np.minimum(points[:, 0] // width, rows - 1)
+    along = points[:, 0] - row * width
+    x = np.where(row % 2, width - along, along)
+    return np.stack([x, points[:, 1] + (rows - 1 - row) * (height + 2 * GAP)], axis=1)
+
+
+def _least_stress(num_nodes: int, edges: np.ndarray) -> np.ndarray:
     """The best of a few layouts: from a single start, one molecule in eight stays folded."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from(edges.tolist())
     starts = [nx.spring_layout(graph, seed=seed) for seed in range(STARTS - 1)]
     found = [_points(nx.kamada_kawai_layout(graph, pos=start)) for start in (None, *starts)]
     distance = np.asarray(nx.floyd_warshall_numpy(graph))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.path import Path
 
 from sagpool.explain.layout import layout
+from sagpool.explain.surroundings import drawn_part
 from sagpool.explain.trace import Trace
 from sagpool.graphs.molecules import rdkit
 
@@ -38,8 +39,14 @@ class Stroke:
 class Sketch:
     """The layout of a graph; edges and bonds have a length of about 1."""
 
+    trace: Trace  # what is drawn: of a very large graph, a part
     positions: np.ndarray  # [nodes, 2]
     strokes: tuple[Stroke, ...] = ()  # of a molecule; other graphs are drawn as circles and lines
+
+    @cached_property
+    def edges(self) -> list[Path]:
+        """A line for each edge of the trace; made once for all panels, which takes long."""
+        return [Path(ends) for ends in self.positions[self.trace.edges]]
 
     @property
     def outline(self) -> np.ndarray:
@@ -50,12 +57,13 @@ class Sketch:
 
 @lru_cache(maxsize=4)  # several pictures are drawn of each trace, one after the other
 def sketch(trace: Trace) -> Sketch:
-    if trace.molecule is None:
-        return Sketch(layout(trace.num_nodes, trace.edges))
-    return _molecule_sketch(trace.molecule, trace.num_nodes)
+    if trace.molecule is not None:
+        return _molecule_sketch(trace, trace.molecule)
+    drawn = drawn_part(trace)
+    return Sketch(drawn, layout(drawn.num_nodes, drawn.edges))
 
 
-def _molecule_sketch(block: str, num_nodes: int) -> Sketch:
+def _molecule_sketch(trace: Trace, block: str) -> Sketch:
     rdkit()  # raises an error that says what to install
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -72,13 +80,13 @@ def _molecule_sketch(block: str, num_nodes: int) -> Sketch:
     options.baseFontSize = 0.75  # small panels need larger letters than RDKit's 0.6
     options.useBWAtomPalette()
     drawer.DrawMolecule(molecule)
-    coordinates = [drawer.GetDrawCoords(atom) for atom in range(num_nodes)]
+    coordinates = [drawer.GetDrawCoords(atom) for atom in range(trace.num_nodes)]
     points = np.array([[at.x, -at.y] for at in coordinates])
     drawer.FinishDrawing()
     bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in molecule.GetBonds()]
     lengths = [float(np.linalg.norm(points[a] - points[b])) for a, b in bonds]
     unit = float(np.median(lengths)) if lengths else 45.0
-    return Sketch(points / unit, _strokes(drawer.GetDrawingText(), unit))
+    return Sketch(trace, points / unit, _strokes(drawer.GetDrawingText(), unit))
 
 
 def _strokes(svg: str, unit: float) -> tuple[Stroke, ...]:

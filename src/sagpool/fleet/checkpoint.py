@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,19 +17,56 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.schedule import Slots
 from sagpool.fleet.state import TENSORS, MemberState
 from sagpool.fleet.training import Curve, Outcome, Paused, Result, Score, Training
+from sagpool.foreign.archives import read_arrays
+from sagpool.foreign.values import DecodingError, decode, decoding, parse_json
 from sagpool.graphs import Graphs
 from sagpool.graphs.cache import replacing
 from sagpool.models import method_version
 
 FORMAT = 4
-_NUMBERS = ("steps", "best_loss", "best_epoch", "epoch", "seconds")
-
-# What NumPy, zipfile and `Checkpoint.load` raise for a damaged file.
-_DAMAGED = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 _INSTEAD = "name another file, or remove it."
+
+
+class _Member(NamedTuple):
+    """The plain fields of a `MemberState`."""
+
+    steps: int
+    best_loss: float
+    best_epoch: int
+    epoch: int
+    seconds: float
+
+
+class _Fleet(NamedTuple):
+    running: list[int]
+    waiting: list[int]
+
+
+class _Row(NamedTuple):
+    """The fields of `Result.row` that are not settings of the training."""
+
+    diverged: bool
+    best_epoch: int
+    epochs: int
+    train_loss: float
+    train_accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    test_loss: float
+    test_accuracy: float
+    confusion: list[list[int]]
+    parameters: int
+    seconds: float
+    more_tests: dict[str, dict[str, float]]
+
+
+class _Meta(NamedTuple):
+    format: int
+    identity: str
+    fleets: list[_Fleet]
+    members: dict[str, _Member]
+    results: dict[str, dict[str, Any]]
+    paused: list[int]
 
 
 @dataclass(eq=False)
@@ -62,7 +97,7 @@ class Checkpoint:
         paused = {n: one.state for n, one in self.results.items() if isinstance(one, Paused)}
         members = self.members | paused
         meta["members"] = {
-            number: {name: getattr(member, name) for name in _NUMBERS}
+            number: {name: getattr(member, name) for name in _Member._fields}
             for number, member in members.items()
         }
         done = {n: result for n, result in self.results.items() if isinstance(result, Result)}
@@ -93,72 +128,112 @@ class Checkpoint:
         """Read the file, if there is one."""
         with _reading(path):
             try:
-                stream = path.open("rb")
+                with path.open("rb") as stream:
+                    arrays = read_arrays(stream)
             except FileNotFoundError:
                 return None
-            with stream, np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            meta = _meta(path, arrays["meta"])
-            if meta["identity"] != identity:
+            meta = _meta(path, arrays)
+            if meta.identity != identity:
                 raise SagpoolError(f"The checkpoint {path} belongs to other trainings; {_INSTEAD}")
-            fleets = [
-                Slots(np.array(fleet["running"], np.int64), deque(fleet["waiting"]))
-                for fleet in meta["fleets"]
-            ]
-            begun, done = meta["members"], meta["results"]
-            epochs = arrays["epochs"]
-            if len(epochs) != len(begun) + len(done) or epochs.sum() != arrays["curves"].shape[1]:
-                raise ValueError("its curves do not match its trainings")
-            curves = iter(np.split(arrays["curves"], np.cumsum(epochs)[:-1], axis=1))
-            rows = []
-            if begun:
-                ends = np.cumsum(len(TENSORS) * arrays["numbers"])[:-1]
-                rows = [row.reshape(len(TENSORS), -1) for row in np.split(arrays["tensors"], ends)]
-            members = {
-                int(n): MemberState(
-                    **dict(zip(TENSORS, torch.from_numpy(tensors), strict=True)),
-                    **numbers,
-                    curve=[(float(a), float(b), float(c)) for a, b, c in next(curves).T],
-                )
-                for (n, numbers), tensors in zip(begun.items(), rows, strict=True)
-            }
-            results: dict[int, Outcome] = {
-                int(n): _result(n, row, next(curves), arrays) for n, row in done.items()
-            }
-            trainings = trainings_of(identity) if meta["paused"] else []
-            for number in meta["paused"]:
-                results[number] = Paused.of(trainings[number], members.pop(number))
-            return Checkpoint(identity, results, fleets, members)
+            return _checkpoint(meta, arrays)
 
 
 def identity_in(path: Path) -> str:
-    """The identity of the checkpoint in a file; reads nothing else."""
-    with _reading(path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-        return str(_meta(path, file["meta"])["identity"])
+    """The identity of the checkpoint in a file; reads no other array."""
+    with _reading(path), path.open("rb") as stream:
+        return _meta(path, read_arrays(stream, only="meta")).identity
 
 
-def _meta(path: Path, array: np.ndarray) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads(array.tobytes())
-    if meta["format"] != FORMAT:
+def _meta(path: Path, arrays: dict[str, np.ndarray]) -> _Meta:
+    described = parse_json(arrays["meta"].tobytes())
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise SagpoolError(f"The checkpoint {path} is of another version of sagpool; {_INSTEAD}")
-    return meta
+    return decode(_Meta, described, "its description")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Raise errors in reading the file as sentences."""
     try:
-        yield
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        with decoding(lambda reason: f"The checkpoint {path} is damaged ({reason}); remove it."):
+            yield
+    except OSError as error:
         raise SagpoolError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
-    except SagpoolError:
-        raise
-    except _DAMAGED as error:
-        raise SagpoolError(f"The checkpoint {path} is damaged ({error}); remove it.") from None
+    except MemoryError:
+        raise SagpoolError(f"The checkpoint {path} does not fit into memory.") from None
+
+
+def _checkpoint(meta: _Meta, arrays: dict[str, np.ndarray]) -> Checkpoint:
+    trainings = trainings_of(meta.identity)
+    begun = {_number(name, trainings): member for name, member in meta.members.items()}
+    done = {_number(name, trainings): row for name, row in meta.results.items()}
+    curves = iter(_curves(arrays, len(begun) + len(done)))
+    tensors = _tensors(arrays, len(begun)) if begun else []
+    members = {
+        number: MemberState(
+            **dict(zip(TENSORS, rows, strict=True)),
+            **plain._asdict(),
+            curve=[(float(a), float(b), float(c)) for a, b, c in next(curves).T],
+        )
+        for (number, plain), rows in zip(begun.items(), tensors, strict=True)
+    }
+    results: dict[int, Outcome] = {
+        number: _result(number, row, trainings[number], next(curves), arrays)
+        for number, row in done.items()
+    }
+    for number in meta.paused:
+        if number not in members:
+            raise DecodingError(f"the paused training {number} is missing")
+        results[number] = Paused.of(trainings[number], members.pop(number))
+    fleets = [
+        Slots(np.array(fleet.running, np.int64), deque(fleet.waiting)) for fleet in meta.fleets
+    ]
+    for fleet in meta.fleets:
+        if not all(-1 <= number < len(trainings) for number in (*fleet.running, *fleet.waiting)):
+            raise DecodingError("a fleet has a training that is not among those of the checkpoint")
+    return Checkpoint(meta.identity, results, fleets, members)
+
+
+def _number(name: str, trainings: Sequence[Training]) -> int:
+    if not name.isdecimal() or not name.isascii() or len(name) > 9 or int(name) >= len(trainings):
+        raise DecodingError(f"there is no training number {name[:20]!r}")
+    return int(name)
+
+
+def _curves(arrays: dict[str, np.ndarray], trainings: int) -> list[np.ndarray]:
+    epochs, curves = arrays["epochs"], arrays["curves"]
+    if (
+        epochs.shape != (trainings,)
+        or epochs.dtype.kind != "i"
+        or (trainings and epochs.min() < 0)
+        or curves.ndim != 2
+        or curves.shape != (3, sum(epochs.tolist()))
+    ):
+        raise DecodingError("its curves do not match its trainings")
+    return np.split(curves.astype(np.float64, copy=False), np.cumsum(epochs)[:-1], axis=1)
+
+
+def _tensors(arrays: dict[str, np.ndarray], members: int) -> list[torch.Tensor]:
+    """``[TENSORS, numbers]`` for each member."""
+    numbers, flat = arrays["numbers"], arrays["tensors"]
+    if (
+        numbers.shape != (members,)
+        or numbers.dtype.kind != "i"
+        or numbers.min() < 0
+        or flat.dtype not in (np.float32, np.float64)
+        or flat.shape != (len(TENSORS) * sum(numbers.tolist()),)
+    ):
+        raise DecodingError("its weights do not match its trainings")
+    ends = np.cumsum(len(TENSORS) * numbers)[:-1]
+    return [torch.from_numpy(row.reshape(len(TENSORS), -1)) for row in np.split(flat, ends)]
 
 
 def _result(
-    number: str, row: dict[str, Any], curve: np.ndarray, arrays: dict[str, np.ndarray]
+    number: int,
+    row: dict[str, Any],
+    training: Training,
+    curve: np.ndarray,
+    arrays: dict[str, np.ndarray],
 ) -> Result:
     prefix = f"{number}.weights."
     weights = {
@@ -166,16 +241,30 @@ def _result(
         for name, values in arrays.items()
         if name.startswith(prefix)
     }
-    plain = ("diverged", "best_epoch", "epochs", "parameters", "seconds")
-    values: dict[str, Any] = {name: row.pop(name) for name in plain}
-    for part in ("train", "validation", "test"):
-        values[part] = Score(row.pop(f"{part}_loss"), row.pop(f"{part}_accuracy"))
+    found = decode(_Row, {"more_tests": {}, **row}, f"the result of training {number}")
+    settings = {name: value for name, value in row.items() if name not in _Row._fields}
+    if Training.from_dict(settings) != training:
+        raise DecodingError(f"the result {number} belongs to another training")
+    confusion = np.array(found.confusion, np.int64)
+    if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
+        raise DecodingError(f"the confusion of training {number} is not square")
     return Result(
-        confusion=np.array(row.pop("confusion"), np.int64),
-        training=Training.from_dict(row),
+        training=training,
+        diverged=found.diverged,
+        best_epoch=found.best_epoch,
+        epochs=found.epochs,
+        train=Score(found.train_loss, found.train_accuracy),
+        validation=Score(found.validation_loss, found.validation_accuracy),
+        test=Score(found.test_loss, found.test_accuracy),
+        confusion=confusion,
         curve=Curve(*np.ascontiguousarray(curve)),
+        parameters=found.parameters,
+        seconds=found.seconds,
         weights=weights or None,
-        **values,
+        more_tests={
+            name: Score(score["loss"], score["accuracy"])
+            for name, score in found.more_tests.items()
+        },
     )
 
 
@@ -196,4 +285,5 @@ def identity_of(
 
 def trainings_of(identity: str) -> list[Training]:
     """The trainings of an identity."""
-    return [Training.from_dict(settings) for settings in json.loads(identity)[1]]
+    with decoding(lambda reason: f"The trainings of a checkpoint cannot be read: {reason}."):
+        return [Training.from_dict(settings) for settings in parse_json(identity)[1]]

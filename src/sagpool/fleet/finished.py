@@ -90,6 +90,10 @@ class Finished:
             parameters=parameters,
             seconds=self.seconds + seconds,
             weights=weights,
+            more_tests={
+                name: score(log_probability, y, graphs if self.best_epoch > 0 else graphs[:0])
+                for name, graphs in self.split.more_tests.items()
+            },
         )
 
 

@@ -12,7 +12,7 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import Training
-from sagpool.graphs import NO_TEST, Graphs, Split, split
+from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split, split
 from sagpool.models import Shape, build, sort_k
 
 # Thousands of trainings have a few splits.
@@ -31,6 +31,8 @@ def split_of(graphs: Graphs, training: Training) -> Split:
 def _split_of(graphs: Graphs, training: Training) -> Split:
     if graphs.y is None or graphs.num_classes < 2:
         raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+    if training.split == "fixed":
+        return _own_split(graphs, training)
     found = split(
         graphs.y.cpu(),
         training.seed,
@@ -48,6 +50,14 @@ def _split_of(graphs: Graphs, training: Training) -> Split:
             f"{training.folds} folds and a validation fraction of {training.validation}."
         )
     return found
+
+
+def _own_split(graphs: Graphs, training: Training) -> Split:
+    if graphs.part is None:
+        raise SagpoolError(f"{graphs.name} has no split of its own.")
+    if training.fold:
+        raise SagpoolError(f"A fixed split has fold 0 alone, not {training.fold}.")
+    return fixed_split(graphs.part.cpu().numpy(), graphs.part_names)
 
 
 def shape_of(graphs: Graphs, training: Training) -> Shape:

@@ -15,7 +15,8 @@ from sagpool.graphs import Graphs, Split
 from sagpool.models import Shape
 from sagpool.ops import to_device
 
-NO_GRAPHS = Split(*[np.zeros(0, np.int64)] * 3)
+_NONE = np.zeros(0, np.int64)
+NO_GRAPHS = Split(_NONE, _NONE, _NONE)
 
 
 @dataclass(eq=False)

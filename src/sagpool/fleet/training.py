@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,6 +16,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.order import ORDERS
 from sagpool.fleet.state import MemberState
 from sagpool.fleet.stopping import RULES
+from sagpool.foreign.values import shorten
 from sagpool.graphs import NO_TEST
 from sagpool.graphs.splits import SPLITS
 from sagpool.models import Value
@@ -29,6 +31,9 @@ NUMERICS = 2
 PROTOCOL: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"split": SPLITS, "order": ORDERS, "stopping": tuple(RULES)}
 )
+
+_LARGEST = 2**31 - 1
+_LARGEST_SEED = 2**62  # the next seeds must also fit 64 bits
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {"str": str, "int": operator.index, "float": float}
 
@@ -51,7 +56,8 @@ class Training:
         max_epochs: after which to stop in any case
         folds: of the cross-validation
         validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
-        split: ``stratified``, or ``contiguous`` slices of the shuffled graphs, see `split`
+        split: ``stratified``, or ``contiguous`` slices of the shuffled graphs, see `split`; or
+            ``fixed``, that of the data set, which has a single fold
         order: of the training graphs: ``shuffled`` for each epoch, or ``fixed``, the first such
             shuffle in all epochs
         stopping: by the validation ``loss``; or ``loss+norm``: with the norm of the weights, times
@@ -89,13 +95,28 @@ class Training:
             value = getattr(self, item.name)
             try:
                 object.__setattr__(self, item.name, _PLAIN[str(item.type)](value))
-            except (TypeError, ValueError):
-                raise SagpoolError(f"{item.name} must be {item.type}, not {value!r}.") from None
+            except (TypeError, ValueError, OverflowError):
+                raise SagpoolError(
+                    f"{item.name} must be {item.type}, not {shorten(value)}."
+                ) from None
+        if self.split == "fixed":
+            object.__setattr__(self, "folds", 1)
         for name, low in (
-            ("hidden", 2), ("batch_size", 1), ("patience", 1), ("max_epochs", 1), ("folds", 2),
+            ("hidden", 2), ("batch_size", 1), ("patience", 1), ("max_epochs", 1),
+            ("folds", 1 if self.split == "fixed" else 2),
         ):  # fmt: skip
             if getattr(self, name) < low:
                 raise SagpoolError(f"{name} must be at least {low}, not {getattr(self, name)}.")
+            if getattr(self, name) > _LARGEST:
+                raise SagpoolError(
+                    f"{name} must be at most {_LARGEST}, not {shorten(getattr(self, name))}."
+                )
+        for name in ("seed", "fold"):
+            if abs(getattr(self, name)) > _LARGEST_SEED:
+                raise SagpoolError(f"{name} has too many digits: {shorten(getattr(self, name))}.")
+        for name in ("lr", "weight_decay", "ratio", "dropout"):
+            if not math.isfinite(getattr(self, name)):
+                raise SagpoolError(f"{name} must be a finite number, not {getattr(self, name)}.")
         if not (self.lr > 0 and self.weight_decay >= 0):
             raise SagpoolError(
                 f"lr must be above 0 and weight_decay at least 0: {self.lr}, {self.weight_decay}."
@@ -168,6 +189,7 @@ class Result:
     parameters: int
     seconds: float  # wall-clock time, divided among the members that trained together
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
+    more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
 
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""
@@ -184,7 +206,11 @@ class Result:
             "confusion": self.confusion.tolist(),
             "parameters": self.parameters,
             "seconds": self.seconds,
+            **({"more_tests": more} if (more := self._more_tests()) else {}),
         }
+
+    def _more_tests(self) -> dict[str, dict[str, float]]:
+        return {name: dict(vars(score)) for name, score in self.more_tests.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,12 @@
 from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.graphs.batch import Batch, pack
 from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
+from sagpool.graphs.counting import colors, triangles
 from sagpool.graphs.edge_list import EdgeList
 from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
-from sagpool.graphs.splits import NO_TEST, Split, split, stratified_folds
+from sagpool.graphs.splits import NO_TEST, Split, fixed_split, split, stratified_folds
 
 __all__ = [
     "NO_TEST",
@@ -18,6 +19,8 @@ __all__ = [
     "Split",
     "Statistics",
     "Structure",
+    "colors",
+    "fixed_split",
     "from_networkx",
     "from_pyg",
     "load",
@@ -26,4 +29,5 @@ __all__ = [
     "split",
     "stratified_folds",
     "to_pyg",
+    "triangles",
 ]

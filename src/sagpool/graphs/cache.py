@@ -5,23 +5,30 @@ only when it is complete: processes that read and write the same data set at the
 do the same work twice.
 """
 
+import errno
 import hashlib
 import json
 import logging
 import os
-import tempfile
-import zipfile
-import zlib
+import re
+import secrets
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from sagpool.errors import SagpoolError
+from sagpool.foreign.archives import read_arrays
+from sagpool.foreign.paths import user_path
+from sagpool.foreign.values import DecodingError, decode, parse_json
 from sagpool.graphs.edge_cleaning import Repairs
 from sagpool.graphs.features import RawGraphs
+from sagpool.graphs.raw_checks import check_raw
 from sagpool.graphs.tu import read_tu
 from sagpool.graphs.tu_files import TUFiles
 
@@ -40,25 +47,32 @@ _ARRAYS = {
     "edge_attr": np.float32,
 }
 
-# What NumPy and zipfile raise for damaged files.
-_DAMAGED = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
+
+class _Meta(NamedTuple):
+    format: int
+    stamp: str
+    name: str
+    class_names: tuple[str, ...]
+    node_label_names: tuple[tuple[str, ...], ...]
+    repairs: Repairs
 
 
 def cache_folder() -> Path:
     """``SAGPOOL_CACHE``, or the user's standard cache folder."""
     if folder := os.environ.get("SAGPOOL_CACHE"):
-        return Path(folder).expanduser()
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return user_path(folder)
+    home = os.environ.get("XDG_CACHE_HOME") or user_path("~/.cache")
     return Path(home) / "sagpool"
 
 
 def read_cached(files: TUFiles, path: Path) -> RawGraphs:
     """Read the data set at ``path`` from the cache, or from text, which is then cached."""
     address = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    cached = cache_folder() / "packed" / f"{files.name}-{address}.npz"
+    try:
+        cached = cache_folder() / "packed" / f"{files.name}-{address}.npz"
+    except SagpoolError as error:
+        log.warning("%s was not cached: %s Set SAGPOOL_CACHE to a folder.", files.name, error)
+        return read_tu(files)
     stamp = files.stamp()
     if (raw := _load_if_fresh(cached, stamp)) is not None:
         return raw
@@ -88,46 +102,113 @@ def save_raw(raw: RawGraphs, file: IO[bytes], stamp: str, *, compressed: bool = 
 
 def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
     """The cached graphs, or None if they have another format or are of another source."""
-    with np.load(file, allow_pickle=False) as arrays:
-        meta = json.loads(arrays["meta"].tobytes())
-        if (meta["format"], meta["stamp"]) != (FORMAT, stamp):
-            return None
-        if unknown := set(arrays.files) - {"meta", *_ARRAYS}:
-            # A damaged name; without this check its array would seem absent.
-            raise ValueError(f"unknown arrays {sorted(unknown)}")
-        present = {
-            name: arrays[name].astype(dtype, copy=False)
-            for name, dtype in _ARRAYS.items()
-            if name in arrays
-        }
-    return RawGraphs(
-        name=meta["name"],
-        class_names=tuple(meta["class_names"]),
-        node_label_names=tuple(tuple(names) for names in meta["node_label_names"]),
-        repairs=Repairs(**{f.name: meta["repairs"][f.name] for f in fields(Repairs)}),
-        **present,
+    arrays = read_arrays(file)
+    if "meta" not in arrays:
+        raise DecodingError("its description is missing")
+    described = parse_json(arrays.pop("meta").tobytes())
+    if isinstance(described, dict) and described.get("format") != FORMAT:
+        return None
+    meta = decode(_Meta, described, "the description")
+    if meta.stamp != stamp:
+        return None
+    if unknown := arrays.keys() - _ARRAYS.keys():
+        # A damaged name; without this check its array would seem absent.
+        raise DecodingError(f"unknown arrays {sorted(unknown)}")
+    present: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if not np.can_cast(array.dtype, _ARRAYS[name]):
+            raise DecodingError(f"{name} holds {array.dtype}")
+        present[name] = array.astype(_ARRAYS[name], copy=False)
+    for name in ("node_counts", "edge_counts", "degree", "col"):
+        if name not in present:
+            raise DecodingError(f"{name} is missing")
+    return check_raw(
+        RawGraphs(
+            name=meta.name,
+            class_names=meta.class_names,
+            node_label_names=meta.node_label_names,
+            repairs=meta.repairs,
+            **present,
+        )
     )
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that replaces ``path`` at the end, unless there was an exception."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    """A file to write that replaces ``path`` at the end, unless there was an exception.
+
+    Until then it has no name, where the file system allows that: nothing is left of it, however
+    the process ends. Otherwise it is ``.NAME.….part``, and the next writer of ``path`` removes
+    what a killed one has left.
+    """
+    part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:
+        handle, named = _open_unnamed(path.parent), False
+        if handle is None:
+            _remove_stale(path)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            handle, named = os.open(part, flags, 0o666), True
+            _lock(handle)
         with os.fdopen(handle, "w+b") as file:
             yield file
-        os.chmod(temporary, 0o666 & ~_umask())  # the usual mode; mkstemp's files are private
-        os.replace(temporary, path)
-    except BaseException:
+            file.flush()
+            if not named:
+                _give_name(file, part)
+            os.replace(part, path)
+    except BaseException as error:
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(part)
+        if isinstance(error, OSError) and error.filename is None and error.errno:
+            error.filename = str(path)  # a full disk does not say which file it cannot take
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)  # the mask can only be read by setting it
-    os.umask(mask)
-    return mask
+def _open_unnamed(folder: Path) -> int | None:
+    if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.ENOENT, errno.ENOTDIR):
+            raise
+        return None
+
+
+def _give_name(file: IO[bytes], part: Path) -> None:
+    try:
+        # With a folder, Python follows the link in /proc, as it should also without one.
+        os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=file.fileno())
+    except OSError:
+        file.seek(0)
+        with part.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def _lock(handle: int) -> bool:
+    """Whether no other process has this file locked; the lock ends with the process."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _remove_stale(path: Path) -> None:
+    pattern = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{8}}\.part")
+    for part in path.parent.iterdir():
+        if not pattern.fullmatch(part.name):
+            continue
+        with suppress(OSError):
+            handle = os.open(part, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                # A writer locks its file a moment after it has made it.
+                old = time.time() - os.fstat(handle).st_mtime > 1
+                if old and _lock(handle):
+                    part.unlink()
+            finally:
+                os.close(handle)
 
 
 def _load_if_fresh(cached: Path, stamp: str) -> RawGraphs | None:
@@ -136,6 +217,6 @@ def _load_if_fresh(cached: Path, stamp: str) -> RawGraphs | None:
             return load_raw(file, stamp)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except _DAMAGED as error:
+    except (DecodingError, OSError, MemoryError) as error:
         log.warning("%s is damaged (%s); reading the text again.", cached, error)
         return None

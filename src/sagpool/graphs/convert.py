@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.values import decoding
 from sagpool.graphs.features import Features, choose_features, encode
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.intake import pack_records
@@ -64,13 +65,13 @@ def from_networkx(
     """
     if y is None and all("y" in graph.graph for graph in graphs):
         y = [graph.graph["y"] for graph in graphs]
-    if y is not None and len(y) != len(graphs):
-        raise SagpoolError(f"There are {len(y)} classes for {len(graphs)} graphs.")
+    classes = [None] * len(graphs) if y is None else _classes(y)
+    if len(classes) != len(graphs):
+        raise SagpoolError(f"There are {len(classes)} classes for {len(graphs)} graphs.")
     labels = [label for graph in graphs for _, label in graph.nodes(data=node_label)]
     missing = sum(label is None for label in labels)
     if 0 < missing < len(labels):
         log.warning("%d of %d nodes have no %s; it is not used.", missing, len(labels), node_label)
-    classes = [None] * len(graphs) if y is None else np.asarray(y)
     used_label = None if missing else node_label
     records = [
         _networkx_record(graph, f"graph {i}", classes[i], used_label, node_attr, edge_attr)
@@ -104,20 +105,25 @@ def _pack(records: list[Record], name: str, features: Features, degree_cap: int)
 
 
 def _pyg_record(data: Data, place: str) -> Record:
-    edge_index = torch.zeros(2, 0) if data.edge_index is None else data.edge_index
+    edge_index = _tensor(
+        torch.zeros(2, 0) if data.edge_index is None else data.edge_index, f"{place}: edge_index"
+    )
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise SagpoolError(
             f"{place}: edge_index has shape {tuple(edge_index.shape)}, not (2, edges)."
         )
+    if edge_index.numel() and (edge_index.is_floating_point() or edge_index.is_complex()):
+        raise SagpoolError(f"{place}: edge_index is {edge_index.dtype}, not whole numbers.")
     # PyG infers a missing node count from the edges; isolated last nodes would be lost.
-    nodes = int(data.num_nodes or 0)
+    with decoding(lambda reason: f"{place}: its number of nodes is unknown ({reason})."):
+        nodes = int(data.num_nodes or 0)
     return Record(
         place,
         place,
         nodes,
         edge_index.T.cpu().numpy().astype(np.int64).ravel(),
         features=_flat(data.x, nodes, f"{place}: x"),
-        target=None if data.y is None else _class_number(torch.as_tensor(data.y), place),
+        target=None if data.y is None else _class_number(_tensor(data.y, f"{place}: y"), place),
         edge_features=_flat(data.edge_attr, edge_index.shape[1], f"{place}: edge_attr"),
     )
 
@@ -125,9 +131,35 @@ def _pyg_record(data: Data, place: str) -> Record:
 def _class_number(y: torch.Tensor, place: str) -> int:
     if y.numel() != 1:
         raise SagpoolError(f"{place}: y has {y.numel()} values, not one class.")
-    if not float(y).is_integer():
+    if y.is_complex() or not float(y).is_integer():
         raise SagpoolError(f"{place}: y is {y.item()}, not a class number.")
     return int(y)
+
+
+def _classes(y: Sequence[Any]) -> list[Any]:
+    """Classes that can be sorted: all texts, or all finite numbers."""
+    values = y.tolist() if isinstance(y, np.ndarray | torch.Tensor) else list(y)
+    texts = [isinstance(value, str) for value in values]
+    if not all(texts) and not (any(texts) or all(map(_is_number, values))):
+        raise SagpoolError("Classes must be texts or finite numbers.")
+    if any(texts) and not all(texts):
+        raise SagpoolError("Classes must be all texts or all numbers; some are each.")
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    numeric = isinstance(value, int | float | np.number | np.bool_)
+    return numeric and not isinstance(value, complex | np.complexfloating) and abs(value) < 2**63
+
+
+def _tensor(values: Any, where: str) -> torch.Tensor:
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise SagpoolError(f"{where} must be a tensor of numbers.") from None
+    if tensor.layout is not torch.strided:
+        raise SagpoolError(f"{where} is a sparse tensor; give a dense one.")
+    return tensor
 
 
 def _networkx_record(
@@ -164,10 +196,11 @@ def _flat(values: Any, rows: int, where: str) -> np.ndarray | None:
     if values is None:
         return None
     if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
+        values = _tensor(values, where).detach().cpu().numpy()
     try:
-        matrix = np.atleast_1d(np.asarray(values, np.float32))
-    except (ValueError, TypeError):
+        with np.errstate(over="ignore"):
+            matrix = np.atleast_1d(np.asarray(values, np.float32))
+    except (ValueError, TypeError, OverflowError):
         raise SagpoolError(f"{where} must be rows of numbers.") from None
     if len(matrix) != rows:
         raise SagpoolError(f"{where} has {len(matrix)} rows; expected {rows}.")

@@ -59,7 +59,6 @@ def pack_edges(
         each pair of neighbours in both directions, sorted by node, then by neighbour
     """
     node_ptr = np.concatenate([[0], np.cumsum(node_counts)])
-    graph = np.repeat(np.arange(len(node_counts)), node_counts)  # [nodes]
     simple = source != target
     self_loops = len(source) - int(simple.sum())
     # Pairs as single integers, which sort by node, then by neighbour.
@@ -75,12 +74,11 @@ def pack_edges(
     else:
         keys, one_way, duplicates = _symmetric(forward, backward)
     node, neighbour = keys >> 32, keys & 0xFFFFFFFF
-    degree = np.bincount(node, minlength=len(graph))
-    row_ptr = np.concatenate([[0], np.cumsum(degree)])
+    edge_counts = np.diff(np.searchsorted(node, node_ptr))
     return PackedEdges(
-        edge_counts=np.diff(row_ptr[node_ptr]),
-        degree=degree.astype(np.int32),
-        col=(neighbour - node_ptr[graph[node]]).astype(np.int32),
+        edge_counts=edge_counts,
+        degree=np.bincount(node, minlength=int(node_ptr[-1])).astype(np.int32),
+        col=(neighbour - np.repeat(node_ptr[:-1], edge_counts)).astype(np.int32),
         origin=origin,
         repairs=Repairs(0, 0, self_loops)
         if undirected

@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import normalize
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import DENSE, LABELS
 from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.graphs import Graphs
 
@@ -49,8 +50,19 @@ class RawGraphs:
 
 def encode(values: Sequence[object] | np.ndarray) -> Codes:
     """Number the values that occur, in ascending order."""
-    unique, code = np.unique(np.asarray(values), return_inverse=True)
+    array = np.asarray(values)
+    if array.dtype.kind == "U" and any(str(value).endswith("\0") for value in values):
+        array = np.array(values, object)  # NumPy's texts lose null characters at their end
+    unique, code = np.unique(array, return_inverse=True)
     return Codes(code.reshape(-1), tuple(str(value) for value in unique))
+
+
+def encode_degrees(degree: np.ndarray, cap: int) -> Codes:
+    """Number the degrees that occur, in ascending order; higher ones than the cap count as it."""
+    capped = np.minimum(degree, np.int32(min(cap, 2**31 - 1)))
+    occurs = np.bincount(capped) > 0
+    code_of = (np.cumsum(occurs) - 1).astype(np.int32)
+    return Codes(code_of[capped], tuple(map(str, np.flatnonzero(occurs).tolist())))
 
 
 def encode_texts(texts: Sequence[str]) -> Codes:
@@ -61,6 +73,13 @@ def encode_texts(texts: Sequence[str]) -> Codes:
             names.sort(key=float)
     code = {name: number for number, name in enumerate(names)}
     return Codes(np.fromiter(map(code.__getitem__, texts), np.int64, len(texts)), tuple(names))
+
+
+def one_hot(codes: Codes) -> np.ndarray:
+    """``[values, names]`` float32."""
+    matrix = np.zeros((len(codes.code), len(codes.names)), np.float32)
+    matrix[np.arange(len(codes.code)), codes.code] = 1
+    return matrix
 
 
 def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int = 64) -> Graphs:
@@ -83,13 +102,16 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
     elif kind == "degree":
         if degree_cap < 1:
             raise SagpoolError(f"The degree cap must be at least 1, not {degree_cap}.")
-        degrees = encode(np.minimum(raw.degree, degree_cap))
+        degrees = encode_degrees(raw.degree, degree_cap)
         labels, names = degrees.code[:, None], (degrees.names,)
 
+    if labels is not None:
+        LABELS.check(sum(map(len, names)), raw.name)
     if labels is not None and labels.shape[1] > 1:
+        DENSE.check(len(labels) * sum(map(len, names)), f"{raw.name} (several columns of labels)")
         # `Graphs` holds one label per node; data sets with several are rare and small.
-        one_hot = [np.eye(len(n), dtype=np.float32)[labels[:, i]] for i, n in enumerate(names)]
-        attr = np.concatenate([attr, *one_hot] if attr is not None else one_hot, axis=1)
+        parts = [one_hot(Codes(column, n)) for column, n in zip(labels.T, names, strict=True)]
+        attr = np.concatenate([attr, *parts] if attr is not None else parts, axis=1)
         labels = None
 
     if raw.repairs:
@@ -100,7 +122,9 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
         degree=torch.from_numpy(raw.degree),
         col=torch.from_numpy(raw.col),
         y=None if raw.y is None else torch.from_numpy(raw.y),
-        node_label=None if labels is None else torch.from_numpy(labels[:, 0].astype(np.int32)),
+        node_label=None
+        if labels is None
+        else torch.from_numpy(np.ascontiguousarray(labels[:, 0], np.int32)),
         node_attr=None if attr is None else torch.from_numpy(attr),
         edge_attr=None if raw.edge_attr is None else torch.from_numpy(raw.edge_attr),
         node_label_names=() if labels is None else names[0],

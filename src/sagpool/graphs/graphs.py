@@ -56,9 +56,12 @@ class Graphs:
         node_label: ``[nodes]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes, attributes]`` float32
         edge_attr: ``[edges, edge features]`` float32
-        ground_truth: ``[nodes]`` bool, the nodes that decide the class, if known
+        ground_truth: ``[nodes]`` how much each node has to do with the class, if known: bool, or
+            a number, 0 for nothing
+        part: ``[graphs]`` int64, for data sets with a split of their own
         node_label_names: label of each one-hot column
         class_names: name of each class
+        part_names: ``train``, ``validation``, and the names of one or more tests
         feature_kind: source of the node features (labels, attributes, degree, ...)
         name: of the data set
     """
@@ -72,8 +75,10 @@ class Graphs:
     node_attr: Tensor | None = None
     edge_attr: Tensor | None = None
     ground_truth: Tensor | None = None
+    part: Tensor | None = None
     node_label_names: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
+    part_names: tuple[str, ...] = ()
     feature_kind: str = "attributes"
     name: str = "graphs"
 
@@ -185,11 +190,12 @@ class Graphs:
         return self._changed(lambda tensor, _: tensor.to(device))
 
     def fingerprint(self) -> str:
-        """A hash of all that a training depends on: structure, features and classes."""
-        digest = hashlib.sha256(repr((self.node_label_names, self.class_names)).encode())
+        """A hash of all that a training depends on: structure, features, classes and parts."""
+        names = (self.node_label_names, self.class_names)
+        digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
-        for field in ("degree", "col", "y", "node_label", "node_attr"):
+        for field in ("degree", "col", "y", "node_label", "node_attr", "part"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
         return digest.hexdigest()
@@ -275,6 +281,7 @@ TENSORS = {
     "node_attr": "node",
     "edge_attr": "edge",
     "ground_truth": "node",
+    "part": "graph",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import BARE_NODES
 from sagpool.graphs.edge_cleaning import pack_edges
 from sagpool.graphs.features import Codes, RawGraphs, encode_texts
 from sagpool.graphs.records import Record, all_or_none
@@ -30,6 +31,7 @@ def pack_records(
     """
     if not records:
         raise SagpoolError(f"{name} has no graph.")
+    BARE_NODES.check(sum(record.bare_nodes for record in records), name)
     node_counts = np.array([record.nodes for record in records], np.int64)
     edge_counts = np.array([record.num_edges for record in records], np.int64)
     first_node = np.repeat(np.cumsum(node_counts) - node_counts, edge_counts)  # [input edges]
@@ -90,7 +92,7 @@ def pack_arrays(
         col=edges.col,
         y=None if classes is None else classes.code,
         class_names=() if classes is None else classes.names,
-        node_labels=np.stack(codes, axis=1).astype(np.int32) if codes else None,
+        node_labels=np.stack(codes, axis=1, dtype=np.int32, casting="same_kind") if codes else None,
         node_label_names=tuple(column.names for column in node_labels),
         node_attr=node_attr,
         edge_attr=None if edge_attr is None else edge_attr[edges.origin],

@@ -14,9 +14,10 @@ from itertools import chain
 from typing import Any, BinaryIO, NoReturn
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.records import Columns, Record, shorten, text_lines
+from sagpool.foreign.limits import NODES
+from sagpool.foreign.values import shorten
+from sagpool.graphs.records import Columns, Record, text_lines
 
-MAX_NODES = 1_000_000  # given as a number: a line of 20 bytes must not fill the memory
 MAX_FEATURE = 3.4e38  # float32 is infinite beyond
 
 _KNOWN = {"id", "nodes", "edges", "label"}
@@ -86,8 +87,9 @@ class _Line:
 
     def _nodes(self, nodes: Any) -> tuple[int, list[str] | None, list[float] | None]:
         if type(nodes) is int:
-            if not 1 <= nodes <= MAX_NODES:
-                self._fail(f"the number of nodes must be 1 to {MAX_NODES}, not {shorten(nodes)}")
+            if nodes < 1:
+                self._fail(f"the number of nodes must be at least 1, not {shorten(nodes)}")
+            NODES.check(nodes, self.place)
             return nodes, None, None
         if not isinstance(nodes, list):
             self._fail("nodes must be a list or a number")

@@ -4,6 +4,7 @@ from importlib import resources
 from pathlib import Path
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.paths import user_path
 from sagpool.graphs.cache import load_raw, read_cached
 from sagpool.graphs.features import Features, RawGraphs, choose_features
 from sagpool.graphs.graphs import Graphs
@@ -41,7 +42,7 @@ def load(
         return motifs(degree_cap=degree_cap)
     if name == "mutag":
         return choose_features(_read_mutag(), features, degree_cap)
-    path = Path(source).expanduser()
+    path = user_path(source)
     try:
         if not path.exists():
             # A string that can only be a path is not looked up as a name.
@@ -51,7 +52,7 @@ def load(
             return choose_features(load_records(path, columns), features, degree_cap)
         raw = read_cached(open_files(path), path)
     except OSError as error:
-        raise SagpoolError(f"{path} cannot be read: {error.strerror}.") from None
+        raise SagpoolError(f"{path} cannot be read: {error.strerror or error}.") from None
     return choose_features(raw, features, degree_cap)
 
 

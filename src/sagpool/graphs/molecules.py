@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import SMILES
 from sagpool.graphs.records import Columns, Record, text_lines
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def read_smiles(
                 )
             text = cells[smiles].strip()
             if (molecule := parse_smiles(text)) is None:
-                skipped.add(place, f"RDKit cannot read {text[:80]!r}")
+                skipped.add(place, why_unreadable(text))
                 continue
             target = None if label is None else cells[label].strip() or None
             skipped.read += 1
@@ -166,7 +167,15 @@ def only_labelled(records: list[Record], name: str) -> list[Record]:
 
 def parse_smiles(text: str) -> Mol | None:
     """The molecule, or None if RDKit cannot read it or it has no atom."""
-    return _parse(lambda: rdkit().MolFromSmiles(text) if text.isprintable() else None)
+    readable = text.isprintable() and len(text) <= SMILES.most
+    return _parse(lambda: rdkit().MolFromSmiles(text) if readable else None)
+
+
+def why_unreadable(text: str) -> str:
+    """Why `parse_smiles` gives None."""
+    if len(text) > SMILES.most:  # rings of so many atoms take RDKit minutes
+        return SMILES.sentence(len(text), f"{text[:20]!r}...")
+    return f"RDKit cannot read {text[:80]!r}"
 
 
 def parse_block(text: bytes) -> Mol | None:
@@ -189,7 +198,7 @@ def read_texts(smiles: Iterable[str], name: str) -> Iterator[Record]:
     with Skipped(name) as skipped:
         for number, text in enumerate(smiles, 1):
             if (molecule := parse_smiles(text.strip())) is None:
-                skipped.add(f"{name} {number}", f"RDKit cannot read {text[:80]!r}")
+                skipped.add(f"{name} {number}", why_unreadable(text.strip()))
                 continue
             skipped.read += 1
             yield record_of(molecule, f"{name} {number}", text.strip(), None)

@@ -1,5 +1,6 @@
 """TU data sets by name: in the folders of ``SAGPOOL_DATA``, in the cache folder, or downloaded."""
 
+import hashlib
 import logging
 import os
 import re
@@ -10,12 +11,15 @@ import zipfile
 from contextlib import AbstractContextManager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from rich.console import Console
 from rich.progress import wrap_file
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.archives import check_entries, zip_errors
+from sagpool.foreign.paths import user_path
+from sagpool.foreign.values import DecodingError
 from sagpool.graphs.cache import cache_folder, replacing
 from sagpool.graphs.tu_files import holds_data
 
@@ -28,12 +32,18 @@ TIMEOUT_SECONDS = 20
 def find_dataset(name: str) -> Path:
     """The folder or zip of a data set, downloaded if necessary."""
     name = ALIASES.get(name.lower(), name)
-    if not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
-        raise SagpoolError(f"'{name}' is neither an existing path nor the name of a data set.")
-    for folder in [*data_folders(), download_folder()]:
+    if not re.fullmatch(r"[\w.+-]{1,100}", name, re.ASCII) or name.startswith("."):
+        raise SagpoolError(
+            f"'{name[:200]}' is neither an existing path nor the name of a data set."
+        )
+    for folder in data_folders():
         if (path := _in_folder(folder, name)) is not None:
             return path
-    return _download(name)
+    path = _in_folder(download_folder(), name)
+    if path is None:
+        return _download(name)
+    _check_download(path)
+    return path
 
 
 def list_datasets() -> list[Path]:
@@ -51,7 +61,7 @@ def list_datasets() -> list[Path]:
 def data_folders() -> list[Path]:
     """The folders that ``SAGPOOL_DATA`` names, separated as in ``PATH``."""
     value = os.environ.get("SAGPOOL_DATA", "")
-    return [Path(folder).expanduser() for folder in value.split(os.pathsep) if folder]
+    return [user_path(folder) for folder in value.split(os.pathsep) if folder]
 
 
 def download_folder() -> Path:
@@ -78,12 +88,48 @@ def _download(name: str) -> Path:
             replacing(path) as file,
         ):
             shutil.copyfileobj(body, file)
-            if not zipfile.is_zipfile(file):
-                raise SagpoolError(f"The download of {url} is not a complete zip file; try again.")
+            _check_complete(file, url, response)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            # Before the zip itself appears: a download never lacks its checksum.
+            with replacing(_checksum_file(path)) as checksum:
+                checksum.write(f"{digest}  {path.name}\n".encode())
     except (OSError, HTTPException) as error:
         raise SagpoolError(_not_found(name, url, error)) from None
     log.info("Downloaded %s to %s.", name, path)
     return path
+
+
+def _check_complete(file: IO[bytes], url: str, response: HTTPResponse) -> None:
+    """Every byte has arrived, and every file of the zip has its checksum."""
+    received = file.seek(0, 2)
+    announced = response.headers.get("Content-Length")
+    whole = announced is None or not announced.isdecimal() or int(announced) == received
+    try:
+        with zip_errors(), zipfile.ZipFile(file) as archive:
+            check_entries(archive.infolist(), received)
+            if whole and archive.testzip() is None:
+                return
+    except DecodingError:
+        pass
+    raise SagpoolError(f"The download of {url} is not a complete zip file; try again.")
+
+
+def _check_download(path: Path) -> None:
+    """A download is still what was downloaded; those of older versions have no checksum."""
+    try:
+        written = _checksum_file(path).read_text("ascii", "replace").split(" ")[0]
+    except FileNotFoundError:
+        return
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != written:
+            raise SagpoolError(
+                f"{path} has changed since it was downloaded; remove it to download it again."
+            )
+
+
+def _checksum_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
 
 
 def _progress(response: HTTPResponse, description: str) -> AbstractContextManager[BinaryIO]:

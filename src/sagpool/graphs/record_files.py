@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import CLASSES
 from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
 from sagpool.graphs.features import RawGraphs, choose_features, log
 from sagpool.graphs.graphs import Graphs
@@ -61,7 +62,9 @@ def load_records(path: Path, columns: Columns = Columns()) -> RawGraphs:
     if _format(path).skip_unlabelled:
         records = only_labelled(records, path.name)
     all_or_none(records, "target", "class")
-    return pack_records(records, path.stem)
+    raw = pack_records(records, path.stem)
+    CLASSES.check(len(raw.class_names), path.name)
+    return raw
 
 
 def chunks(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.limits import LINE
+from sagpool.foreign.values import shorten
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -55,6 +58,12 @@ class Record:
         return len(self.edges) // 2
 
     @property
+    def bare_nodes(self) -> int:
+        """At least so many nodes have no label, no features and no edge."""
+        described = self.labels is not None or self.features is not None
+        return 0 if described else max(0, self.nodes - len(self.edges))
+
+    @property
     def width(self) -> int:
         """Features per node."""
         return 0 if self.features is None else len(self.features) // self.nodes
@@ -81,10 +90,10 @@ def text_lines(file: BinaryIO, name: str, newline: str) -> Iterator[str]:
     """The lines of a UTF-8 file; ``newline`` as in `open`."""
     # Invalid bytes are decoded to surrogates first, so that the error can name their line.
     with io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline=newline) as text:
-        lines = enumerate(text, 1)
-        while True:
+        most = LINE.most
+        for number in count(1):
             try:
-                number, line = next(lines, (0, ""))
+                line = text.readline(most + 1)
                 if not line.isascii():
                     line.encode()
             except UnicodeEncodeError:
@@ -93,10 +102,6 @@ def text_lines(file: BinaryIO, name: str, newline: str) -> Iterator[str]:
                 raise SagpoolError(f"{name} cannot be read: {error.strerror}.") from None
             if not line:
                 return
+            if len(line) > most and line[-1] not in "\r\n":
+                LINE.check(len(line), f"{name}, line {number}")
             yield line
-
-
-def shorten(value: object) -> str:
-    """The repr of a value, short enough for a one-line message."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,6 +1,7 @@
-"""Cross-validation splits that depend on (seed, fold) alone."""
+"""Cross-validation splits that depend on (seed, fold) alone, and splits that come with the data."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch import Tensor
@@ -9,7 +10,9 @@ from sagpool.errors import SagpoolError
 from sagpool.randomness import key_of, permutation
 
 NO_TEST = -1  # instead of a fold: all graphs are for training and validation
-SPLITS = ("stratified", "contiguous")
+DRAWN_SPLITS = ("stratified", "contiguous")
+SPLITS = (*DRAWN_SPLITS, "fixed")
+TRAIN, VALIDATION = "train", "validation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +22,7 @@ class Split:
     train: np.ndarray
     validation: np.ndarray
     test: np.ndarray
+    more_tests: Mapping[str, np.ndarray] = field(default_factory=dict)  # by name
 
 
 def split(
@@ -51,8 +55,8 @@ def split(
     y = np.asarray(y)
     if not len(y):
         raise SagpoolError("There is no graph to split.")
-    if kind not in SPLITS:
-        raise SagpoolError(f"A split must be one of {', '.join(SPLITS)}, not '{kind}'.")
+    if kind not in DRAWN_SPLITS:
+        raise SagpoolError(f"A split must be one of {', '.join(DRAWN_SPLITS)}, not '{kind}'.")
     if fold != NO_TEST and not 0 <= fold < folds:
         raise SagpoolError(f"Fold {fold} is not one of the folds 0 to {folds - 1}.")
     if not 0 <= validation < 1:
@@ -60,6 +64,31 @@ def split(
     if kind == "contiguous":
         return _contiguous_split(len(y), seed, fold, folds, validation)
     return _stratified_split(y, seed, fold, folds, validation)
+
+
+def fixed_split(part: np.ndarray, names: Sequence[str]) -> Split:
+    """The split that a data set has.
+
+    Args:
+        part: ``[graphs]`` int64, which of the names a graph has
+        names: among them ``train`` and ``validation``; each other one is that of a test, and the
+            first of those is *the* test
+    """
+    missing = [name for name in (TRAIN, VALIDATION) if name not in names]
+    tests = [name for name in names if name not in (TRAIN, VALIDATION)]
+    if missing or not tests:
+        lacking = " and ".join([*missing, *([] if tests else ["test"])])
+        raise SagpoolError(
+            f"A fixed split needs the parts train, validation and a test; {lacking} is missing."
+        )
+    graphs = {name: np.flatnonzero(part == number) for number, name in enumerate(names)}
+    first, *others = tests
+    return Split(
+        graphs[TRAIN],
+        graphs[VALIDATION],
+        graphs[first],
+        {name: graphs[name] for name in others},
+    )
 
 
 def _stratified_split(y: np.ndarray, seed: int, fold: int, folds: int, validation: float) -> Split:

@@ -1,14 +1,18 @@
 """Reading the TU format (https://chrsmrrs.github.io/datasets/docs/format)."""
 
+import logging
 from typing import NamedTuple
 
 import numpy as np
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.features import Codes, RawGraphs, encode
+from sagpool.foreign.limits import CLASSES, DENSE
+from sagpool.graphs.features import Codes, RawGraphs, encode, one_hot
 from sagpool.graphs.intake import pack_arrays
 from sagpool.graphs.number_parsing import read_floats, read_integers
 from sagpool.graphs.tu_files import TUFiles
+
+log = logging.getLogger("sagpool")
 
 
 def read_tu(files: TUFiles) -> RawGraphs:
@@ -22,11 +26,13 @@ def read_tu(files: TUFiles) -> RawGraphs:
         node_labels = _read_labels(files, "node_labels", "graph_indicator", nodes.total)
     if files.has("node_attributes"):
         node_attr = _read_attributes(files, "node_attributes", "graph_indicator", nodes.total)
+    classes = encode(labels)
+    CLASSES.check(len(classes.names), files.label("graph_labels"))
     return pack_arrays(
         files.name,
         nodes.per_graph,
         ends,
-        classes=encode(labels),
+        classes=classes,
         node_labels=[Codes(c.code[nodes.order], c.names) for c in node_labels or ()],
         node_attr=None if node_attr is None else node_attr[nodes.order],
         edge_attr=_read_edge_attr(files, len(ends)),
@@ -93,8 +99,14 @@ def _read_edge_attr(files: TUFiles, num_edges: int) -> np.ndarray | None:
     if files.has("edge_attributes"):
         parts.append(_read_attributes(files, "edge_attributes", "A", num_edges))
     if files.has("edge_labels"):
-        for codes in _read_labels(files, "edge_labels", "A", num_edges):
-            parts.append(np.eye(len(codes.names), dtype=np.float32)[codes.code])
+        labels = _read_labels(files, "edge_labels", "A", num_edges)
+        numbers = num_edges * sum(len(codes.names) for codes in labels)
+        if numbers > DENSE.most:
+            # No model reads them.
+            sentence = DENSE.sentence(numbers, files.label("edge_labels"))
+            log.warning("%s. The edge labels are left out.", sentence)
+        else:
+            parts += [one_hot(codes) for codes in labels]
     return np.concatenate(parts, axis=1) if parts else None
 
 

@@ -1,19 +1,16 @@
 """The files of one TU data set, in a folder or in a zip, which is read without unpacking it."""
 
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.archives import IncompleteZipError, check_entries, zip_errors
+from sagpool.foreign.values import DecodingError
 
 ADJACENCY = "_A.txt"
-
-# A zip that would unpack to more than this, or to far more than real data sets do, is refused
-# before it is read.
-MAX_UNPACKED = 8 * 2**30
-MAX_RATIO = 100
-SMALL = 64 * 2**20  # bytes up to which the ratio does not matter
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class TUFiles:
         """Whether there is a ``NAME_kind.txt``."""
         if self.inside is None:
             return (self.path / self._file(kind)).is_file()
-        with zipfile.ZipFile(self.path) as archive:
+        with _opened(self.path) as archive:
             return self._file(kind) in archive.namelist()
 
     def read(self, kind: str) -> bytes:
@@ -36,15 +33,12 @@ class TUFiles:
         try:
             if self.inside is None:
                 return (self.path / self._file(kind)).read_bytes()
-            with zipfile.ZipFile(self.path) as archive:
+            with _opened(self.path) as archive:
+                if self._file(kind) not in archive.namelist():
+                    raise SagpoolError(f"{self.label(kind)} is missing.")
                 return archive.read(self._file(kind))
-        except (FileNotFoundError, KeyError):
+        except FileNotFoundError:
             raise SagpoolError(f"{self.label(kind)} is missing.") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError):
-            raise _damaged(self.path) from None
-        except (NotImplementedError, RuntimeError) as error:
-            # An unknown compression method, or a password.
-            raise SagpoolError(f"{self.path} cannot be unpacked: {error}.") from None
         except OSError as error:
             raise SagpoolError(f"{self.label(kind)} cannot be read: {error.strerror}.") from None
 
@@ -87,12 +81,10 @@ def holds_data(path: Path) -> bool:
 
 
 def _open_zip(path: Path) -> TUFiles:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, EOFError):
-        raise _damaged(path) from None
-    _refuse_hostile(path, entries)
+    with _opened(path) as archive:
+        entries = archive.infolist()
+        _refuse_paths(path, entries)
+        check_entries(entries, path.stat().st_size)
     # macOS adds a metadata file for each file.
     names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
     if not (found := sorted(name for name in names if name.endswith(ADJACENCY))):
@@ -101,31 +93,34 @@ def _open_zip(path: Path) -> TUFiles:
     return TUFiles(file.removesuffix(ADJACENCY), path, folder + slash)
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zip_errors(), zipfile.ZipFile(path) as archive:
+            yield archive
+    except IncompleteZipError:
+        raise SagpoolError(f"{path} is not a complete zip file; fetch it again.") from None
+    except DecodingError as error:
+        raise SagpoolError(f"{path} is refused: {error}.") from None
+
+
 def _only(names: list[str], where: Path) -> str:
     if len(names) > 1:
         raise SagpoolError(f"{where} holds more than one data set: {', '.join(names)}.")
     return names[0]
 
 
-def _refuse_hostile(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+def _refuse_paths(path: Path, entries: list[zipfile.ZipInfo]) -> None:
     for entry in entries:
         inside = PurePosixPath(entry.filename.replace("\\", "/"))
         if inside.is_absolute() or ".." in inside.parts or ":" in entry.filename:
             raise SagpoolError(
                 f"{path} is refused: its entry '{entry.filename}' points outside the archive."
             )
-    unpacked = sum(entry.file_size for entry in entries)
-    packed = path.stat().st_size
-    if unpacked > MAX_UNPACKED or (unpacked > SMALL and unpacked > MAX_RATIO * packed):
-        raise SagpoolError(f"{path} is refused: its {packed:,} bytes would unpack to {unpacked:,}.")
 
 
 def _no_data(path: Path) -> SagpoolError:
     return SagpoolError(f"{path} holds no data set: it has no file named NAME{ADJACENCY}.")
-
-
-def _damaged(path: Path) -> SagpoolError:
-    return SagpoolError(f"{path} is not a complete zip file; fetch it again.")
 
 
 def _stamp(file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.values import DecodingError, decode, shorten
 from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.records import Record
@@ -46,20 +48,19 @@ class Vocabulary:
     @staticmethod
     def from_json(entry: dict[str, Any]) -> Vocabulary:
         """From the values of `to_json`; a ValueError if they are anything else."""
-        kind, attributes = entry["feature_kind"], entry["attributes"]
-        if kind not in _KINDS or type(attributes) is not int or attributes < 0:
-            raise ValueError(f"{kind!r} with {attributes!r} attributes are not node features")
-        names = []
+        vocabulary = decode(Vocabulary, entry, "the vocabulary")
+        kind, labels = vocabulary.feature_kind, vocabulary.node_labels
+        if kind not in _KINDS or vocabulary.attributes < 0:
+            raise DecodingError(
+                f"{shorten(kind)} with {vocabulary.attributes} attributes are not node features"
+            )
         for key in ("node_labels", "class_names"):
-            listed = entry[key]
-            if type(listed) is not list or not all(type(name) is str for name in listed):
-                raise ValueError(f"{key} is not a list of names")
+            listed = getattr(vocabulary, key)
             if len(set(listed)) < len(listed):
-                raise ValueError(f"{key} has a duplicate name")
-            names.append(tuple(listed))
-        if kind == "degree":
-            [int(name) for name in names[0]]
-        return Vocabulary(kind, names[0], attributes, names[1])
+                raise DecodingError(f"{key} has a duplicate name")
+        if kind == "degree" and not all(re.fullmatch("[0-9]{1,9}", name) for name in labels):
+            raise DecodingError("a degree in node_labels is not a number")
+        return vocabulary
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

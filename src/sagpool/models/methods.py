@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 from sagpool.models.architectures import LAYERS, GlobalPooling, HierarchicalPooling
-from sagpool.models.registry import Shape, register
+from sagpool.models.registry import Shape, Value, register
 from sagpool.nn import (
     DiffPool,
     GPool,
+    LearnedRatioPool,
     NoPool,
     Pool,
     RandomPool,
@@ -121,6 +122,26 @@ def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
 
 for _suffix, _options in VARIANTS.items():
     _register_sagpool(_suffix, _options)
+
+
+RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01}
+
+
+def _learned_ratio(in_channels: int, shape: Shape) -> LearnedRatioPool:
+    score, budget = str(shape.settings["score"]), float(shape.settings["budget"])
+    return LearnedRatioPool(in_channels, score, budget=budget, members=shape.members)
+
+
+@register("sagpool-h-ratio", settings=RATIO_SETTINGS)
+def sagpool_h_ratio(shape: Shape) -> nn.Module:
+    """With as many nodes as the graph needs, in place of a ratio."""
+    return hierarchical(shape, lambda _: _learned_ratio(shape.hidden, shape))
+
+
+@register("sagpool-g-ratio", settings=RATIO_SETTINGS)
+def sagpool_g_ratio(shape: Shape) -> nn.Module:
+    """With as many nodes as the graph needs, in place of k."""
+    return global_(shape, _learned_ratio(LAYERS * shape.hidden, shape))
 
 
 @register("gpool-h")

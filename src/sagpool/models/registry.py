@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 from sagpool.errors import SagpoolError
+from sagpool.foreign.values import shorten
 from sagpool.models.plugins import load_installed_plugins, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
+_LARGEST = 2**53  # settings of methods; also refuses infinity and what is not a number
 # Settings of every method built by `hierarchical` or `global_`.
 ARCHITECTURE_SETTINGS: Mapping[str, Value] = MappingProxyType(
     {"conv": "gcn", "readout": "mean-max"}
@@ -244,11 +246,12 @@ def _as_type_of(default: Value, value: Value, name: str) -> Value:
             return known[str(value).lower()]
     elif isinstance(default, str) and isinstance(value, str):
         return value
-    elif isinstance(default, float) and isinstance(value, (int, float)):
-        return float(value)
-    elif isinstance(default, int) and isinstance(value, (int, float)) and int(value) == value:
-        return int(value)
-    raise SagpoolError(f"{name} must be of type {type(default).__name__}, not {value!r}.")
+    elif isinstance(value, (int, float)) and abs(value) < _LARGEST:
+        if isinstance(default, float):
+            return float(value)
+        if isinstance(default, int) and int(value) == value:
+            return int(value)
+    raise SagpoolError(f"{name} must be of type {type(default).__name__}, not {shorten(value)}.")
 
 
 @cache

@@ -54,10 +54,14 @@ def find_device(name: torch.device | str) -> torch.device:
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:
         device = torch.device(name)
-    except RuntimeError:
-        raise SagpoolError(f"There is no kind of device named '{name}'.") from None
+    except (RuntimeError, TypeError, ValueError):
+        raise SagpoolError(f"There is no kind of device named '{str(name)[:60]}'.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise SagpoolError(f"A model runs on cpu or cuda, not on '{str(name)[:60]}'.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SagpoolError("There is no CUDA device here that torch can use; try device='cpu'.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SagpoolError(f"There is no {device}: {torch.cuda.device_count()} are here.")
     return device
 
 

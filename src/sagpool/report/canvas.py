@@ -11,6 +11,7 @@ from matplotlib.textpath import TextPath
 
 from sagpool.explain.draw import INK
 from sagpool.report.colours import FAINT, MUTED
+from sagpool.statistics import evenly_spaced
 
 # In inches.
 WIDTH = 3.9  # on a page 374 CSS pixels wide, a point is 4 / 3 of a pixel
@@ -21,6 +22,8 @@ TITLE, LEGEND_LINE = 0.34, 0.16
 # In points.
 SMALL = 8.0
 SMALLEST_LABEL = 6.2  # eight pixels on a phone
+
+MOST_DOTS = 500  # of a cell
 
 
 def new_panel(
@@ -106,7 +109,12 @@ def add_grid(ax: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
 
 
 def add_dots(ax: Axes, x: np.ndarray, y: np.ndarray, tint: str, size: float = 2.2) -> None:
-    """Many small dots as one path, so that a file holds one element instead of thousands."""
+    """Many small dots as one path, so that a file holds one element instead of thousands.
+
+    Of more than `MOST_DOTS`, so many are drawn, evenly spaced in their order.
+    """
+    some = evenly_spaced(len(x), MOST_DOTS)
+    x, y = x[some], y[some]
     few = len(x) <= 60
     line = np.full((len(x), 3, 2), np.nan)
     line[:, 0], line[:, 1] = np.stack([x, y], 1), np.stack([x, y + 0.004], 1)

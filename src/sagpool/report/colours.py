@@ -30,6 +30,7 @@ _VARIANTS = {
     "serial2": ("#85821c", "#b06ac0"),
     "parallel2": ("#a3456b", "#965a86"),
     "parallel4": ("#a36bc4", "#bb6f9f"),
+    "ratio": ("#4f9a2f", "#4f7fd0"),
 }
 # What a device does; its neighbours in a stack can be told apart.
 KINDS = {

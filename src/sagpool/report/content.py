@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.records import DeviceTime, Invocation, Run
+from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, summarise
 from sagpool.bench.variants import Group, group_cells
@@ -14,6 +17,9 @@ from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.graphs import Statistics
 from sagpool.report.names import in_order
+from sagpool.statistics import evenly_spaced
+
+MOST_CURVES = 500  # of a cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +35,12 @@ class Content:
     summaries: list[Summary]  # all cells, in the order of their last request
     groups: list[Group]
     pairs: list[Pair]  # comparisons of the shown cells
-    runs: list[Run]  # all finished trainings
+    runs: RunTable  # all finished trainings
     statistics: dict[str, Statistics]  # of the data sets, by fingerprint
     invocations: list[Invocation]  # the commands that filled the store
     profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the command
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
+    curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
     experiment: Experiment | None = None  # whose claims are judged
 
     @property
@@ -61,7 +68,7 @@ class Content:
 
     def kernels(self, summary: Summary) -> list[str]:
         """The hashes of the kernels that made the runs of a cell, in the order of the commands."""
-        used = {run.invocation for run in summary.runs}
+        used = set(column(summary.runs, "invocation").tolist())
         return list(dict.fromkeys(one.kernels for one in self.invocations if one.id in used))
 
     def label(self, dataset: str) -> str:
@@ -77,7 +84,7 @@ def read_content(path: Path, experiment: Experiment | None = None) -> Content:
             comes with the package and has claims
     """
     with Store.reading(path) as store:
-        runs = store.runs()
+        runs = read_runs(store)
         summaries = summarise(store.cells(), runs, store.failures())
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
@@ -100,8 +107,14 @@ def read_content(path: Path, experiment: Experiment | None = None) -> Content:
             invocations=invocations,
             profiles=store.profiles(),
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
+            curves={s.runs[0].key: _curves(store, s.runs) for s in shown},
             experiment=experiment,
         )
+
+
+def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
+    """Of all runs, or of some of them if there are many."""
+    return read_curves(store, [runs[i] for i in evenly_spaced(len(runs), MOST_CURVES)])
 
 
 def _with_claims(invocations: Sequence[Invocation]) -> Experiment | None:

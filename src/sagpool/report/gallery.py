@@ -1,7 +1,6 @@
 """The page of `sagpool explain`: pictures of the nodes that a model kept."""
 
 import io
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,12 @@ from matplotlib import rc_context
 from sagpool.explain.draw import draw
 from sagpool.explain.explained import Explained
 from sagpool.explain.trace import Trace
+from sagpool.output_folder import OutputFolder
 from sagpool.report.canvas import hide_small_labels
-from sagpool.report.files import writing
 from sagpool.report.page import template
 from sagpool.report.picture import STYLE, inline, to_svg
 
 DPI = 150
-_OURS = re.compile(r"\d+(-[A-Za-z0-9._-]+)?\.png")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,28 +31,21 @@ class Card:
         return {True: "right", False: "wrong", None: ""}[self.trace.correct]
 
 
-def write_gallery(explained: Explained, folder: Path) -> Iterator[Path]:
+def write_gallery(explained: Explained, folder: OutputFolder) -> Iterator[Path]:
     """Write ``scores.csv``, ``pictures/`` and ``index.html``; yields the path of each picture.
 
     Args:
         explained: what to show
-        folder: created if missing; the files of an earlier call are replaced
+        folder: the files of an earlier call in it are replaced
     """
-    pictures = folder / "pictures"
-    with writing(folder):
-        pictures.mkdir(parents=True, exist_ok=True)
-        (folder / "scores.csv").write_text(explained.scores(), encoding="utf-8")
-        cards, written = [], set()
-        for trace in explained.by_confidence:
-            path = pictures / f"{explained.file_name(trace)}.png"
-            path.write_bytes(_png(trace))
-            cards.append(_card(trace, path.name))
-            written.add(path)
-            yield path
-        for path in pictures.iterdir():
-            if _OURS.fullmatch(path.name) and path not in written:  # from an earlier call
-                path.unlink()
-        (folder / "index.html").write_text(_page(explained, cards), encoding="utf-8")
+    folder.write("scores.csv", explained.scores().encode())
+    cards = []
+    for trace in explained.by_confidence:
+        path = folder.write(f"pictures/{explained.file_name(trace)}.png", _png(trace))
+        cards.append(_card(trace, path.name))
+        yield path
+    folder.write("index.html", _page(explained, cards).encode())
+    folder.finish()
 
 
 def _png(trace: Trace) -> bytes:

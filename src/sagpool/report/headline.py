@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import numpy as np
 from markupsafe import Markup
 
+from sagpool.bench.run_table import column
 from sagpool.bench.selection import OPTIMISTIC
 from sagpool.bench.summary import Summary
 from sagpool.bench.variants import Chosen
@@ -21,7 +23,7 @@ def title(content: Content) -> str:
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
     methods = len({s.method for s in content.shown})
-    seeds = max(len({run.seed for run in s.runs}) for s in content.shown)
+    seeds = max(len(np.unique(column(s.runs, "seed"))) for s in content.shown)
     folds = max(s.cell.settings["folds"] for s in content.shown)
     counts = [_count(len(content.datasets), "data set"), _count(methods, "method")]
     counts += [f"{_count(seeds, 'seed')} × {folds} folds", _count(len(content.runs), "training")]
@@ -31,7 +33,7 @@ def scope(content: Content) -> str:
 def days(content: Content) -> str:
     """The days from the first command to the last result."""
     begin = content.invocations[0].started[:10]
-    end = max(run.finished for run in content.runs)[:10]
+    end = (content.runs.last_finished or "")[:10]
     return begin if begin == end else f"{begin} to {end}"
 
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
+from sagpool.report.tex_characters import TEX
+
 ARCHITECTURES = ("global", "hierarchical", "other")
 _BASES = {
     "set2set": "Set2Set",
@@ -36,21 +38,6 @@ _ORDER = [
     *(f"sagpool-h-{suffix}" for suffix in ("cheb", "sage", "gat", "augmentation")),
     *(f"sagpool-h-{suffix}" for suffix in ("serial2", "parallel2", "parallel4")),
 ]
-_TEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "×": r"$\times$",
-        "·": r"$\cdot$",
-        "†": r"$^\dagger$",
-    }
-)
 
 
 class Parts(NamedTuple):
@@ -111,7 +98,7 @@ def tex(method: str) -> str:
 
 
 def tex_escape(text: str) -> str:
-    return text.translate(_TEX)
+    return text.translate(TEX)
 
 
 def setting(value: Any) -> str:

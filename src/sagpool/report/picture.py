@@ -81,6 +81,7 @@ def to_svg(figure: Figure, name: str) -> str:
     # Ids inside the SVG are hashes; a salt per figure keeps them unique on the page.
     with rc_context({**STYLE, "svg.hashsalt": name}):
         figure.patch.set_facecolor("none")
+        figure.set_dpi(DPI)  # of large graphs, which are pixels
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
     return file.getvalue()
 
@@ -100,7 +101,8 @@ def inline(svg: str, caption: str) -> Markup:
     assert box is not None
     opening = f'<svg class="figure" role="img" aria-label="{escape(caption)}" {box[0]}>'
     # Blank lines and indentation make up a tenth of the size.
-    lines = (line.strip() for line in re.sub(r"<svg[^>]*>", opening, svg, count=1).splitlines())
+    svg = opening + svg[svg.index(">") + 1 :]
+    lines = (line.strip() for line in svg.splitlines())
     return Markup("\n".join(line for line in lines if line))
 
 

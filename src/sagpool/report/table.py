@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 from sagpool.report import names
+from sagpool.spreadsheet import as_text
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ class Table:
         header = list(dict.fromkeys(name for record in self.records for name in record))
         writer = csv.DictWriter(file, header, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(self.records)
+        writer.writerows(
+            {k: as_text(v) if isinstance(v, str) else v for k, v in record.items()}
+            for record in self.records
+        )
         return file.getvalue()
 
     def to_tex(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.bench.experiment import Accuracy, Experiment
+from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
 from sagpool.fleet import Training
 
@@ -25,9 +26,11 @@ class CellRows:
 
     @staticmethod
     def of(summary: Summary) -> CellRows:
-        cell = summary.cell
+        cell, runs = summary.cell, summary.runs
+        splits = [column(runs, name).tolist() for name in ("seed", "fold")]
+        accuracy = 100 * column(runs, "test_accuracy")
         return CellRows(
-            {(run.seed, run.fold): 100 * run.test_accuracy for run in summary.runs},
+            dict(zip(zip(*splits, strict=True), accuracy.tolist(), strict=True)),
             (cell.name, cell.fingerprint, cell.settings["folds"], cell.settings["validation"]),
             cell.settings["folds"],
             cell.note,

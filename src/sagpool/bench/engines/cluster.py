@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sagpool.errors import SagpoolError
+from sagpool.termination import raise_terminated
 
 CONNECT_SECONDS = 10.0
 
@@ -51,12 +53,15 @@ def connected(address: str | None = None) -> Iterator[None]:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if target == "local":
         options["include_dashboard"] = False
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(target, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError, ImportError) as error:
         ray.shutdown()
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SagpoolError(f"Cannot use the Ray cluster at '{target}': {first}") from None
+    if on_sigterm is raise_terminated:  # Ray's own handler would end the process at once
+        signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from sagpool.nn.pool.diffpool import DiffPool
 from sagpool.nn.pool.gpool import GPool
+from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.pool import (
     READOUTS,
     Context,
@@ -25,6 +26,7 @@ __all__ = [
     "Context",
     "DiffPool",
     "GPool",
+    "LearnedRatioPool",
     "NoPool",
     "Pool",
     "PoolOutput",

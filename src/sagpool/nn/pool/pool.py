@@ -23,18 +23,28 @@ READOUTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 }
 
 
-def readout(x: Tensor, layout: Layout, kind: str = "mean-max") -> Tensor:
+def readout(
+    x: Tensor, layout: Layout, kind: str = "mean-max", presence: Tensor | None = None
+) -> Tensor:
     """One row for each graph: mean ‖ max over its nodes (the paper's Equation 11), or another.
 
     Args:
         x: ``[rows, channels]``
         layout: which rows belong to which graph
         kind: a key of `READOUTS`
+        presence: ``[rows]``, the weight that each row, multiplied by it already, has in a mean
 
     Returns:
         ``[members * graphs, readout_width(kind) * channels]``
     """
-    return READOUTS[kind](x, layout.node_ptr, layout.graph)
+    read = READOUTS[kind](x, layout.node_ptr, layout.graph)
+    if presence is None or kind not in ("mean", "mean-max"):
+        return read
+    nodes = layout.node_ptr.diff().to(x.dtype)
+    present = segment_sum(presence[:, None], layout.node_ptr, layout.graph).view(-1)
+    # Of a graph of which little is there, the sum: else its mean would grow without bound.
+    weighted = read[:, : x.shape[1]] * (nodes / present.clamp(min=1))[:, None]
+    return torch.cat([weighted, read[:, x.shape[1] :]], 1)
 
 
 def readout_width(kind: str) -> int:
@@ -84,6 +94,8 @@ class Pooled(Level):
         structure: of the new rows; of a layer that leaves graphs, the input's
         source: ``[new rows]`` integers, the input row of each new row, if nodes were selected
         gate: ``[input rows]``, the factor of each row, if there is one
+        presence: ``[new rows]`` from 0 to 1, how much of each row is there: its weight in a mean,
+            and a factor of whatever the next convolution makes of it; None: all are
         assignment: ``[input rows, clusters]``, how much of each row is in each cluster of its
             graph, if clusters were made
         auxiliary: ``[members * graphs]``, added to the loss of each graph in training
@@ -94,6 +106,7 @@ class Pooled(Level):
     structure: Structure
     source: Tensor | None = None
     gate: Tensor | None = None
+    presence: Tensor | None = None
     assignment: Tensor | None = None
     auxiliary: Tensor | None = None
     fused: Fused | None = None
@@ -103,7 +116,7 @@ class Pooled(Level):
         fused = self._own_fused()
         if kind == "mean-max" and fused is not None and fused.mean_max is not None:
             return fused.mean_max
-        return readout(self.x, self.structure.layout, kind)
+        return readout(self.x, self.structure.layout, kind, self.presence)
 
     @property
     def multiplied(self) -> bool:  # type: ignore[override]

@@ -43,6 +43,8 @@ def pack_pyg(
         )
     elif bool((batch[1:] < batch[:-1]).any()) or int(batch[0]) < 0:
         raise SagpoolError("batch must be sorted: the nodes of one graph lie together.")
+    elif int(batch[-1]) >= len(x):
+        raise SagpoolError(f"batch names graph {int(batch[-1])}, but there are {len(x)} nodes.")
     if edge_index.numel():
         low, high = (int(end) for end in torch.aminmax(edge_index))
         if low < 0 or high >= len(x):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast, overload
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
@@ -108,6 +109,9 @@ class ScorePool(SelectingPool):
             x, selected = self._select(x, edge_index, context)
             return keep_selected(x, edge_index, selected)
         attr = cast(Tensor | None, edge_attr)
+        weight = next(self.parameters(), x)
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")
         structure = pack_pyg(x, edge_index, attr, batch)
         x, selected = self._select(x, structure, Context())
         return unpack_pyg(x, structure.layout, selected, edge_index, attr)

@@ -23,13 +23,16 @@ MAJORITY: dict[str, Any] = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1,
 
 
 def section(content: Content) -> Section:
+    most = canvas.MOST_DOTS
+    many = any(len(s.runs) > most for s in content.shown)
     return Section(
         "accuracy",
         "Every test accuracy",
         [Part(drawings=[_drawing(content, dataset) for dataset in content.datasets])],
         [
             "A dot is one training: one seed, one fold. The box spans the middle half, with a line "
-            "at the median."
+            "at the median.",
+            *([f"Of methods with more than {most} trainings, {most} are drawn."] if many else []),
         ],
     )
 

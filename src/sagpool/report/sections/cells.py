@@ -42,7 +42,7 @@ def _table(content: Content) -> Table:
             numbers("95 % interval", [_interval(s) for s in summaries]),
             numbers("paper", [plus_minus(s.cell.paper_mean, s.cell.paper_std) for s in summaries]),
             numbers("epochs", [s.epochs for s in summaries], ".0f"),
-            numbers("seconds", [sum(r.seconds for r in s.runs) / len(s.runs) for s in summaries]),
+            numbers("seconds", [s.seconds / len(s.runs) for s in summaries]),
             numbers("parameters", [s.parameters for s in summaries], ",d"),
             words("settings", [names.settings(settings) or "as below" for settings in own]),
         ],

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sagpool.bench.records import Run
+from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
-from sagpool.report.content import Content
+from sagpool.report.content import MOST_CURVES, Content
 from sagpool.report.picture import Drawing
 from sagpool.report.section import Part, Section
 
@@ -20,6 +20,8 @@ TRAIN, VALIDATION = 0, 1  # rows of a run's curve
 
 
 def section(content: Content) -> Section:
+    most = MOST_CURVES
+    many = any(len(s.runs) > most for s in content.shown)
     return Section(
         "curves",
         "Learning curves",
@@ -31,6 +33,7 @@ def section(content: Content) -> Section:
             "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
             "the bar spans the middle half of the epochs at which the trainings stopped, with a "
             "mark at the median. The axis ends where 95 % of the trainings have stopped.",
+            *([f"Of methods with more than {most} trainings, {most} are drawn."] if many else []),
         ],
     )
 
@@ -39,7 +42,7 @@ def _drawings(content: Content) -> Iterator[Drawing]:
     for dataset in content.datasets:
         label = content.label(dataset)
         for family, members in _families(content.of(dataset)).items():
-            epochs = np.median([run.epochs for summary in members for run in summary.runs])
+            epochs = np.median(np.concatenate([column(s.runs, "epochs") for s in members]))
             keys = [
                 Line2D([], [], color=colour(method), linewidth=1.8, label=canvas.short(method))
                 for method in (summary.method for summary in members)
@@ -50,7 +53,8 @@ def _drawings(content: Content) -> Iterator[Drawing]:
             bottom, left = canvas.BOTTOM, canvas.LEFT
             losses = canvas.add_axes(figure, left=left, bottom=bottom + strips + GAP, top=top)
             stops = canvas.add_axes(figure, left=left, bottom=bottom, top=top + LOSSES + GAP)
-            draw_curves(losses, stops, members)
+            curves = [content.curves[s.runs[0].key] for s in members]
+            draw_curves(losses, stops, members, curves)
             half = f"half of the trainings ended by epoch {epochs:.0f}"
             caption = f"Learning curves on {label}; {half}"
             yield Drawing(f"curves-{dataset}-{family}", caption, figure)
@@ -72,12 +76,24 @@ def _families(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     return {title: members for title, members in families.items() if members}
 
 
-def draw_curves(losses: Axes, stops: Axes, summaries: Sequence[Summary]) -> None:
-    """Draw validation and train loss on one axes, best and last epochs on the one below it."""
-    last = max(float(np.quantile([run.epochs for run in s.runs], 0.95)) for s in summaries)
+def draw_curves(
+    losses: Axes,
+    stops: Axes,
+    summaries: Sequence[Summary],
+    curves: Sequence[Sequence[np.ndarray]],
+) -> None:
+    """Draw validation and train loss on one axes, best and last epochs on the one below it.
+
+    Args:
+        losses: for the losses
+        stops: for the epochs
+        summaries: cells of one data set
+        curves: of runs of each of these cells, as in `Run`
+    """
+    last = max(float(np.quantile(column(s.runs, "epochs"), 0.95)) for s in summaries)
     shown: list[np.ndarray] = []
-    for row, summary in enumerate(summaries):
-        shown += _draw_losses(losses, summary)
+    for row, (summary, of_runs) in enumerate(zip(summaries, curves, strict=True)):
+        shown += _draw_losses(losses, summary.method, of_runs)
         _draw_stops(stops, row, summary)
     heights = np.concatenate(shown)
     if len(heights):
@@ -104,12 +120,13 @@ class Median(NamedTuple):
     high: np.ndarray  # [epochs] quartile
 
 
-def median_curve(runs: Sequence[Run], row: int) -> Median:
-    lengths = np.sort([run.curve.shape[1] for run in runs])[::-1]
-    epochs = int(lengths[(len(runs) + 1) // 2 - 1])  # which at least half of the runs reach
-    values = np.full((len(runs), epochs), np.nan)
-    for i, run in enumerate(runs):
-        seen = run.curve[row, :epochs]
+def median_curve(curves: Sequence[np.ndarray], row: int) -> Median:
+    """Of this row of the ``[3, epochs]`` curves of runs."""
+    lengths = np.sort([curve.shape[1] for curve in curves])[::-1]
+    epochs = int(lengths[(len(curves) + 1) // 2 - 1])  # which at least half of the runs reach
+    values = np.full((len(curves), epochs), np.nan)
+    for i, curve in enumerate(curves):
+        seen = curve[row, :epochs]
         values[i, : len(seen)] = np.where(np.isfinite(seen), seen, np.nan)
     # nanquantile warns about epochs in which no run has a finite loss.
     some = ~np.isnan(values).all(axis=0)
@@ -118,12 +135,12 @@ def median_curve(runs: Sequence[Run], row: int) -> Median:
     return Median(*quartiles)
 
 
-def _draw_losses(ax: Axes, summary: Summary) -> list[np.ndarray]:
+def _draw_losses(ax: Axes, method: str, curves: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns the drawn heights, from which the limits of the axis are chosen."""
-    tint = colour(summary.method)
-    train, validation = (median_curve(summary.runs, row) for row in (TRAIN, VALIDATION))
+    tint = colour(method)
+    train, validation = (median_curve(curves, row) for row in (TRAIN, VALIDATION))
     epoch = np.arange(1, len(train.middle) + 1)
-    if len(summary.runs) > 1:
+    if len(curves) > 1:
         ax.fill_between(epoch, validation.low, validation.high, color=tint, alpha=0.16, linewidth=0)
     ax.plot(epoch, train.middle, color=tint, linewidth=1, linestyle=(0, (3, 2)))
     ax.plot(epoch, validation.middle, color=tint, linewidth=1.6)
@@ -134,8 +151,9 @@ def _draw_losses(ax: Axes, summary: Summary) -> list[np.ndarray]:
 def _draw_stops(ax: Axes, row: int, summary: Summary) -> None:
     """Dots at the best epochs, a bar over the middle half of the last epochs."""
     tint = colour(summary.method)
-    best = np.array([run.best_epoch for run in summary.runs if run.best_epoch])
-    low, middle, high = np.quantile([run.epochs for run in summary.runs], [0.25, 0.5, 0.75])
+    best = column(summary.runs, "best_epoch")
+    best = best[best > 0]
+    low, middle, high = np.quantile(column(summary.runs, "epochs"), [0.25, 0.5, 0.75])
     ax.plot([low, high], [row, row], color=tint, linewidth=5, alpha=0.3, solid_capstyle="butt")
     ax.plot([middle, middle], [row - 0.32, row + 0.32], color=tint, linewidth=1.8)
     canvas.add_dots(ax, best, row + canvas.jitter(len(best), 0.4), tint, size=1.8)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from sagpool.bench.provenance import COMMIT, KERNELS, UNKNOWN
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -16,7 +18,7 @@ def section(content: Content) -> Section:
 def _kernels(content: Content) -> str:
     """How many versions of the kernels made the rows, and how many cells mix them."""
     made_by = {one.id: one.kernels for one in content.invocations}
-    used = {made_by[run.invocation] for run in content.runs}
+    used = {made_by[number] for number in np.unique(content.runs.column("invocation")).tolist()}
     known = sorted(used - {UNKNOWN})
     if not known:
         return "The commit and the kernels that made the rows are unknown: the store is older."
@@ -33,7 +35,8 @@ def _kernels(content: Content) -> str:
 
 def _data_table(content: Content) -> Table:
     """The paper's Table 1, for the data sets of the store."""
-    by_fingerprint = {run.fingerprint: content.statistics[run.fingerprint] for run in content.runs}
+    fingerprints = [group.fingerprint for group, _ in content.runs.by_group]
+    by_fingerprint = {one: content.statistics[one] for one in fingerprints}
     data = by_fingerprint.values()
     majority = [None if s.majority is None else 100 * s.majority for s in data]
     return listing(
@@ -55,13 +58,13 @@ def _data_table(content: Content) -> Table:
 
 def _commands_table(content: Content) -> Table:
     commands = content.invocations
-    runs = [[run for run in content.runs if run.invocation == one.id] for one in commands]
+    runs = [content.runs.of_invocation(one.id) for one in commands]
     started = [one.started.replace("T", " ").removesuffix("+00:00") for one in commands]
     versions = [
         ", ".join(f"{k} {v}" for k, v in one.versions.items() if k not in (COMMIT, KERNELS))
         for one in commands
     ]
-    seeds = [_numbers(sorted({run.seed for run in here})) for here in runs]
+    seeds = [_numbers(np.unique(here.column("seed")).tolist()) for here in runs]
     return listing(
         "commands",
         "The commands that made the rows (times in UTC), and what they ran on.",
@@ -87,7 +90,7 @@ def _commands_table(content: Content) -> Table:
                 KERNELS: one.kernels,
                 "seeds": seeds_here,
                 "runs": len(here),
-                "last_finished": max((run.finished for run in here), default=None),
+                "last_finished": here.last_finished,
             }
             for one, here, seeds_here in zip(commands, runs, seeds, strict=True)
         ],

@@ -1,7 +1,8 @@
 """How much a setting matters: validation accuracy against each value that was tried."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from sagpool.bench.records import Run
+from sagpool.bench.run_table import Group, RunTable
 from sagpool.bench.store import settings_text
 from sagpool.bench.summary import Summary
 from sagpool.report import canvas, names
@@ -69,7 +71,7 @@ class Effect(NamedTuple):
     runs: int
 
 
-def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
+def effects(summary: Summary, runs: RunTable) -> list[Effect]:
     """The effect of each setting that varies among runs that are otherwise like the cell's.
 
     Only seeds with results for all folds count: of candidates that a search has dropped, the store
@@ -82,38 +84,47 @@ def effects(summary: Summary, runs: Sequence[Run]) -> list[Effect]:
         summary: the cell
         runs: all runs of the store
     """
-    protocol = _protocol(summary.runs[0])
-    found_runs: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        if run.method == summary.cell.method and _protocol(run) == protocol:
-            found_runs[settings_text(run.settings)].append(run)
-    combinations = {key: whole for key, c in found_runs.items() if (whole := _whole_seeds(c))}
+    cell, protocol = summary.cell, _protocol(summary.runs[0])
+    combinations = [
+        (group.settings, whole)
+        for group, some in runs.by_group
+        if (group.fingerprint, group.method) == (cell.fingerprint, cell.method)
+        if _protocol(group) == protocol
+        if len((whole := _whole_seeds(some, group.settings["folds"])).split)
+    ]
     if not combinations:
         return []
-    common = set.intersection(*({(r.seed, r.fold) for r in c} for c in combinations.values()))
+    common = reduce(np.intersect1d, [whole.split for _, whole in combinations])
     compared = [
-        [run for run in combination if not common or (run.seed, run.fold) in common]
-        for combination in combinations.values()
+        (settings, whole.accuracy[np.isin(whole.split, common)] if len(common) else whole.accuracy)
+        for settings, whole in combinations
     ]
     found = []
     for setting in VARIED:
         by_value: dict[float, list[float]] = defaultdict(list)
-        for combination in compared:
-            # A run that diverged at once has no accuracy and counts as 0.
-            accuracy = np.nan_to_num([100 * run.validation_accuracy for run in combination])
-            by_value[combination[0].settings[setting]].append(float(accuracy.mean()))
+        for settings, accuracy in compared:
+            by_value[settings[setting]].append(float(accuracy.mean()))
         if len(by_value) > 1:
             values = sorted(by_value)
             means = [float(np.mean(by_value[value])) for value in values]
-            runs_used = sum(map(len, compared))
+            runs_used = sum(len(accuracy) for _, accuracy in compared)
             found.append(Effect(summary.method, setting, values, means, runs_used))
     return found
 
 
-def _whole_seeds(runs: Sequence[Run]) -> list[Run]:
+class _Splits(NamedTuple):
+    split: np.ndarray  # [runs], a number for each seed and fold
+    accuracy: np.ndarray  # [runs], validation, in percent
+
+
+def _whole_seeds(runs: RunTable, folds: int) -> _Splits:
     """The runs of seeds that have all folds."""
-    folds = Counter(run.seed for run in runs)
-    return [run for run in runs if folds[run.seed] == run.settings["folds"]]
+    seed = runs.column("seed")
+    _, place, counts = np.unique(seed, return_inverse=True, return_counts=True)
+    whole = counts[place] == folds
+    # A run that diverged at once has no accuracy and counts as 0.
+    accuracy = np.nan_to_num(100 * runs.column("validation_accuracy"))
+    return _Splits((seed * folds + runs.column("fold"))[whole], accuracy[whole])
 
 
 def _panels(found: Sequence[Effect]) -> dict[str, list[Effect]]:
@@ -154,7 +165,7 @@ def _look(line: int, effect: Effect) -> dict[str, Any]:
     return {"color": colour(effect.method), "marker": marker, "markersize": 4, "linewidth": 1.3}
 
 
-def _protocol(run: Run) -> tuple[Any, ...]:
+def _protocol(run: Run | Group) -> tuple[Any, ...]:
     """What has to be equal for two runs of a method to be comparable."""
     fixed = {name: value for name, value in run.settings.items() if name not in VARIED}
     return (run.fingerprint, run.precision, run.numerics, settings_text(fixed))

@@ -1,0 +1,163 @@
+"""Finished trainings as columns of numbers: a million of them in a few hundred megabytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from sagpool.bench.database import readable_errors
+from sagpool.bench.records import Run
+from sagpool.bench.store import Store
+from sagpool.errors import SagpoolError
+
+_GROUP = ("name", "fingerprint", "method", "settings", "precision", "numerics")
+_INTEGERS = ("seed", "fold", "invocation", "diverged", "best_epoch", "epochs", "parameters")
+_SCORES = (
+    *("train_loss", "train_accuracy", "validation_loss", "validation_accuracy"),
+    *("test_loss", "test_accuracy", "seconds"),
+)
+_TEXTS = ("key", "finished")
+_AS_BYTES = (*_TEXTS, *_GROUP[:-1])
+_COLUMNS = (*_GROUP, *_INTEGERS, *_SCORES, *_TEXTS)
+CHUNK = 500  # rows at a time: fewer than the garbage collector waits for
+_NO_CURVE = np.zeros((3, 0), np.float32)
+
+
+class Group(NamedTuple):
+    """What runs of the same settings have in common."""
+
+    name: str
+    fingerprint: str
+    method: str
+    settings: dict[str, Any]
+    precision: str
+    numerics: int
+
+
+@dataclass(frozen=True, eq=False)
+class RunTable(Sequence[Run]):
+    """Runs of a store by seed and fold, without their curves and confusion matrices.
+
+    A `Run` is made when it is asked for; `column` gives one field of all of them at once.
+    """
+
+    groups: Sequence[Group]
+    columns: dict[str, np.ndarray]  # [rows of the store] each; ``group`` is a number
+    rows: np.ndarray  # [runs], those of this table
+
+    def column(self, name: str) -> np.ndarray:
+        """A field of every run, ``[runs]``: numbers, or bytes for texts."""
+        return self.columns[name][self.rows]
+
+    @cached_property
+    def by_group(self) -> list[tuple[Group, RunTable]]:
+        """The runs of each group, in the order of their first runs."""
+        number = self.column("group")
+        order = np.argsort(number, kind="stable")
+        found, starts = np.unique(number[order], return_index=True)
+        parts = np.split(self.rows[order], starts[1:]) if len(found) else []
+        first = np.argsort([order[start] for start in starts])
+        return [(self.groups[found[i]], self._some(parts[i])) for i in first]
+
+    def of_invocation(self, number: int) -> RunTable:
+        return self._some(self.rows[self.column("invocation") == number])
+
+    @property
+    def last_finished(self) -> str | None:
+        """When the last of them ended; None without runs."""
+        return np.sort(self.column("finished"))[-1].decode() if len(self) else None
+
+    def with_keys(self, keys: Collection[str]) -> RunTable:
+        wanted = np.array(sorted(key.encode() for key in keys))
+        return self._some(self.rows[np.isin(self.column("key"), wanted)])
+
+    def _some(self, rows: np.ndarray) -> RunTable:
+        return RunTable(self.groups, self.columns, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, number: int) -> Run: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> RunTable: ...
+
+    def __getitem__(self, number: int | slice) -> Run | RunTable:
+        if isinstance(number, slice):
+            return self._some(self.rows[number])
+        row = self.rows[number]
+        numbers: dict[str, Any] = {n: self.columns[n][row].item() for n in (*_INTEGERS, *_SCORES)}
+        numbers["diverged"] = bool(numbers["diverged"])
+        texts = {name: self.columns[name][row].decode() for name in _TEXTS}
+        group = self.groups[self.columns["group"][row]]._asdict()
+        return Run(**group, **numbers, **texts, confusion=[], curve=_NO_CURVE)
+
+
+def column(runs: Sequence[Run], name: str) -> np.ndarray:
+    """A field of every run, ``[runs]``."""
+    if isinstance(runs, RunTable):
+        return runs.column(name)
+    return np.array([getattr(run, name) for run in runs])
+
+
+def read_runs(store: Store) -> RunTable:
+    """All finished trainings of a store."""
+    groups: dict[tuple[Any, ...], int] = {}
+    with readable_errors(store.path):
+        try:
+            parts = list(_parts(store, groups))
+            named = [_group(key) for key in groups]
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            raise SagpoolError(f"{store.path} has a row that cannot be read: {error}.") from None
+    names = ("group", *_INTEGERS, *_SCORES, *_TEXTS)
+    columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in names}
+    rows = np.lexsort((columns["fold"], columns["seed"]))
+    return RunTable(named, columns, rows)
+
+
+def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
+    """The curve of each of these runs, ``[3, epochs]``, see `Run`."""
+    sql, found = "SELECT curve FROM runs WHERE key = ?", []
+    with readable_errors(store.path):
+        for run in runs:
+            (content,) = store.connection.execute(sql, (run.key,)).fetchone()
+            try:
+                found.append(np.frombuffer(content, "<f4").reshape(3, -1))
+            except (ValueError, TypeError) as error:
+                raise SagpoolError(
+                    f"{store.path} has a row that cannot be read: {error}."
+                ) from None
+    return found
+
+
+def _group(key: tuple[Any, ...]) -> Group:
+    *texts, numerics = key
+    name, fingerprint, method, settings, precision = (text.decode() for text in texts)
+    return Group(name, fingerprint, method, json.loads(settings), precision, numerics)
+
+
+def _parts(store: Store, groups: dict[tuple[Any, ...], int]) -> Iterator[dict[str, np.ndarray]]:
+    """The columns of some rows after the other; there is at least one part, maybe without rows."""
+    # A cast to BLOB gives bytes, which need no decoding for every row.
+    wanted = [f"CAST({name} AS BLOB)" if name in _AS_BYTES else name for name in _COLUMNS]
+    cursor = store.connection.execute(f"SELECT {', '.join(wanted)} FROM runs")
+    while True:
+        rows = list(islice(cursor, CHUNK))
+        values = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
+        keys = zip(*(values.get(name, ()) for name in _GROUP), strict=True)
+        part = {"group": np.array([groups.setdefault(key, len(groups)) for key in keys], np.int32)}
+        part |= {name: np.array(values.get(name, ()), np.int64) for name in _INTEGERS}
+        # None, where a training has diverged, becomes NaN.
+        part |= {name: np.array(values.get(name, ()), np.float64) for name in _SCORES}
+        for name in _TEXTS:
+            part[name] = np.array(values.get(name, ()), np.bytes_)
+        yield part
+        if len(rows) < CHUNK:
+            return

@@ -1,0 +1,60 @@
+"""The part of a very large graph that is drawn: the surroundings of a node that was kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from sagpool.explain.trace import Level, Trace
+
+MOST_DRAWN_NODES = 10_000
+
+
+def drawn_part(trace: Trace) -> Trace:
+    """The trace itself, or the part of it that fits into a picture.
+
+    That part is the nodes around the one with the highest score that the last level keeps. If its
+    component is smaller, nodes of others follow, those that are kept first.
+    """
+    if trace.num_nodes <= MOST_DRAWN_NODES:
+        return trace
+    shape = (trace.num_nodes, trace.num_nodes)
+    graph = csr_array((np.ones(len(trace.edges)), trace.edges.T), shape=shape)
+    first, *_ = kept = _kept_last(trace)
+    to_first, to_kept = (
+        dijkstra(graph, directed=False, indices=nodes, unweighted=True, min_only=True)
+        for nodes in (first, kept)
+    )
+    return _induced(trace, np.sort(np.lexsort((to_kept, to_first))[:MOST_DRAWN_NODES]))
+
+
+def _kept_last(trace: Trace) -> np.ndarray:
+    """The node with the highest score comes first."""
+    if not trace.levels:
+        return np.array([0])
+    last = trace.levels[-1]
+    return last.kept if last.score is None else last.kept[np.argsort(-last.score, kind="stable")]
+
+
+def _induced(trace: Trace, nodes: np.ndarray) -> Trace:
+    place = np.full(trace.num_nodes, -1)
+    place[nodes] = np.arange(len(nodes))
+    edges = place[trace.edges]
+    truth = None if trace.ground_truth is None else place[trace.ground_truth]
+    return replace(
+        trace,
+        num_nodes=len(nodes),
+        edges=edges[(edges >= 0).all(axis=1)],
+        node_labels=tuple(trace.node_labels[node] for node in nodes),
+        ground_truth=None if truth is None else truth[truth >= 0],
+        levels=tuple(_level(level, place) for level in trace.levels),
+    )
+
+
+def _level(level: Level, place: np.ndarray) -> Level:
+    kept = place[level.kept]
+    score = None if level.score is None else level.score[kept >= 0]
+    return Level(kept[kept >= 0], score)

@@ -1,0 +1,56 @@
+"""Whether the arrays of a `RawGraphs` that was read from a file fit together."""
+
+import numpy as np
+
+from sagpool.foreign.values import DecodingError
+from sagpool.graphs.features import RawGraphs
+
+
+def check_raw(raw: RawGraphs) -> RawGraphs:
+    """The graphs, if no index leads out of an array; otherwise an error."""
+    graphs = _length(raw.node_counts, "node_counts")
+    _expect(graphs > 0 and raw.node_counts.min() > 0, "a graph has no node")
+    _expect(raw.edge_counts.shape == (graphs,), "edge_counts has another length")
+    _expect(raw.edge_counts.min() >= 0, "edge_counts is negative")
+    nodes, edges = _total(raw.node_counts), _total(raw.edge_counts)
+    _expect(raw.degree.shape == (nodes,), "degree has another length")
+    _expect(raw.degree.min() >= 0, "degree is negative")
+    _expect(raw.col.shape == (edges,), "col has another length")
+    ends = np.concatenate([[0], np.cumsum(raw.degree, dtype=np.int64)])
+    last = np.cumsum(raw.node_counts)
+    per_graph = np.diff(ends[np.concatenate([[0], last])])
+    _expect(np.array_equal(per_graph, raw.edge_counts), "degree does not fit edge_counts")
+    if edges:
+        most = np.repeat(raw.node_counts, raw.edge_counts)
+        _expect(bool(((raw.col >= 0) & (raw.col < most)).all()), "col names no node of its graph")
+    if raw.y is not None:
+        _expect(raw.y.shape == (graphs,), "y has another length")
+        _codes(raw.y, len(raw.class_names), "y")
+    if raw.node_labels is not None:
+        _expect(raw.node_labels.shape == (nodes, len(raw.node_label_names)), "labels do not fit")
+        for column, names in zip(raw.node_labels.T, raw.node_label_names, strict=True):
+            _codes(column, len(names), "node_labels")
+    for name, rows in (("node_attr", nodes), ("edge_attr", edges)):
+        matrix = getattr(raw, name)
+        if matrix is not None:
+            _expect(matrix.ndim == 2 and len(matrix) == rows, f"{name} has another shape")
+            _expect(bool(np.isfinite(matrix).all()), f"{name} is not finite")
+    return raw
+
+
+def _length(array: np.ndarray, name: str) -> int:
+    _expect(array.ndim == 1, f"{name} has another shape")
+    return len(array)
+
+
+def _total(counts: np.ndarray) -> int:
+    return sum(counts.tolist())  # exact, also of numbers whose sum overflows
+
+
+def _codes(codes: np.ndarray, names: int, what: str) -> None:
+    _expect(bool(codes.min() >= 0 and codes.max() < names), f"{what} has a code without a name")
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise DecodingError(otherwise)

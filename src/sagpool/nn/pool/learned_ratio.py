@@ -1,0 +1,116 @@
+"""`LearnedRatioPool`: how many nodes are kept depends on the graph, and is learnt."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.sag_pool import AttentionScore
+from sagpool.ops import Layout, segment_sum
+
+
+@dataclass(frozen=True, eq=False)
+class ThinnedGraphs(Structure):
+    """Graphs of which some nodes are there in part, or not at all.
+
+    The rows of absent nodes stay, so that the host knows all shapes. Their features are zero, so
+    they send nothing; here they do not count as neighbours either.
+
+    Args:
+        base: the graphs with all their nodes
+        presence: ``[rows]`` from 0 to 1
+    """
+
+    base: Adjacency
+    presence: Tensor
+
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        return self.base.layout
+
+    @cached_property
+    def degree(self) -> Tensor:
+        # A filler's row may have no entry in A + I; minus I, its sum is negative.
+        return self.base.neighbour_sum(self.presence[:, None]).view(-1).clamp(min=0)
+
+    def gcn(self, x: Tensor) -> Tensor:
+        scale = (self.degree + 1).rsqrt().to(x.dtype)[:, None]
+        scaled = scale * x
+        return scale * (self.base.neighbour_sum(scaled) + scaled)
+
+    def neighbour_sum(self, x: Tensor) -> Tensor:
+        return self.base.neighbour_sum(x)
+
+    def csr(self) -> Adjacency:
+        raise SagpoolError(
+            "A layer that needs single edges cannot work on graphs with a learnt ratio."
+        )
+
+
+class LearnedRatioPool(Pool):
+    """Keeps the nodes with positive scores, however many those are.
+
+    ``g = σ(GNN(X, A))``, ``X_out = X ⊙ g``. In training every node stays, to the extent of its
+    gate. In prediction the nodes whose gate is below one half are dropped, and the others are as
+    in training. A node that is dropped is as if it were not there: it sends nothing, has no
+    weight in a mean, and stays away on all later levels.
+
+    The loss gets ``budget`` times the fraction of the nodes that is kept: what does not help to
+    tell the classes apart is dropped. With no budget nothing is, since no node does harm on
+    graphs like those of the training.
+
+    Args:
+        in_channels: size of each input row
+        conv: of the score, a key of `CONVS`
+        budget: what it costs to keep all nodes of a graph
+        members: how many models train side by side
+    """
+
+    leaves = "nodes"
+
+    def __init__(
+        self, in_channels: int, conv: str = "gcn", *, budget: float = 0.01, members: int = 1
+    ) -> None:
+        super().__init__()
+        if not budget >= 0:
+            raise SagpoolError(f"The budget must be at least 0, not {budget}.")
+        self.budget = budget
+        self.attention = AttentionScore(in_channels, conv, members=members)
+
+    def reset_parameters(self) -> None:
+        self.attention.reset_parameters()
+
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        gate = self.attention(x, structure).rank.sigmoid()
+        before = structure.presence if isinstance(structure, ThinnedGraphs) else None
+        present = gate if self.training else (gate >= 0.5).to(gate.dtype)
+        if not self.training:
+            gate = gate * present
+        if before is not None:
+            present, gate = present * before, gate * (before > 0)
+        base = structure.base if isinstance(structure, ThinnedGraphs) else structure.csr()
+        return Pooled(
+            x * gate[:, None],
+            ThinnedGraphs(base, present),
+            source=torch.arange(len(x), device=x.device),
+            gate=gate,
+            presence=present,
+            auxiliary=self.budget * _means(present, structure.layout),
+        )
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return sizes
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return not self.attention.needs_pairs
+
+
+def _means(x: Tensor, layout: Layout) -> Tensor:
+    """Over the nodes of each graph, ``[members * graphs]``."""
+    sums = segment_sum(x[:, None], layout.node_ptr, layout.graph).view(-1)
+    return sums / layout.node_ptr.diff().to(x.dtype)

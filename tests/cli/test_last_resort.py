@@ -1,0 +1,169 @@
+"""Whatever happens ends with one line: bugs, no memory, a full or closed output, no home."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sagpool import TrainedModel, load
+from sagpool.cli import commands
+from sagpool.cli.main import main
+from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models import Shape, build
+
+PROGRAM = "from sagpool.cli.main import main; main()"
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess:
+    options = {"capture_output": True, "text": True, "encoding": "utf-8"} | options
+    return subprocess.run([sys.executable, "-c", PROGRAM, *arguments], check=False, **options)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Makes every command raise this exception."""
+
+    def make(error: BaseException) -> None:
+        def app():
+            raise error
+
+        monkeypatch.setattr(commands, "app_for", lambda arguments: app)
+
+    return make
+
+
+def test_a_bug_is_one_line_with_the_place_of_its_traceback(failing, sagpool, cache):
+    failing(TypeError("unsupported operand\nand more"))
+    outcome = sagpool("data", "MUTAG")
+    assert outcome.code == 70
+    (log,) = (cache / "logs").iterdir()
+    assert outcome.err == (
+        "sagpool: This is a bug in sagpool (TypeError: unsupported operand); the traceback is in "
+        f"{log}. Please report it.\n"
+    )
+    text = log.read_text()
+    assert "arguments: ['data', 'MUTAG']" in text
+    assert "Traceback (most recent call last)" in text
+    assert "and more" in text
+
+
+def test_a_bug_without_a_place_for_its_log(failing, sagpool, cache, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SAGPOOL_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
+    failing(ZeroDivisionError())
+    outcome = sagpool("data")
+    assert outcome.code == 70
+    assert "(ZeroDivisionError); its traceback could not be written." in outcome.err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate mem"
+                     "ory: you tried to allocate 8796093022216 bytes."),
+        RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+    ],
+    ids=["Python", "torch", "CUDA"],
+)  # fmt: skip
+def test_no_memory_is_a_sentence(failing, sagpool, cache, error):
+    failing(error)
+    outcome = sagpool("data")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "sagpool: There is not enough memory for this; try fewer or smaller graphs.\n"
+    )
+    assert not (cache / "logs").exists()
+
+
+def test_an_error_of_the_system_names_its_file(failing, sagpool):
+    failing(OSError(28, "No space left on device", "/data/model.safetensors"))
+    assert sagpool("data").err == "sagpool: /data/model.safetensors: No space left on device.\n"
+
+
+def test_output_in_a_terminal_that_knows_only_ascii(tmp_path):
+    data = tmp_path / "x.jsonl"
+    data.write_text('{"nodes": ["ä", "ö"], "label": "é"}\n{"nodes": ["ä"], "label": "ü"}\n')
+    named = tmp_path / "größe.jsonl"
+    named.write_bytes(data.read_bytes())
+    ended = run("data", str(named), env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in ended.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_to_a_full_disk():
+    with open("/dev/full", "w") as full:
+        ended = run("data", "MUTAG", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert ended.returncode == 2
+    assert ended.stderr == "sagpool: The output or a file: No space left on device.\n"
+
+
+def test_what_is_still_buffered_at_the_end_does_not_fit(failing, monkeypatch, capsys):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+    failing(SystemExit(0))
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "sagpool: The output cannot be printed: No space left on device. Files are complete.\n"
+    )
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2)])
+def test_closed_output(closed):
+    def close():
+        for number in closed:
+            os.close(number)
+
+    ended = run("data", "MUTAG", preexec_fn=close)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+
+
+def test_predictions_need_an_output(tmp_path):
+    graphs = load("MUTAG")
+    shape = Shape(graphs.num_features, 2, hidden=4)
+    weights = build("sagpool-h", shape).state_dict()
+    model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    arguments = ["predict", str(model.save_pretrained(tmp_path / "model")), "--smiles", "CO"]
+    ended = run(*arguments, preexec_fn=lambda: os.close(1))
+    assert ended.returncode == 2
+    assert ended.stderr == "sagpool: The standard output is closed; name a file with -o.\n"
+    ended = run(*arguments, "-o", str(tmp_path / "x.csv"), preexec_fn=lambda: os.close(1))
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "x.csv").read_text().startswith("id,class,")
+
+
+def test_without_a_home(tmp_path):
+    data = tmp_path / "x.jsonl"
+    data.write_text('{"nodes": 2}\n')
+    program = (
+        "import pwd\ndef unknown(number): raise KeyError(number)\npwd.getpwuid = unknown\n"
+        f"{PROGRAM}"
+    )
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("HOME", "SAGPOOL_CACHE", "XDG_CACHE_HOME")
+    }
+    for arguments, code in (
+        (["data", str(data)], 0),
+        (["data", "~/x.jsonl"], 2),
+        (["data", "N"], 2),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            capture_output=True, text=True, env=known, check=False,
+        )  # fmt: skip
+        assert ended.returncode == code, ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert "bug" not in ended.stderr

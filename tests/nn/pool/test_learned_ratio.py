@@ -1,0 +1,166 @@
+"""A learnt ratio against dense matrices in float64."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Adjacency, pack
+from sagpool.models import Shape, build
+from sagpool.nn import LearnedRatioPool, readout
+from sagpool.nn.conv import CONVS
+from sagpool.nn.pool.learned_ratio import ThinnedGraphs
+from sagpool.testing import check_method, random_graphs
+
+CHANNELS = 5
+SOME_ARE_DROPPED = 0  # a seed
+METHODS = ("sagpool-h-ratio", "sagpool-g-ratio")
+WITHOUT_EDGES_ALONE = [name for name in CONVS if name != "gat"]
+
+
+@pytest.fixture
+def structure() -> Adjacency:
+    """Three graphs, without a filler."""
+    graphs = random_graphs(3, [6, 1, 9])
+    return Adjacency.from_edge_index(graphs.edge_index, graphs.batch)
+
+
+@pytest.fixture
+def x(structure) -> Tensor:
+    torch.manual_seed(0)
+    return torch.randn(structure.layout.total_rows, CHANNELS, dtype=torch.float64)
+
+
+def dense(structure: Adjacency) -> Tensor:
+    """A, ``[rows, rows]``"""
+    rows = structure.layout.total_rows
+    full = torch.zeros(rows, rows, dtype=torch.float64)
+    full[structure.entry_row, structure.col.long()] = 1
+    return full.fill_diagonal_(0)
+
+
+def a_layer(conv: str = "gcn", budget: float = 0.5) -> LearnedRatioPool:
+    torch.manual_seed(1)
+    return LearnedRatioPool(CHANNELS, conv, budget=budget).double()
+
+
+def scores(layer: LearnedRatioPool, x: Tensor, a: Tensor) -> Tensor:
+    """Of its GCN."""
+    (gcn,) = layer.attention.gnns[0]
+    with_loops = a + torch.eye(len(a), dtype=a.dtype)
+    scale = with_loops.sum(1).rsqrt()
+    normal = scale[:, None] * with_loops * scale
+    return (normal @ x @ gcn.linear.weight[0] + gcn.linear.bias[0]).view(-1)
+
+
+def test_in_training_every_node_stays_to_the_extent_of_its_gate(x, structure):
+    layer, a = a_layer().train(), dense(structure)
+    x.requires_grad_()
+    pooled = layer(x, structure)
+    gate = scores(layer, x, a).sigmoid()
+    torch.testing.assert_close(pooled.x, x * gate[:, None])
+    torch.testing.assert_close(pooled.presence, gate)
+    torch.testing.assert_close(pooled.structure.degree, a @ gate)
+    graph = structure.layout.graph
+    means = torch.stack([gate[graph == number].mean() for number in range(3)])
+    torch.testing.assert_close(pooled.auxiliary, 0.5 * means)
+
+    scale = (1 + a @ gate).rsqrt()
+    expected = scale[:, None] * ((a + torch.eye(len(a))) @ (scale[:, None] * x * gate[:, None]))
+    found = pooled.structure.gcn(pooled.x)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    grads = [
+        torch.autograd.grad((one * weights).sum(), [x, *layer.parameters()], retain_graph=True)
+        for one in (found, expected)
+    ]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("conv", WITHOUT_EDGES_ALONE)
+def test_a_node_that_is_dropped_is_as_if_it_were_not_there(conv, x, structure):
+    """In what the next convolution makes of the others."""
+    pooled = a_layer().eval()(x, structure)
+    kept = pooled.presence == 1
+    assert torch.equal(kept, pooled.gate >= 0.5)
+    assert 0 < kept.sum() < len(kept)
+    assert not pooled.x[~kept].any()
+
+    torch.manual_seed(2)
+    following = CONVS[conv](CHANNELS, 4, members=1).double()
+    number = torch.cumsum(kept, 0) - 1
+    rows, cols = dense(structure)[kept][:, kept].nonzero().T
+    graph = structure.layout.graph[kept].unique(return_inverse=True)[1]
+    alone = Adjacency.from_edge_index(torch.stack([cols, rows]), graph)
+    assert number[-1] + 1 == alone.layout.total_rows
+    expected = following(pooled.x[kept], alone)
+    torch.testing.assert_close(following(pooled.x, pooled.structure)[kept], expected)
+
+
+@pytest.mark.parametrize("kind", ["mean", "mean-max", "sum", "max"])
+def test_a_readout_of_what_is_kept(kind, structure):
+    layer = a_layer().eval()
+    positive = torch.rand(structure.layout.total_rows, CHANNELS, dtype=torch.float64)
+    pooled = layer(positive, structure)
+    read = pooled.readout(kind)
+    for number in range(3):
+        own = (structure.layout.graph == number) & (pooled.presence == 1)
+        if own.any():
+            rows = pooled.x[own]
+            one = Adjacency.from_edge_index(
+                torch.zeros(2, 0, dtype=torch.long), torch.zeros(len(rows), dtype=torch.long)
+            )
+            torch.testing.assert_close(read[number], readout(rows, one.layout, kind)[0])
+        else:
+            assert not read[number].any()
+
+
+def test_a_dropped_node_stays_away(x, structure):
+    first, second = a_layer().eval(), a_layer("mlp").eval()
+    torch.nn.init.constant_(second.attention.gnns[0][0].linear.bias, 100.0)
+    pooled = first(x, structure)
+    again = second(torch.ones_like(x), pooled.structure)
+    assert torch.equal(again.presence, pooled.presence)
+    assert not again.x[pooled.presence == 0].any()
+    assert isinstance(again.structure, ThinnedGraphs)
+    assert again.structure.base is structure
+
+
+def test_later_levels_see_only_what_the_first_one_left():
+    """Features of a node that is dropped change nothing, if nobody else has seen them."""
+    graphs = random_graphs(5, [8])
+    torch.manual_seed(SOME_ARE_DROPPED)
+    shape = Shape(graphs.num_features, 2, hidden=8, settings={"conv": "mlp", "score": "mlp"})
+    model = build("sagpool-h-ratio", shape).double().eval()
+    before = model(pack(graphs, [[0]]))
+    presence = model.pools[0](
+        model.convs[0](graphs.x.double(), None).relu(), pack(graphs, [[0]]).structure
+    ).presence[:8]
+    dropped = (presence == 0).nonzero().view(-1)
+    assert 1 < len(dropped) < 8
+    attr = graphs.node_attr.clone()
+    attr[dropped] = attr[dropped[:1]]
+    label = graphs.node_label.clone()
+    label[dropped] = label[dropped[:1]]
+    changed = replace(graphs, node_attr=attr, node_label=label)
+    torch.testing.assert_close(model(pack(changed, [[0]])).logits[:, 0], before.logits[:, 0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("settings", [{}, {"conv": "sage", "score": "sage", "readout": "sum"}])
+def test_the_promises_of_every_method(method, settings):
+    check_method(method, settings, seeds=range(2))
+
+
+def test_what_needs_single_edges_is_refused(x, structure):
+    pooled = a_layer()(x, structure)
+    with pytest.raises(SagpoolError, match="single edges cannot work on graphs with a learnt"):
+        CONVS["gat"](CHANNELS, 4, members=1).double()(pooled.x, pooled.structure)
+
+
+def test_a_budget_is_no_reward():
+    with pytest.raises(SagpoolError, match="budget must be at least 0, not -1"):
+        LearnedRatioPool(3, budget=-1)
