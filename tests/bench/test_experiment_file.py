@@ -1,5 +1,7 @@
 """Experiment files: those of the package are complete, and errors in others are explained."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -51,6 +53,11 @@ def test_the_paper_as_published():
         0.5,
     )
     assert cells["PROTEINS", "set2set-g"].default.hidden == 32
+    variants = paper.tables["table4"]
+    same = {
+        replace(cells[d, m].default, method="") for d in variants.datasets for m in variants.methods
+    }
+    assert len(same) == 1, "the variants of Table 4 are compared with the same settings"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A race: all candidates on the same folds, and the worse ones leave early.
 
-In each round the better half stays, on more folds and for more epochs. A candidate counts as good
-if it is good now or if it is getting there: a low learning rate is slow at first and may still win.
-The last few train to the end on all folds, and are ranked as in a grid search.
+After each round only the better candidates stay, on more folds and for more epochs. A candidate
+counts as good if it is good now or if it is getting there: a low learning rate is slow at first and
+may still win. The last few train to the end on all folds, and are ranked as in a grid search.
 
 ``scripts/simulate_race.py`` tells what a race would have cost and chosen in a finished grid search.
 """
@@ -18,34 +18,39 @@ from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank
 from sagpool.fleet import Training
 from sagpool.statistics import compare
 
-# Rounds before the last one. Five halvings leave 1 of 32 candidates, and in five rounds the folds
-# grow by a fifth each: two of ten at first, enough to recognise the worse half.
-ROUNDS = 5
-# The epoch of the first round, as a fraction of the patience. No training is shorter than its
-# patience, so this bounds the cost of a round in terms of a grid's. Earlier, the order of the
-# candidates is mostly that of their learning rates.
-FIRST_EPOCH = 0.4
-# By which epochs grow from round to round. Half the candidates then cost less in each round.
-GROWTH = math.sqrt(2)
 # So many candidates are cheap to train, and one of them leaves only if it is significantly worse.
 FEW = 4
 SIGNIFICANT = 0.05
 FEWEST_TESTED_FOLDS = 3
 
 
+class Stage(NamedTuple):
+    """A round before the last one, for trainings of any length."""
+
+    epochs: float  # as a fraction of the patience; no training is shorter than that
+    folds: float  # a fraction of all folds
+    stay: float  # the fraction of the candidates that goes on
+
+
+# Most candidates are soon seen to be bad, and leave early. The good ones are close to each other:
+# one in 16, 12 of the paper's 192, trains to the end.
+STAGES = (Stage(0.4, 0.2, 1 / 4), Stage(0.8, 0.6, 1 / 2), Stage(1.4, 1.0, 1 / 2))
+
+
 class RaceRound(NamedTuple):
     until: int | None  # the epoch; None: the end
     folds: int
+    stay: float
 
 
 def race(candidates: Sequence[Training]) -> Program:
-    """Drop the worse half in each round, then train the others on all folds, to the end."""
+    """Drop the worse ones in each round, then train the others on all folds, to the end."""
     left, dropped = list(candidates), list[Ranked]()
-    for until, folds in race_rounds(candidates[0]):
+    for until, folds, stay in race_rounds(candidates[0]):
         if len(left) == 1:
             break
         seen = yield Round(every_fold(left, folds), until)
-        staying = _staying(left, seen)
+        staying = _staying(left, seen, math.ceil(len(left) * stay))
         ranked = rank(left, seen)
         dropped = [result for candidate, result in ranked if candidate not in staying] + dropped
         left = [candidate for candidate in left if candidate in staying]
@@ -55,40 +60,38 @@ def race(candidates: Sequence[Training]) -> Program:
 
 def race_rounds(training: Training) -> list[RaceRound]:
     """The rounds before the last one, for candidates with this patience and number of folds."""
-    return [
-        RaceRound(
-            epoch_or_end(
-                max(1, round(FIRST_EPOCH * GROWTH**step * training.patience)), training.max_epochs
-            ),
-            min(training.folds, max(2, math.ceil(training.folds * (step + 1) / ROUNDS))),
-        )
-        for step in range(ROUNDS)
-    ]
+
+    def round_of(stage: Stage) -> RaceRound:
+        epoch = max(1, round(stage.epochs * training.patience))
+        folds = min(training.folds, max(2, math.ceil(stage.folds * training.folds)))
+        return RaceRound(epoch_or_end(epoch, training.max_epochs), folds, stage.stay)
+
+    return [round_of(stage) for stage in STAGES]
 
 
 def count_race(candidates: Sequence[Training]) -> int:
     """How many trainings a race begins at most."""
     total, left, before = 0, len(candidates), 0
-    for now in (*(folds for _, folds in race_rounds(candidates[0])), candidates[0].folds):
-        total += left * (now - before)
-        left, before = max(math.ceil(left / 2), min(FEW, left)), now
+    for _, folds, stay in race_rounds(candidates[0]):
+        total += left * (folds - before)
+        left, before = max(math.ceil(left * stay), min(FEW, left)), folds
+    total += left * (candidates[0].folds - before)
     return total
 
 
-def _staying(candidates: list[Training], seen: Sequence[Validation]) -> set[Training]:
-    """The better half; if few would be left, also those that are not significantly worse."""
+def _staying(candidates: list[Training], seen: Sequence[Validation], count: int) -> set[Training]:
+    """The best ones; if few would be left, also those that are not significantly worse."""
     now = [candidate for candidate, _ in rank(candidates, seen)]
     soon = _by_expected_loss(candidates, seen)
     places = {candidate: min(now.index(candidate), soon.index(candidate)) for candidate in now}
     order = sorted(now, key=lambda candidate: places[candidate])  # stable: first those good now
-    half = math.ceil(len(order) / 2)
-    staying, others = order[:half], order[half:]
-    if half < FEW:
+    staying, others = order[:count], order[count:]
+    if count < FEW:
         table = np.nan_to_num([one.accuracy for one in seen]).reshape(len(candidates), -1)
         accuracy = dict(zip(candidates, table, strict=True))
         best = accuracy[now[0]]
         as_good = [one for one in others if not _is_worse(accuracy[one], best, one.folds)]
-        staying += as_good[: FEW - half]
+        staying += as_good[: FEW - count]
     return set(staying)
 
 
