@@ -16,10 +16,11 @@ from sagpool.fleet.lockstep import Sizes
 from sagpool.fleet.order import on_device
 from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
-from sagpool.fleet.recorded_size import RecordedSize, Spread
+from sagpool.fleet.recorded_size import GraphSizes, RecordedSize, Spread
 from sagpool.fleet.recording import Recorder, RecordingMemory, _Recording, can_record
-from sagpool.fleet.schedule import Slots
+from sagpool.fleet.schedule import Slots, trained_on
 from sagpool.graphs import Graphs, load
+from sagpool.graphs.counting import colors
 from sagpool.models import Shape, build, methods
 from sagpool.nn import SAGPool
 from sagpool.ops.device import triton_kernels
@@ -114,16 +115,27 @@ def test_a_recording_has_room_for_almost_every_batch():
     spread = Spread.of(counts)
     totals = counts[random.integers(0, 1000, (20_000, 128))].sum(1)
     first = int(min(totals))
-    size = RecordedSize(((1, 128),), (first,), (first,), (None,)).with_spare(spread, spread)
+    size = RecordedSize(((1, 128),), (first,), (first,), (None,)).with_spare(
+        GraphSizes(spread, spread)
+    )
     for found in (size.rows[0], size.entries[0]):
         assert (totals <= found).mean() > 0.999
         assert found < 1.02 * max(totals)
 
 
+def test_tests_of_a_fixed_split_need_no_room():
+    """Their graphs may be much larger than those in batches."""
+    graphs = colors(seed=0, train=20, validation=20, test=20)
+    chosen = trained_on(graphs, Training("gpool-h", split="fixed", folds=1))
+    sizes = GraphSizes.of(graphs, chosen)
+    assert len(chosen) == 40
+    assert sizes.nodes.mean <= 25 < GraphSizes.of(graphs).nodes.mean
+
+
 def test_many_rows_get_little_padding():
     wide = Spread(10.0, 20.0)
     needed = RecordedSize(((200, 400),), (4000,), (4000 * 200,), (None,))
-    size = needed.with_spare(wide, wide)
+    size = needed.with_spare(GraphSizes(wide, wide))
     assert size.rows == (4224,), "the next multiple of 64 after 1.05 times as many"
     assert size.fits(needed), "or it would be recorded for ever"
 
@@ -131,7 +143,7 @@ def test_many_rows_get_little_padding():
 def test_batches_of_one_shape_have_the_same_size():
     """So that in a recording of a whole epoch it does not matter which batch is the largest."""
     size = RecordedSize(((2, 9), (2, 5), (2, 9)), (100, 70, 130), (900, 100, 400), (None,))
-    size = size.with_spare(Spread(0, 0), Spread(0, 0))
+    size = size.with_spare(GraphSizes(Spread(0, 0), Spread(0, 0)))
     assert size.rows[0] == size.rows[2] >= 130 > 0
     assert size.entries[0] == size.entries[2] >= 900
     assert size.rows[1] < size.rows[0]

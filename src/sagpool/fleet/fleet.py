@@ -20,8 +20,9 @@ from sagpool.fleet.order import Members, Orders
 from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.random_guard import SkippedDraws
+from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import RecordingMemory
-from sagpool.fleet.schedule import Slots, shape_of
+from sagpool.fleet.schedule import Slots, shape_of, trained_on
 from sagpool.fleet.slot_settings import NO_GRAPHS, SlotSettings
 from sagpool.fleet.stack import AdamState, Stack, row_length
 from sagpool.fleet.state import FleetState, MemberState
@@ -71,6 +72,7 @@ class Fleet:
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
         self.rule = RULES[self.first.stopping]
         self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
+        self.graph_sizes = GraphSizes.of(graphs, trained_on(graphs, self.first))
         self.parameters = count_parameters(self.first.method, self.shape)
         assert graphs.y is not None
         self.y = graphs.y.cpu().numpy()
@@ -200,6 +202,7 @@ class Fleet:
             memory=self.memory,
             profile=self.profile,
             rule=self.rule,
+            graph_sizes=self.graph_sizes,
         )
 
     def _load(self, slots: Sequence[int]) -> None:

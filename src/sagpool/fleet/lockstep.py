@@ -11,6 +11,7 @@ from torch import Tensor
 from sagpool.fleet.evaluate import Losses, validate
 from sagpool.fleet.order import DeviceBatches, Padded, on_device
 from sagpool.fleet.profile import Profile
+from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import Pass, Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
 from sagpool.fleet.stopping import LOSS, DeviceStopping, Rule
@@ -63,6 +64,7 @@ class Lockstep:
         memory: for recordings
         profile: where the time is noted
         rule: by which members stop
+        graph_sizes: of those that batches are made of, by default of all graphs
     """
 
     def __init__(
@@ -82,9 +84,11 @@ class Lockstep:
         memory: RecordingMemory,
         profile: Profile,
         rule: Rule = LOSS,
+        graph_sizes: GraphSizes | None = None,
     ) -> None:
         self.graphs, self.stack, self.adam, self.sizes = graphs, stack, adam, sizes
         self.best, self.stopping, self.rule = best, stopping, rule
+        self.graph_sizes = graph_sizes
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
         self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
         self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
@@ -135,7 +139,8 @@ class Lockstep:
         """For passes of one kind over graphs from this position on."""
         if (kind, first) not in self.recorders:
             self.recorders[kind, first] = Recorder(
-                self.stack.model, self.graphs, self.memory, self.profile, kind
+                *(self.stack.model, self.graphs, self.memory, self.profile),
+                *(kind, self.graph_sizes),
             )
         return self.recorders[kind, first]
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sagpool.fleet.schedule import trained_on
 from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs
 
@@ -25,7 +26,8 @@ class Pace:
 
     @staticmethod
     def of(graphs: Graphs, training: Training) -> "Pace":
-        rows = float(graphs.node_counts.mean()) * training.batch_size
+        nodes = graphs.node_counts[trained_on(graphs, training)]
+        rows = float(nodes.mean()) * training.batch_size
         return Pace(graphs.device.type == "cuda", rows * training.hidden)
 
     def whole_epochs(self, members: int) -> bool:

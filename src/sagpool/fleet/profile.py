@@ -75,13 +75,11 @@ class Profile:
         self.spans.setdefault(threading.get_ident(), []).append(Span(kind, start, end, threads))
 
     def collect(self, models: int) -> None:
-        """So many models have trained for an epoch. Reads the events of this thread.
-
-        The device must have passed them.
-        """
+        """So many models have trained for an epoch. Reads the events of this thread."""
         if not self.on:
             return
         for kind, first, last in self.events.pop(threading.get_ident(), ()):
+            last.synchronize()
             start, end = (self.begin + self.base.elapsed_time(e) / 1000 for e in (first, last))
             self.add(kind, start, end)
         self.epochs.append((time.perf_counter(), models))

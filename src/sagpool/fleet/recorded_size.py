@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sagpool.graphs import Graphs
+
 # A recording has room for a batch that is larger than the mean by so many standard deviations, and
 # for this multiple of the one that it is made for: padding takes less time than another recording.
 DEVIATIONS, SPARE = 3.5, 1.05
@@ -14,7 +16,7 @@ FEW_ROWS = 2**19
 
 
 class Spread(NamedTuple):
-    """Mean and standard deviation over the graphs of a data set."""
+    """Mean and standard deviation over graphs."""
 
     mean: float
     deviation: float
@@ -26,6 +28,18 @@ class Spread(NamedTuple):
     def largest(self, graphs: int) -> float:
         """The sum over so many graphs, drawn at random, in all but a few batches of thousands."""
         return graphs * self.mean + DEVIATIONS * graphs**0.5 * self.deviation
+
+
+class GraphSizes(NamedTuple):
+    """Of the graphs that batches are made of."""
+
+    nodes: Spread
+    entries: Spread
+
+    @staticmethod
+    def of(graphs: Graphs, chosen: np.ndarray | slice = slice(None)) -> "GraphSizes":
+        entries = graphs.batch_source.counts
+        return GraphSizes(Spread.of(graphs.node_counts[chosen]), Spread.of(entries[chosen]))
 
 
 class RecordedSize(NamedTuple):
@@ -55,16 +69,11 @@ class RecordedSize(NamedTuple):
             )
         )
 
-    def with_spare(self, nodes: Spread, entries: Spread) -> "RecordedSize":
-        """Larger, for most later batches too, unless that is too much padding.
-
-        Args:
-            nodes: of a graph
-            entries: of a graph
-        """
+    def with_spare(self, of_a_graph: GraphSizes) -> "RecordedSize":
+        """Larger, for most later batches too, unless that is too much padding."""
         large = self._at_least(
-            [nodes.largest(graphs) for _, graphs in self.shapes],
-            [entries.largest(members * graphs) for members, graphs in self.shapes],
+            [of_a_graph.nodes.largest(graphs) for _, graphs in self.shapes],
+            [of_a_graph.entries.largest(members * graphs) for members, graphs in self.shapes],
         )
         none = [0.0] * len(self.shapes)
         return large if large.fits(self) else self._at_least(none, none)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sagpool.fleet.chain import Chain
 from sagpool.fleet.order import DeviceBatches, Padded
 from sagpool.fleet.profile import Profile
-from sagpool.fleet.recorded_size import RecordedSize, Spread
+from sagpool.fleet.recorded_size import GraphSizes, RecordedSize
 from sagpool.graphs import Graphs
 from sagpool.nn.pool import pools_of
 from sagpool.ops.device import kernels_for
@@ -150,6 +150,7 @@ class Recorder:
         memory: for the recordings
         profile: where the time is noted
         kind: of the time that replays take
+        graph_sizes: of those that batches are made of, by default of all graphs
     """
 
     def __init__(
@@ -159,11 +160,11 @@ class Recorder:
         memory: RecordingMemory,
         profile: Profile,
         kind: str = "steps",
+        graph_sizes: GraphSizes | None = None,
     ) -> None:
         self.graphs, self.profile, self.kind = graphs, profile, kind
         self.pools = pools_of(model)
-        self.nodes = Spread.of(graphs.node_counts)
-        self.entries = Spread.of(graphs.batch_source.counts)
+        self.graph_sizes = graph_sizes or GraphSizes.of(graphs)
         self.recordings: list[_Recording] = []
         self.parts: dict[Hashable, _Part] = {}
         self.memory = memory  # after the recordings, which have to be freed before it
@@ -191,7 +192,7 @@ class Recorder:
             self._run_and_record(passes, batches.flat.clone(), needed)
 
     def _run_and_record(self, passes: Sequence[Pass], flat: Tensor, needed: RecordedSize) -> None:
-        size = needed.with_spare(self.nodes, self.entries)
+        size = needed.with_spare(self.graph_sizes)
         padded = DeviceBatches(flat, size.shapes, size.rows, size.entries).padded()
         # The first pass of its kind compiles kernels, which a recording should not.
         known = self.kind in self.memory.known

@@ -60,6 +60,14 @@ def _own_split(graphs: Graphs, training: Training) -> Split:
     return fixed_split(graphs.part.cpu().numpy(), graphs.part_names)
 
 
+def trained_on(graphs: Graphs, training: Training) -> np.ndarray | slice:
+    """Graphs that batches are made of. Those of a fixed split's tests may have other sizes."""
+    if training.split != "fixed":
+        return slice(None)
+    own = split_of(graphs, training)
+    return np.concatenate([own.train, own.validation])
+
+
 def shape_of(graphs: Graphs, training: Training) -> Shape:
     """The shape of the training's model, with one member."""
     train = split_of(graphs, training).train
