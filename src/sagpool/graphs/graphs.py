@@ -191,6 +191,10 @@ class Graphs:
 
     def fingerprint(self) -> str:
         """A hash of all that a training depends on: structure, features, classes and parts."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         names = (self.node_label_names, self.class_names)
         digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):

@@ -149,10 +149,12 @@ class Local:
                 continue
             try:
                 started = trainings_of(identity)
+                if not set(started) <= set(job.trainings):
+                    continue
                 same = identity == self._identity(job, started)
             except SagpoolError:
                 continue  # of a method that is not loaded here
-            if not same or not set(started) <= set(job.trainings):
+            if not same:
                 continue
             if set(started).isdisjoint(left):
                 file.unlink()  # its last row was stored just before it could be removed
