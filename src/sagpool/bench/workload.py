@@ -30,8 +30,9 @@ def reference_figures() -> dict[str, Any]:
 class Epochs:
     """How many epochs a training is expected to take."""
 
-    measured: Mapping[tuple[float, int], float]  # means by learning rate and hidden size
-    best_epoch: float  # with the learning rate 5e-4 and the hidden size 128
+    # Means by learning rate, hidden size and weight decay.
+    measured: Mapping[tuple[float, int, float], float]
+    best_epoch: float  # with 5e-4, 128 and 1e-4
 
     @staticmethod
     def of(dataset: str, method: str, runs: Iterable[Run]) -> "Epochs":
@@ -39,28 +40,34 @@ class Epochs:
 
         Methods without figures take the mean of the data set, data sets without that of all.
         """
-        epochs: dict[tuple[float, int], list[int]] = defaultdict(list)
+        epochs: dict[tuple[float, int, float], list[int]] = defaultdict(list)
         for run in runs:
-            epochs[run.settings["lr"], run.settings["hidden"]].append(run.epochs)
-        figures: dict[str, dict[str, tuple[float, int, float]]] = reference_figures()["best_epochs"]
+            lr, hidden, weight_decay = (run.settings[n] for n in ("lr", "hidden", "weight_decay"))
+            epochs[lr, hidden, weight_decay].append(run.epochs)
+        figures: dict[str, dict[str, tuple[float, int, float, float]]]
+        figures = reference_figures()["best_epochs"]
         known = figures.get(dataset, {})
         every = [known[method]] if method in known else list(known.values())
         every = every or [entry for methods in figures.values() for entry in methods.values()]
-        best = float(np.mean([epoch / _slowness(lr, hidden) for lr, hidden, epoch in every]))
+        best = float(np.mean([epoch / _slowness(*settings) for *settings, epoch in every]))
         return Epochs({key: float(np.mean(some)) for key, some in epochs.items()}, best)
 
     def __call__(self, training: Training) -> float:
-        lr, hidden = training.lr, training.hidden
-        expected = training.patience + self.best_epoch * _slowness(lr, hidden)
-        return min(training.max_epochs, self.measured.get((lr, hidden), expected))
+        settings = training.lr, training.hidden, training.weight_decay
+        expected = training.patience + self.best_epoch * _slowness(*settings)
+        return min(training.max_epochs, self.measured.get(settings, expected))
 
 
-def _slowness(lr: float, hidden: int) -> float:
-    """How many times as many epochs as with the learning rate 5e-4 and the hidden size 128."""
+def _slowness(lr: float, hidden: float, weight_decay: float) -> float:
+    """How many times as many epochs as with 5e-4, 128 and 1e-4."""
     figures = reference_figures()
     return math.prod(
         _interpolate(value, figures[name])
-        for value, name in ((lr, "learning_rates"), (hidden, "hidden_sizes"))
+        for value, name in (
+            (lr, "learning_rates"),
+            (hidden, "hidden_sizes"),
+            (max(weight_decay, 1e-9), "weight_decays"),
+        )
     )
 
 
