@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from measure import versions
+from sagpool.bench.database import RUN_COLUMNS, row_checksum
 from sagpool.bench.plan import settings_of
 from sagpool.bench.records import CellRecord
 from sagpool.bench.store import Store, settings_text
@@ -121,7 +122,8 @@ def add_runs(
         }  # fmt: skip
         for i, part in enumerate(("train", "validation", "test")):
             row |= {f"{part}_loss": float(loss[i]), f"{part}_accuracy": float(accuracy[i])}
-        return [row.get(column) for column in columns]
+        row["checksum"] = row_checksum([row[column] for column in RUN_COLUMNS])
+        return [row[column] for column in columns]
 
     rows = [values(seed, fold) for seed in range(seeds) for fold in range(FOLDS)]
     marks = ", ".join("?" * len(columns))

@@ -6,12 +6,15 @@ machine without a network can run it, too.
 
 import argparse
 import importlib.util
+import json
 import socket
 import subprocess
 import sys
+from typing import Any
 
 DATABASE = ("pypi.org", 443)
 SECONDS = 120
+COMMAND = ["-m", "pip_audit", "--skip-editable", "--progress-spinner", "off", "--format", "json"]
 
 
 def reachable(seconds: float = 3) -> bool:
@@ -22,19 +25,43 @@ def reachable(seconds: float = 3) -> bool:
     return True
 
 
+def audit() -> list[dict[str, Any]] | str:
+    """The packages that pip-audit has found, or why there are none."""
+    if importlib.util.find_spec("pip_audit") is None:
+        return "pip-audit is not installed (pip install 'sagpool[audit]')"
+    if not reachable():
+        return f"{DATABASE[0]} cannot be reached"
+    try:
+        done = subprocess.run(
+            [sys.executable, *COMMAND], timeout=SECONDS, capture_output=True, text=True, check=False
+        )
+        return json.loads(done.stdout)["dependencies"]
+    except subprocess.TimeoutExpired:
+        return f"{DATABASE[0]} did not answer within {SECONDS} s"
+    except (ValueError, KeyError, TypeError):
+        last = done.stderr.strip().splitlines()[-1:]
+        return f"pip-audit failed: {''.join(last) or f'exit code {done.returncode}'}"
+
+
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    if importlib.util.find_spec("pip_audit") is None:
-        print("Audit skipped: pip-audit is not installed (pip install 'sagpool[audit]').")
+    found = audit()
+    if isinstance(found, str):
+        print(f"Audit skipped: {found}.")
         return
-    if not reachable():
-        print(f"Audit skipped: {DATABASE[0]} cannot be reached.")
+    audited = [package for package in found if "skip_reason" not in package]
+    if not audited:
+        # A mirror has packages, but knows nothing about them; pip-audit takes that for a success.
+        print(f"Audit skipped: {DATABASE[0]} knows none of the {len(found)} packages.")
         return
-    command = [sys.executable, "-m", "pip_audit", "--skip-editable", "--progress-spinner", "off"]
-    try:
-        sys.exit(subprocess.run(command, timeout=SECONDS, check=False).returncode)
-    except subprocess.TimeoutExpired:
-        print(f"Audit skipped: {DATABASE[0]} did not answer within {SECONDS} s.")
+    vulnerable = [package for package in audited if package["vulns"]]
+    for package in vulnerable:
+        for one in package["vulns"]:
+            fixed = ", ".join(one["fix_versions"]) or "no version yet"
+            print(f"{package['name']} {package['version']}: {one['id']}, fixed in {fixed}")
+    unknown = len(found) - len(audited)
+    print(f"{len(audited)} packages audited, {len(vulnerable)} vulnerable, {unknown} unknown.")
+    sys.exit(bool(vulnerable))
 
 
 if __name__ == "__main__":

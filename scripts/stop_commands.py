@@ -8,6 +8,7 @@ root can make.
 import argparse
 import hashlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from kill_bench import TOLERANCE, distance, read
 
 WAYS = ("kill", "term", "disk")
@@ -44,7 +46,32 @@ def hashes(pattern: str) -> Callable[[Path], object]:
     }
 
 
+def cached(here: Path) -> object:
+    """The arrays in the cache folder, by name."""
+    found = {}
+    for file in sorted(here.glob("cache/packed/*.npz")):
+        with np.load(file) as content:
+            found |= {name: hashlib.sha256(content[name].data).hexdigest() for name in content}
+    return found
+
+
+def write_rings(folder: Path, count: int = 20_000) -> None:
+    """A TU data set that takes a moment to read."""
+    folder.mkdir()
+    edges, graph_of, labels, first = list[str](), list[str](), list[str](), 1
+    for number in range(1, count + 1):
+        size = 3 + number % 5
+        edges += [f"{first + i}, {first + (i + 1) % size}" for i in range(size)]
+        graph_of += [str(number)] * size
+        labels.append(str(size % 2))
+        first += size
+    lines = {"A": edges, "graph_indicator": graph_of, "graph_labels": labels}
+    for kind, some in lines.items():
+        (folder / f"RINGS_{kind}.txt").write_text("\n".join(some))
+
+
 COMMANDS = {
+    "data": Command("data {base}/RINGS", cached),
     "bench": Command(
         f"bench demo --method gpool-h --seeds 1 --folds 5 --precision float64 {SMALL} "
         "--checkpoint-seconds 0.2 --store {here}/runs.sqlite",
@@ -76,6 +103,7 @@ def run(words: str, here: Path, base: Path) -> subprocess.Popen[bytes]:
         [sys.executable, "-c", program, *given],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        env={**os.environ, "SAGPOOL_CACHE": str(here / "cache")},
     )
 
 
@@ -124,7 +152,7 @@ def try_once(
 ) -> Trial:
     command = COMMANDS[name]
     # Room for the files of others, and for a part of the results.
-    room = 16384 + draws.randrange(max(1, size))
+    room = 4096 * len(FOREIGN) + draws.randrange(max(1, size))
     with folder(way == "disk", room) as here:
         process = run(command.words, here, base)
         if way != "disk":
@@ -179,6 +207,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         base = Path(name) / "base"
         base.mkdir()
+        write_rings(base / "RINGS")
         for needed in ("bench", "train"):
             finish(COMMANDS[needed].words, base, base)
         for command in options.only:

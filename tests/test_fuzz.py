@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,3 +83,35 @@ def test_the_audit_is_skipped_with_a_word(run_script, monkeypatch):
     done = run_script("audit.py")
     assert done.code == 0
     assert done.out == "Audit skipped: pypi.org cannot be reached.\n"
+
+
+KNOWN = {"name": "a", "version": "1", "vulns": []}
+UNKNOWN = {"name": "b", "skip_reason": "not found on PyPI"}
+VULNERABLE = {
+    "name": "c",
+    "version": "2",
+    "vulns": [{"id": "CVE-1", "fix_versions": ["2.1", "3"], "aliases": []}],
+}
+
+
+@pytest.mark.parametrize(
+    ("packages", "code", "printed"),
+    [
+        ([KNOWN], 0, "1 packages audited, 0 vulnerable, 0 unknown.\n"),
+        ([UNKNOWN, UNKNOWN], 0, "Audit skipped: pypi.org knows none of the 2 packages.\n"),
+        (
+            [KNOWN, UNKNOWN, VULNERABLE],
+            1,
+            "c 2: CVE-1, fixed in 2.1, 3\n2 packages audited, 1 vulnerable, 1 unknown.\n",
+        ),
+        (None, 0, "Audit skipped: pip-audit failed: no network.\n"),
+    ],
+)
+def test_what_the_audit_has_found(packages, code, printed, run_script, monkeypatch):
+    text = "" if packages is None else json.dumps({"dependencies": packages})
+    done = SimpleNamespace(stdout=text, stderr="ERROR\nno network\n", returncode=1)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("socket.create_connection", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: done)
+    ended = run_script("audit.py")
+    assert (ended.code, ended.out) == (code, printed)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sagpool.bench.database
+import sagpool.bench.store
 from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
@@ -86,6 +87,19 @@ def test_records_are_read_back_as_written(path, mutag, trainings, result):
         assert getattr(run, name) == row[name], name
     np.testing.assert_allclose(run.curve[1], expected.curve.validation_loss, rtol=1e-6)
     assert run.curve.shape == (3, 5)
+
+
+def test_what_is_known_of_some_trainings(path, mutag, trainings, result, monkeypatch):
+    monkeypatch.setattr(sagpool.bench.store, "AT_ONCE", 2)
+    with Store.writing(path) as store:
+        fill(store, mutag, trainings, result)
+        wanted = ["key 3", "none", "key 0", "key 1"]
+        assert store.reached(wanted) == dict.fromkeys(["key 0", "key 1", "key 3"], float("inf"))
+        assert store.reached([]) == {}
+        assert store.reached().keys() == store.keys()
+        for one in store.trained():
+            assert (one.invocation, one.fingerprint) == (1, "print")
+            assert one.finished == max(run.finished for run in store.runs())
 
 
 def test_a_training_without_a_result(path, mutag, trainings, result):
@@ -299,7 +313,7 @@ def test_a_store_of_another_version_is_refused(path, how):
         store.connection.execute("PRAGMA user_version = 7")
     with (
         pytest.raises(
-            SagpoolError, match=r"a newer version of sagpool \(its format is 7; this version r"
+            SagpoolError, match=r"needs a newer version of sagpool \(its format is 7; this vers"
         ),
         getattr(Store, how)(path),
     ):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sagpool import load
+from sagpool import SagpoolError, load
 from sagpool.bench import Overrides, Search, plan_experiment, run_experiment
 from sagpool.bench.search import choose
 from sagpool.bench.time_estimate import EFFICIENCY, estimate_time
@@ -30,7 +30,7 @@ def store(tmp_path):
 
 
 def test_epochs_of_a_published_cell_are_those_that_were_measured():
-    epochs = Epochs.of("NCI1", "sagpool-h", [])
+    epochs = Epochs.of("NCI1", "sagpool-h")
     lr, hidden, weight_decay, best = reference_figures()["best_epochs"]["NCI1"]["sagpool-h"]
     same = replace(ONE, lr=lr, hidden=hidden, weight_decay=weight_decay)
     assert epochs(same) == pytest.approx(50 + best)
@@ -42,7 +42,7 @@ def test_epochs_of_a_published_cell_are_those_that_were_measured():
 
 @pytest.mark.parametrize(("dataset", "method"), [("NCI1", "new-h"), ("new", "sagpool-h")])
 def test_epochs_of_other_cells_are_means(dataset, method):
-    assert 100 < Epochs.of(dataset, method, [])(replace(ONE, lr=5e-4, hidden=128)) < 250
+    assert 100 < Epochs.of(dataset, method)(replace(ONE, lr=5e-4, hidden=128)) < 250
 
 
 def test_bytes_between_two_hidden_sizes_are_close_to_those_of_a_trial():
@@ -57,7 +57,7 @@ def test_bytes_between_two_hidden_sizes_are_close_to_those_of_a_trial():
 
 def test_a_race_is_expected_to_train_a_fraction_of_the_grid():
     candidates = [replace(ONE, lr=1e-3, dropout=i / 192) for i in range(192)]
-    epochs = Epochs.of("PROTEINS", "sagpool-h", [])
+    epochs = Epochs.of("PROTEINS", "sagpool-h")
     grid, race = (
         expected_epochs(choose(search, candidates), epochs) for search in (Search.GRID, Search.RACE)
     )
@@ -95,3 +95,15 @@ def test_a_store_tells_how_fast_its_device_is(store):
     assert (estimate.device, estimate.measured) == (device, True)
     assert estimate.seconds == pytest.approx(200), "one seed is stored and took 100 s"
     assert not estimate_time(plan, "a toaster").measured
+
+
+def test_a_time_that_cannot_be_read(store):
+    settings = {name: value[0] for name, value in SMALL.items()}
+    options = {"seeds": 1, "folds": 2, "settings": settings, "store": store, "device": "cpu"}
+    run_experiment("quick", datasets="MUTAG", methods="gpool-h", **options)
+    with sqlite3.connect(store) as file:
+        ((device,),) = file.execute("SELECT device FROM invocations").fetchall()
+        file.execute("UPDATE invocations SET started = 'yesterday'")
+    file.close()
+    with pytest.raises(SagpoolError, match="has a time that cannot be read: 'yesterday'"):
+        estimate_time(planned(store), device)

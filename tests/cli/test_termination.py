@@ -1,8 +1,13 @@
 """SIGTERM stops every command as Ctrl-C does."""
 
 import signal
+import sys
+import threading
+import weakref
 
 import pytest
+
+from sagpool.termination import Terminated, sigterm_raises
 
 pytestmark = pytest.mark.usefixtures("usual_signals")
 
@@ -20,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("usual_signals")
             "sagpool.cli.explain.TrainedModel.from_pretrained",
         ),
         (("demo",), "sagpool.cli.demo.run_experiment"),
+        (("data", "MUTAG"), "typer.core.TyperCommand.make_context"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -37,3 +43,40 @@ def test_the_exit_status_says_it(sagpool, command, called, sent, status, monkeyp
     if command[0] in ("bench", "train", "demo"):
         assert "Stopped. Run the same command " in ended.err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("sent", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+)
+def test_a_signal_is_not_lost_where_python_drops_exceptions(sent, raised):
+    class Referred:
+        pass
+
+    one, never = Referred(), threading.Event()
+    reference = weakref.ref(one, lambda _: signal.raise_signal(sent))
+    hook = sys.unraisablehook
+
+    def block(objects) -> None:
+        with sigterm_raises():
+            objects.clear()
+            assert reference() is None
+            never.wait(60)
+
+    objects = [one]
+    del one
+    with pytest.raises(raised):
+        block(objects)
+    assert sys.unraisablehook is hook
+
+
+def test_other_errors_that_python_drops_are_printed(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: seen.append(lost.exc_type))
+
+    class Broken:
+        def __del__(self):
+            raise ValueError
+
+    with sigterm_raises():
+        Broken()
+    assert seen == [ValueError]

@@ -127,6 +127,40 @@ def test_pickles_are_not_loaded(small, packed):
     assert_same(read(small.folder), first)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"col": {0: 2, 1: 1}}, "edges are not in order"),
+        ({"col": {0: 2}}, "edges are not in order"),
+        ({"col": {0: 0}}, "an edge joins a node to itself"),
+        ({"col": {6: 2}}, "an edge has only one direction"),
+        ({"col": {0: 3}}, "col names no node of its graph"),
+        ({"degree": {0: 1, 1: 3}}, "edges are not in order"),
+        ({"degree": {0: 1}}, "degree does not fit edge_counts"),
+        ({"node_counts": {0: 4, 2: 3}}, "degree does not fit edge_counts"),
+        ({"y": {0: 2}}, "y has a code without a name"),
+        ({"node_labels": {0: -1}}, "node_labels has a code without a name"),
+        ({"edge_attr": {0: np.nan}}, "edge_attr is not finite"),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_read_again(
+    change, reason, small, packed, caplog, no_text
+):
+    """The checksums of the file are right."""
+    first = read(small.folder)
+    with np.load(packed()[0]) as arrays:
+        crafted = dict(arrays)
+    for name, entries in change.items():
+        for place, value in entries.items():
+            crafted[name][place] = value
+    np.savez(packed()[0], **crafted)
+    with caplog.at_level(logging.WARNING):
+        assert_same(read(small.folder), first)
+    assert f"is damaged ({reason}" in caplog.text
+    no_text()
+    assert_same(read(small.folder), first)
+
+
 def test_a_renamed_array_is_not_taken_for_absent(small, packed):
     first = read(small.folder)
     with np.load(packed()[0]) as arrays:

@@ -1,4 +1,4 @@
-"""Node features of norm 1, against NumPy."""
+"""Node features of norm 1, and dense ones, against NumPy."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import sagpool
-from sagpool.graphs.features import unit_rows
+from sagpool.graphs.features import Codes, dense_matrix, unit_rows
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +36,15 @@ def test_each_node_has_features_of_norm_1(with_labels, mutag):
 
 def test_one_hot_features_have_norm_1_already(mutag):
     assert unit_rows(mutag) is mutag
+
+
+def test_a_dense_matrix_has_attributes_then_labels():
+    attributes = np.array([[0.5], [1.5], [2.5]], np.float32)
+    labels = [Codes(np.array([0, 1, 0]), ("a", "b")), Codes(np.array([2, 0, 1]), ("x", "y", "z"))]
+    matrix = dense_matrix(attributes, labels)
+    expected = np.hstack([attributes, np.eye(2)[[0, 1, 0]], np.eye(3)[[2, 0, 1]]])
+    np.testing.assert_array_equal(matrix, expected)
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(dense_matrix(None, labels), expected[:, 1:])
+    assert dense_matrix(attributes, []) is attributes
+    assert dense_matrix(None, []) is None

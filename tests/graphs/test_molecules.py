@@ -12,6 +12,7 @@ from rdkit import Chem, rdBase
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
+from sagpool.graphs.intake import pack_records
 from sagpool.graphs.molecules import LABEL_NAMES, MAX_LISTED, SMILES_NAMES, parse_smiles, rdkit
 from sagpool.graphs.record_files import read_records
 from sagpool.graphs.records import Columns
@@ -283,3 +284,18 @@ def test_a_damaged_sdf_file_is_refused_or_gives_molecules(folder, data):
     for record in found:
         assert len(record.labels) == record.nodes
         assert all(0 <= end < record.nodes for end in record.edges)
+
+
+def test_molecules_are_not_kept_with_their_graphs(tmp_path, monkeypatch):
+    """They take many times the memory."""
+    kept = []
+
+    def pack(records, name):
+        kept.extend(record.molecule for record in records)
+        return pack_records(records, name)
+
+    monkeypatch.setattr("sagpool.graphs.record_files.pack_records", pack)
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,label\nCCO,1\nC,0\n")
+    assert load(path).node_counts.tolist() == [3, 1]
+    assert kept == [None, None]

@@ -1,6 +1,7 @@
 """Parsing of number tables: the fast and the slow path read what was written."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.number_parsing import (
+    _parse_block,
     _parse_by_line,
-    _parse_regular,
     read_floats,
     read_integers,
 )
@@ -57,9 +58,9 @@ nearly_numbers = st.lists(fragments, min_size=1, max_size=12).map("".join)
 @given(text=nearly_numbers, columns=st.integers(1, 3))
 def test_the_fast_path_agrees_with_the_slow_one(dtype, text, columns):
     assume(not re.search(r"[+-]\s", text))  # only the fast path takes "- 1" for -1
-    fast = _parse_regular(text.encode(), columns, dtype)
+    fast = _parse_block(text.encode(), columns, dtype)
     if fast is not None:
-        exact = _parse_by_line(text.encode(), "file", columns, dtype)
+        exact = _parse_by_line(text.encode(), "file", 1, columns, dtype)
         assert np.array_equal(fast, exact, equal_nan=dtype is np.float64)
 
 
@@ -98,3 +99,28 @@ def test_an_empty_file_is_refused(text):
 def test_the_error_names_the_first_bad_line_counted_from_one():
     with pytest.raises(SagpoolError, match=r"^file, line 2: 'a' is not a number\.$"):
         read_floats(b"1\na\nb\n", "file")
+
+
+def test_lines_are_parsed_in_blocks(monkeypatch):
+    """The numbers and the line of an error do not depend on where a block ends."""
+    monkeypatch.setattr("sagpool.graphs.number_parsing.BLOCK", 4)
+    lines = ["1,2", "30,40", "5,6", "7.0,8", "9,10"]
+    found = read_integers("\n".join(lines).encode(), "file", columns=2)
+    assert found.tolist() == [[1, 2], [30, 40], [5, 6], [7, 8], [9, 10]]
+    assert found.flags.writeable
+    with pytest.raises(SagpoolError, match=r"^file, line 4: 'x' is not a whole number\.$"):
+        read_integers("\n".join([*lines[:3], "x,8", "9,10"]).encode(), "file", columns=2)
+    with pytest.raises(SagpoolError, match=r"^file, line 5: 1 values where 2 were expected\.$"):
+        read_integers("\n".join([*lines[:4], "9"]).encode(), "file", columns=2)
+
+
+@pytest.mark.parametrize("last", ["1", "1.0"])
+def test_a_text_takes_a_few_times_its_memory(last):
+    text = b"1\n" * 2**21 + last.encode()
+    tracemalloc.start()
+    try:
+        read_integers(text, "file")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20 * 64 + 9 * len(text), "the numbers, twice, and what one block needs"

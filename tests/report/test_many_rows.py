@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sagpool import SagpoolError
+from sagpool.bench.database import RUN_COLUMNS
 from sagpool.bench.run_table import CHUNK, column, read_curves, read_runs
 from sagpool.bench.store import Store
 from sagpool.bench.summary import compare_methods, summarise
@@ -74,14 +75,28 @@ def test_of_many_trainings_some_are_drawn(make, made, tmp_path):
     assert max(path.count("M ") for path in svg.split("<path")) == canvas.MOST_DOTS
 
 
+def change(path, column, value, checksum):
+    with sqlite3.connect(path) as connection:
+        sql = f"UPDATE runs SET {column} = ?, checksum = {checksum} WHERE fold = 0"
+        connection.execute(sql, (value,))
+    connection.close()
+
+
+@pytest.mark.parametrize("name", RUN_COLUMNS[5:])
+def test_a_row_that_was_changed_is_noticed(make, made, tmp_path, name):
+    path = make(made())
+    change(path, name, b"0000" if name == "curve" else "[[9]]", "checksum")
+    with pytest.raises(SagpoolError, match=r"the run .* was changed after it was written"):
+        write_report(path, tmp_path / "report")
+
+
 @pytest.mark.parametrize(
-    ("change", "value"),
+    ("column", "value"),
     [("seed", "one"), ("test_accuracy", "high"), ("settings", "{"), ("curve", b"12345")],
 )
-def test_a_row_that_cannot_be_read(make, made, tmp_path, change, value):
+def test_a_row_that_cannot_be_read(make, made, tmp_path, column, value):
+    """Its checksum is right, or it has none."""
     path = make(made())
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"UPDATE runs SET {change} = ? WHERE fold = 0", (value,))
-    connection.close()
+    change(path, column, value, "NULL")
     with pytest.raises(SagpoolError, match="has a row that cannot be read"):
         write_report(path, tmp_path / "report")

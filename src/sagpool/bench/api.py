@@ -20,6 +20,7 @@ from sagpool.bench.plan import Overrides
 from sagpool.bench.provenance import code_state
 from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState, ExperimentRunner
+from sagpool.bench.run_table import read_runs
 from sagpool.bench.search import Search
 from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
@@ -36,7 +37,8 @@ ENGINES = ("local", "ray")
 class ExperimentResult:
     """The results of `run_experiment`."""
 
-    summaries: tuple[Summary, ...]  # of every cell that has finished trainings
+    # Of every cell that has finished trainings; curves and confusion matrices are in the store.
+    summaries: tuple[Summary, ...]
     cells: tuple[CellState, ...]  # the final state of every cell, with its failures
     store: Path  # with the rows of all trainings
     profile: DeviceTime | None = None  # if wanted
@@ -134,10 +136,12 @@ def run_experiment(
         invocation = opened.begin(command, name, trainer.device, used)
         with _profiled(trainer, opened, invocation):
             states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
+        cells = [cell for cell in opened.cells() if cell.invocation == invocation]
+        runs = read_runs(opened, {(cell.method, cell.fingerprint) for cell in cells})
         # The store may have more seeds.
         summaries = summarise(
-            [cell for cell in opened.cells() if cell.invocation == invocation],
-            [run for run in opened.runs() if run.seed < plan.seeds],
+            cells,
+            runs.before_seed(plan.seeds),
             [failure for failure in opened.failures() if failure.seed < plan.seeds],
         )
         spent = opened.profiles().get(invocation)

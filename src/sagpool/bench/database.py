@@ -1,99 +1,18 @@
 """The SQLite file of a run store: its tables, and its errors as readable sentences."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from sagpool.bench.migrations import FORMAT, migrate, newer_version
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import CELL
 from sagpool.foreign.values import DecodingError, shorten
 
-# Raised only by a change that older versions cannot read. Tables and columns may be added without:
-# older versions ignore them, and newer ones add them to older stores (see `_ADDED_TABLES`).
-FORMAT = 1
 APPLICATION = 0x5A67706C  # marks the file as one of ours
-
-# The first columns of runs, failures and paused trainings.
-_TRAINING = """key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,             -- JSON
-    seed INTEGER NOT NULL,
-    fold INTEGER NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    finished TEXT NOT NULL"""
-_SCHEMA = f"""
-CREATE TABLE data (
-    fingerprint TEXT PRIMARY KEY,
-    statistics TEXT NOT NULL            -- JSON
-) WITHOUT ROWID;
-CREATE TABLE invocations (
-    id INTEGER PRIMARY KEY,
-    started TEXT NOT NULL,
-    command TEXT NOT NULL,
-    experiment TEXT NOT NULL,
-    device TEXT NOT NULL,
-    versions TEXT NOT NULL              -- JSON
-);
-CREATE TABLE runs (
-    {_TRAINING},
-    diverged INTEGER NOT NULL,
-    best_epoch INTEGER NOT NULL,
-    epochs INTEGER NOT NULL,
-    train_loss REAL, train_accuracy REAL,
-    validation_loss REAL, validation_accuracy REAL,
-    test_loss REAL, test_accuracy REAL, -- NULL if the training diverged at once
-    confusion TEXT NOT NULL,            -- JSON
-    parameters INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    curve BLOB NOT NULL,                -- float32: train loss, validation loss and accuracy
-    traces TEXT                         -- JSON, of a few test graphs, for the first run of a cell
-);
-CREATE TABLE cells (
-    dataset TEXT NOT NULL,              -- its name in the experiment
-    name TEXT NOT NULL,
-    fingerprint TEXT NOT NULL REFERENCES data,
-    method TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    precision TEXT NOT NULL,
-    numerics INTEGER NOT NULL,
-    seeds INTEGER NOT NULL,
-    invocation INTEGER NOT NULL REFERENCES invocations,
-    search TEXT NOT NULL,
-    ranking TEXT NOT NULL,              -- JSON, best first, by validation
-    bytes INTEGER NOT NULL,             -- memory of one model's training step; 0: unknown
-    paper_mean REAL, paper_std REAL,
-    note TEXT NOT NULL,                 -- how the data differ from the published ones
-    UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics)
-);
-"""
-# Added to older stores when they are written next.
-_ADDED_TABLES = f"""
-CREATE TABLE IF NOT EXISTS failures (
-    {_TRAINING},
-    reason TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS paused (     -- what searches have seen of trainings that have not ended
-    {_TRAINING},
-    curve BLOB NOT NULL                 -- float32: train loss, validation loss and accuracy
-);
-CREATE TABLE IF NOT EXISTS profiles (
-    invocation INTEGER PRIMARY KEY REFERENCES invocations,
-    time TEXT NOT NULL                  -- JSON
-);
-"""
-_ADDED_TO_RUNS = {"checksum": "INTEGER"}  # of the row
-_ADDED_TO_CELLS = {
-    "chosen": "TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs; per fold or by test accuracy
-    "cost": "TEXT",  # JSON, of the search
-    "fixed": "INTEGER NOT NULL DEFAULT 0",  # found by a search, and also requested without one
-}
 
 
 @contextmanager
@@ -130,17 +49,7 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
         _check(path, connection)
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise SagpoolError(_DAMAGED.format(path=path))
-    else:
-        connection.executescript(
-            f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
-            f"{_SCHEMA} COMMIT;"
-        )
-    connection.executescript(_ADDED_TABLES)
-    for table, added in (("runs", _ADDED_TO_RUNS), ("cells", _ADDED_TO_CELLS)):
-        present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        for name, kind in added.items():
-            if name not in present:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+    migrate(connection, APPLICATION)
     # In this mode a killed process loses nothing that was committed, and readers do not wait for
     # the writer.
     connection.execute("PRAGMA journal_mode = WAL")
@@ -150,14 +59,13 @@ def _make_or_check(path: Path, connection: sqlite3.Connection) -> None:
 def _check(path: Path, connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise SagpoolError(_NOT_A_STORE.format(path=path))
+    _refuse_programs(path, connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != FORMAT:
-        age = "a newer" if version > FORMAT else "another"
+        needed = newer_version(connection) if version > FORMAT else "another version of sagpool"
         raise SagpoolError(
-            f"{path} was written by {age} version of sagpool (its format is {version}; this "
-            f"version reads {FORMAT})."
+            f"{path} needs {needed} (its format is {version}; this version reads {FORMAT})."
         )
-    _refuse_programs(path, connection)
 
 
 def _refuse_programs(path: Path, connection: sqlite3.Connection) -> None:
@@ -201,17 +109,23 @@ RUN_COLUMNS = (
 )
 
 
+CHECKSUM = "checksum"  # the column
+_CURVE = RUN_COLUMNS.index("curve")
+
+
 def row_checksum(values: Sequence[Any]) -> int:
     """Of the `RUN_COLUMNS` of a row; detects damage, not intent."""
-    curve = RUN_COLUMNS.index("curve")
-    return crc32(values[curve], crc32(repr([*values[:curve], *values[curve + 1 :]]).encode()))
+    others = [*values[:_CURVE], *values[_CURVE + 1 :]]
+    return crc32(values[_CURVE], crc32(repr(others).encode()))
 
 
-def check_row(row: Mapping[str, Any]) -> None:
-    """Raise an error if a row is not what was written; rows of older versions have no checksum."""
-    written = row.get("checksum")
-    if written is not None and row_checksum([row[name] for name in RUN_COLUMNS]) != written:
-        raise DecodingError(f"the run {shorten(row['key'])} was changed after it was written")
+def check_row(values: Sequence[Any], written: Any) -> None:
+    """Raise an error if the `RUN_COLUMNS` of a row do not have the checksum that was written.
+
+    Rows of older versions have none.
+    """
+    if written is not None and row_checksum(values) != written:
+        raise DecodingError(f"the run {shorten(values[0])} was changed after it was written")
 
 
 _NOT_A_STORE = "{path} is not a sagpool run store."

@@ -57,17 +57,13 @@ class ExperimentPlan:
 
     def describe(self) -> list[dict[str, Any]]:
         """One row per cell: how many trainings it has, and how many of them are stored."""
-        stored = set[str]()
-        if self.store.exists():
-            with Store.reading(self.store) as store:
-                stored = store.keys()
         rows = []
-        for cell in self.cells:
+        for cell, stored in zip(self.cells, self._stored(), strict=True):
             trainings = repeat(cell.default, self.seeds)
             row = {"dataset": cell.dataset.name, "method": cell.method, "trainings": len(trainings)}
             if self.search is Search.NONE:
                 names = ("lr", "weight_decay", "hidden", "ratio")
-                row |= {"stored": len(stored.intersection(self.keys(cell, trainings)))}
+                row |= {"stored": stored}
                 row |= {name: getattr(cell.default, name) for name in names}
                 own = cell.default.to_dict()
                 row |= {name: own[name] for name in PROTOCOL if name in own}
@@ -79,6 +75,14 @@ class ExperimentPlan:
                 row |= {"candidates": len(cell.candidates), "search": searching}
             rows.append(row)
         return rows
+
+    def _stored(self) -> list[int]:
+        """How many trainings of each cell the store has, with the settings that are given."""
+        if not self.store.exists():
+            return [0] * len(self.cells)
+        with Store.reading(self.store) as store:
+            wanted = [self.keys(cell, repeat(cell.default, self.seeds)) for cell in self.cells]
+            return [list(store.reached(keys).values()).count(float("inf")) for keys in wanted]
 
 
 def plan_experiment(

@@ -5,6 +5,7 @@ from typing import Any
 
 from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import Invocation, Run
+from sagpool.bench.run_table import read_runs
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import PROTOCOL
@@ -26,7 +27,7 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
         commands = {one.id: one for one in opened.invocations()}
         found = [
             _row(run, kinds.get(run.fingerprint, ""), commands[run.invocation])
-            for run in opened.runs()
+            for run in read_runs(opened)
         ]
     if not frame:
         return found

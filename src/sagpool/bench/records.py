@@ -117,6 +117,17 @@ class CellRecord:
         return found | ({SELECTED: BY_TEST} if self.select is Select.TEST else {})
 
 
+class Trained(NamedTuple):
+    """Runs of an invocation that have the same settings."""
+
+    invocation: int
+    method: str
+    fingerprint: str
+    numerics: int
+    settings: dict[str, Any]
+    finished: str  # when the last of them ended
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingRecord:
     """What identifies a training, and when it ended."""

@@ -69,7 +69,7 @@ class ExperimentRunner:
     watch: Callable[[CellState], None] = lambda state: None  # called after every change
 
     def __post_init__(self) -> None:
-        self.reached = self.store.reached()
+        self.reached: dict[str, float] = {}  # epochs of the trainings that were asked for
         self.running: dict[Job, _Running] = {}
         self.records: dict[CellState, CellRecord] = {}  # of finished cells
         for data in self.plan.data.values():
@@ -142,6 +142,7 @@ class ExperimentRunner:
             keys = dict(
                 zip(asked.trainings, self.plan.keys(state.cell, asked.trainings), strict=True)
             )
+            self.reached |= self.store.reached(keys.values())
             done = frozenset(one for one, key in keys.items() if self._is_known(key, asked))
             state.done, state.total, state.progress = len(done), len(keys), None
             if len(done) < len(keys):

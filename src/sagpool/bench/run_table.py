@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from sagpool.bench.database import readable_errors
+from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_errors
 from sagpool.bench.records import Run
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
@@ -23,8 +23,6 @@ _SCORES = (
     *("test_loss", "test_accuracy", "seconds"),
 )
 _TEXTS = ("key", "finished")
-_AS_BYTES = (*_TEXTS, *_GROUP[:-1])
-_COLUMNS = (*_GROUP, *_INTEGERS, *_SCORES, *_TEXTS)
 CHUNK = 500  # rows at a time: fewer than the garbage collector waits for
 _NO_CURVE = np.zeros((3, 0), np.float32)
 
@@ -64,6 +62,13 @@ class RunTable(Sequence[Run]):
         parts = np.split(self.rows[order], starts[1:]) if len(found) else []
         first = np.argsort([order[start] for start in starts])
         return [(self.groups[found[i]], self._some(parts[i])) for i in first]
+
+    def before_seed(self, seed: int) -> RunTable:
+        return self._some(self.rows[self.column("seed") < seed])
+
+    def of_groups(self, wanted: Callable[[Group], bool]) -> RunTable:
+        numbers = [number for number, group in enumerate(self.groups) if wanted(group)]
+        return self._some(self.rows[np.isin(self.column("group"), numbers)])
 
     def of_invocation(self, number: int) -> RunTable:
         return self._some(self.rows[self.column("invocation") == number])
@@ -107,13 +112,18 @@ def column(runs: Sequence[Run], name: str) -> np.ndarray:
     return np.array([getattr(run, name) for run in runs])
 
 
-def read_runs(store: Store) -> RunTable:
-    """All finished trainings of a store."""
+def read_runs(store: Store, cells: Collection[tuple[str, str]] | None = None) -> RunTable:
+    """The finished trainings of a store, if they are what was written.
+
+    Args:
+        store: an open one
+        cells: methods and fingerprints of data; by default all
+    """
     groups: dict[tuple[Any, ...], int] = {}
     with readable_errors(store.path):
         try:
-            parts = list(_parts(store, groups))
-            named = [_group(key) for key in groups]
+            parts = list(_parts(store, groups, cells))
+            named = [Group(*key)._replace(settings=json.loads(key[3])) for key in groups]
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise SagpoolError(f"{store.path} has a row that cannot be read: {error}.") from None
     names = ("group", *_INTEGERS, *_SCORES, *_TEXTS)
@@ -137,27 +147,30 @@ def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
     return found
 
 
-def _group(key: tuple[Any, ...]) -> Group:
-    *texts, numerics = key
-    name, fingerprint, method, settings, precision = (text.decode() for text in texts)
-    return Group(name, fingerprint, method, json.loads(settings), precision, numerics)
-
-
-def _parts(store: Store, groups: dict[tuple[Any, ...], int]) -> Iterator[dict[str, np.ndarray]]:
+def _parts(
+    store: Store, groups: dict[tuple[Any, ...], int], cells: Collection[tuple[str, str]] | None
+) -> Iterator[dict[str, np.ndarray]]:
     """The columns of some rows after the other; there is at least one part, maybe without rows."""
-    # A cast to BLOB gives bytes, which need no decoding for every row.
-    wanted = [f"CAST({name} AS BLOB)" if name in _AS_BYTES else name for name in _COLUMNS]
-    cursor = store.connection.execute(f"SELECT {', '.join(wanted)} FROM runs")
+    checksum = CHECKSUM if store.has_column("runs", CHECKSUM) else "NULL"
+    sql, wanted = f"SELECT {', '.join(RUN_COLUMNS)}, {checksum} FROM runs", list[str]()
+    if cells is not None:
+        marks = ", ".join(["(?, ?)"] * len(cells))
+        sql += f" WHERE (method, fingerprint) IN (VALUES {marks})" if cells else " WHERE 0"
+        wanted = [name for cell in cells for name in cell]
+    cursor = store.connection.execute(sql, wanted)
     while True:
         rows = list(islice(cursor, CHUNK))
-        values = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
-        keys = zip(*(values.get(name, ()) for name in _GROUP), strict=True)
+        for row in rows:
+            check_row(row[:-1], row[-1])
+        columns = zip(*rows, strict=True) if rows else ((),) * (len(RUN_COLUMNS) + 1)
+        values = dict(zip((*RUN_COLUMNS, CHECKSUM), columns, strict=True))
+        keys = zip(*(values[name] for name in _GROUP), strict=True)
         part = {"group": np.array([groups.setdefault(key, len(groups)) for key in keys], np.int32)}
-        part |= {name: np.array(values.get(name, ()), np.int64) for name in _INTEGERS}
+        part |= {name: np.array(values[name], np.int64) for name in _INTEGERS}
         # None, where a training has diverged, becomes NaN.
-        part |= {name: np.array(values.get(name, ()), np.float64) for name in _SCORES}
+        part |= {name: np.array(values[name], np.float64) for name in _SCORES}
         for name in _TEXTS:
-            part[name] = np.array(values.get(name, ()), np.bytes_)
+            part[name] = np.array([text.encode() for text in values[name]], np.bytes_)
         yield part
         if len(rows) < CHUNK:
             return

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.bench.database import (
+    CHECKSUM,
     RUN_COLUMNS,
     check_row,
     open_to_read,
@@ -30,6 +31,7 @@ from sagpool.bench.records import (
     Failure,
     Invocation,
     Run,
+    Trained,
     Validation,
 )
 from sagpool.bench.stored_traces import read_traces
@@ -38,6 +40,8 @@ from sagpool.explain import Trace
 from sagpool.fleet import NUMERICS, Curve, Paused
 from sagpool.foreign.values import decode, decoding, parse_json
 from sagpool.graphs import Graphs, Statistics
+
+AT_ONCE = 500  # keys in a statement; SQLite has a limit
 
 
 class Store:
@@ -109,7 +113,7 @@ class Store:
             *(result.parameters, float(result.seconds), curve.tobytes()),
             json.dumps(shown) if shown else None,
         ]
-        row = dict(zip(RUN_COLUMNS, values, strict=True)) | {"checksum": row_checksum(values)}
+        row = dict(zip(RUN_COLUMNS, values, strict=True)) | {CHECKSUM: row_checksum(values)}
         self._insert("OR IGNORE", f"runs ({', '.join(row)})", list(row.values()))
 
     def add_cell(self, cell: CellRecord) -> None:
@@ -141,15 +145,37 @@ class Store:
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
-    def reached(self) -> dict[str, float]:
-        """How many epochs of each training are known; infinite if it has ended."""
+    def reached(self, keys: Iterable[str] | None = None) -> dict[str, float]:
+        """How many epochs of these trainings are known; infinite if one has ended.
+
+        Only those of which something is known; by default all.
+        """
         known: dict[str, float] = {}
         if self._has("paused"):
             # Three numbers of four bytes for each epoch.
-            rows = self._read("SELECT key, length(curve) / 12 FROM paused")
-            with self._decoding():
-                known |= {decode(str, key, "key"): decode(int, n, "curve") for key, n in rows}
-        return known | dict.fromkeys(self.keys(), float("inf"))
+            for key, epochs in self._of_keys("SELECT key, length(curve) / 12 FROM paused", keys):
+                with self._decoding():
+                    known[decode(str, key, "key")] = decode(int, epochs, "curve")
+        return known | {key: float("inf") for (key,) in self._of_keys("SELECT key FROM runs", keys)}
+
+    def _of_keys(self, sql: str, keys: Iterable[str] | None) -> Iterator[tuple[Any, ...]]:
+        if keys is None:
+            yield from self._read(sql)
+            return
+        wanted = list(keys)
+        for first in range(0, len(wanted), AT_ONCE):
+            some = tuple(wanted[first : first + AT_ONCE])
+            marks = ", ".join("?" * len(some))
+            yield from self._read(f"{sql} WHERE key IN ({marks})", some)
+
+    def trained(self) -> list[Trained]:
+        """What the invocations have trained."""
+        columns = ", ".join(Trained._fields[:-1])
+        sql = f"SELECT {columns}, max(finished) AS finished FROM runs GROUP BY {columns}"
+        rows = self._named(sql)
+        with self._decoding():
+            decoded = [{**row, "settings": parse_json(row["settings"])} for row in rows]
+            return decode(list[Trained], decoded, "the runs")
 
     def validation(self, keys: Iterable[str], until: int | None = None) -> list[Validation]:
         """What a search may know about these trainings after ``until`` epochs, or at their end.
@@ -204,7 +230,7 @@ class Store:
         runs = []
         for row in self._named("SELECT * FROM runs ORDER BY seed, fold"):
             with self._decoding():
-                check_row(row)
+                check_row([row[name] for name in RUN_COLUMNS], row.get(CHECKSUM))
                 row["settings"] = parse_json(row["settings"])
                 row["confusion"] = parse_json(row["confusion"])
                 row["diverged"] = bool(row["diverged"])
@@ -277,6 +303,11 @@ class Store:
     def _curve(self, content: bytes) -> np.ndarray:
         with self._decoding():
             return np.frombuffer(content, "<f4").reshape(3, -1)
+
+    def has_column(self, table: str, column: str) -> bool:
+        """Whether a table has this column; those of older stores lack some."""
+        sql = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
+        return bool(self._read(sql, (table, column)))
 
     def _has(self, table: str) -> bool:
         """Whether the store has this table; older ones lack some."""

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +16,15 @@ from sagpool.bench.experiment_plan import ExperimentPlan
 from sagpool.bench.per_fold import choose_per_fold
 from sagpool.bench.plan import METHOD_VERSION, Cell, repeat, training_of
 from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.records import Run
+from sagpool.bench.records import Trained
+from sagpool.bench.run_table import Group, RunTable, read_runs
 from sagpool.bench.search import Search, choose
 from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.bench.workload import Epochs, bytes_per_epoch, expected_epochs, reference_figures
+from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, MemoryShortageError, Training
+from sagpool.foreign.values import shorten
 from sagpool.models import method_version
 
 # An experiment as a whole (with evaluation, compiling and the tails of fleets) reaches this
@@ -60,25 +64,37 @@ def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
 
     If neither the run store nor the package know the device, on the packaged one instead.
     """
-    runs, started = list[Run](), dict[int, datetime]()
+    planned = {(cell.method, plan.data[cell.dataset.name].fingerprint) for cell in plan.cells}
+    runs, trained, started = None, list[Trained](), dict[int, datetime]()
     if plan.store.exists():
         with Store.reading(plan.store) as store:
-            runs = store.runs()
+            runs, trained = read_runs(store, planned), store.trained()
             started = {
-                one.id: datetime.fromisoformat(one.started)
+                one.id: _moment(one.started, store.path)
                 for one in store.invocations()
                 if one.device == device
             }
     workloads = [_Workload.of(plan, cell, runs) for cell in plan.cells]
     figures = reference_figures()
-    planned = [(cell.method, plan.data[cell.dataset.name].fingerprint) for cell in plan.cells]
-    other = {run.invocation for run in runs if not any(_is_of(run, *cell) for cell in planned)}
+    other = {one.invocation for one in trained if not any(_is_of(one, *cell) for cell in planned)}
     comparable = {number: start for number, start in started.items() if number not in other}
-    rate = _measured_rate(workloads, runs, comparable)
+    ended = dict[int, datetime]()
+    for one in trained:
+        at = _moment(one.finished, plan.store)
+        ended[one.invocation] = max(at, ended.get(one.invocation, at))
+    rate = _measured_rate(workloads, comparable, ended)
     measured = rate is not None
     if rate is None:
         rate, device = EFFICIENCY * figures["bytes_per_second"], figures["device"]
     return TimeEstimate(device, measured, tuple(one.time(rate) for one in workloads))
+
+
+def _moment(text: str, store: Path) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SagpoolError(f"{store} has a time that cannot be read: {shorten(text)}.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class _Workload(NamedTuple):
@@ -90,27 +106,36 @@ class _Workload(NamedTuple):
     slowness: float  # of the method: its bytes take so many times as long as others
 
     @staticmethod
-    def of(plan: ExperimentPlan, cell: Cell, runs: Sequence[Run]) -> _Workload:
+    def of(plan: ExperimentPlan, cell: Cell, runs: RunTable | None) -> _Workload:
         data, dtype = plan.data[cell.dataset.name], PRECISIONS[plan.precision].dtype
-        here = [run for run in runs if _is_of(run, cell.method, data.fingerprint)]
+        here = runs and runs.of_groups(lambda group: _is_of(group, cell.method, data.fingerprint))
         slowness = 1 / reference_figures()["methods"].get(cell.method, 1.0)
         epochs = Epochs.of(cell.dataset.name, cell.method, here)
         candidates = cell.candidates if plan.search is not Search.NONE else (cell.default,)
         stored = {
-            replace(training_of(run.method, run.settings), seed=run.seed, fold=run.fold): run
-            for run in here
-            if run.precision == plan.precision
+            _template(training_of(group.method, group.settings)): some
+            for group, some in (here.by_group if here else ())
+            if group.precision == plan.precision
         }
-        templates = {_template(training) for training in stored} | set(candidates)
+        splits = {
+            template: set(
+                zip(*(some.column(name).tolist() for name in ("seed", "fold")), strict=True)
+            )
+            for template, some in stored.items()
+        }
         sizes = dict[Training, float]()
         with suppress(MemoryShortageError):
-            sizes = bytes_per_epoch(data.graphs, templates, dtype)
+            sizes = bytes_per_epoch(data.graphs, stored.keys() | set(candidates), dtype)
         if not sizes:
             return _Workload(None, None, {}, slowness)
 
         def total(trainings: Iterable[tuple[Training, float]]) -> float:
-            missing = ((t, n) for t, n in trainings if t not in stored)
-            return sum(sizes[_template(training)] * count for training, count in missing)
+            missing = (
+                (template, count)
+                for one, count in trainings
+                if (one.seed, one.fold) not in splits.get(template := _template(one), ())
+            )
+            return sum(sizes[template] * count for template, count in missing)
 
         searching = 0.0
         final = [(one, epochs(one)) for one in repeat(cell.default, plan.seeds)]
@@ -129,8 +154,10 @@ class _Workload(NamedTuple):
             count = 0 if per_fold else (plan.seeds - 1) * cell.default.folds
             training = count * float(np.mean([sizes[one] * epochs(one) for one in candidates]))
         trained = defaultdict[int, float](float)
-        for one, run in stored.items():
-            trained[run.invocation] += sizes[_template(one)] * run.epochs
+        for template, some in stored.items():
+            numbers, epochs_of = some.column("invocation"), some.column("epochs")
+            for number in np.unique(numbers).tolist():
+                trained[number] += sizes[template] * float(epochs_of[numbers == number].sum())
         return _Workload(searching, training, dict(trained), slowness)
 
     def time(self, rate: float) -> CellTime:
@@ -139,9 +166,9 @@ class _Workload(NamedTuple):
         return CellTime(*(self.slowness * work / rate for work in (self.search, self.training)))
 
 
-def _is_of(run: Run, method: str, fingerprint: str) -> bool:
-    """Whether the run is one of this method, as it is now, on these graphs."""
-    state = (run.method, run.fingerprint, run.numerics, run.settings.get(METHOD_VERSION, ""))
+def _is_of(runs: Group | Trained, method: str, fingerprint: str) -> bool:
+    """Whether the runs are those of this method, as it is now, on these graphs."""
+    state = (runs.method, runs.fingerprint, runs.numerics, runs.settings.get(METHOD_VERSION, ""))
     return state == (method, fingerprint, NUMERICS, method_version(method))
 
 
@@ -150,16 +177,12 @@ def _template(training: Training) -> Training:
 
 
 def _measured_rate(
-    workloads: Sequence[_Workload], runs: Sequence[Run], started: dict[int, datetime]
+    workloads: Sequence[_Workload], started: dict[int, datetime], ended: dict[int, datetime]
 ) -> float | None:
     """Bytes per second of invocations, from their start to their last result; None if unknown."""
-    finished: dict[int, datetime] = {}
-    for run in runs:
-        at = datetime.fromisoformat(run.finished)
-        finished[run.invocation] = max(at, finished.get(run.invocation, at))
     work, seconds = 0.0, 0.0
     for number, start in started.items():
-        took = (finished.get(number, start) - start).total_seconds()
+        took = (ended.get(number, start) - start).total_seconds()
         if took >= LONG_ENOUGH_SECONDS:
             seconds += took
             work += sum(one.runs.get(number, 0.0) * one.slowness for one in workloads)

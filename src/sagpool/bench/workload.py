@@ -12,8 +12,9 @@ import numpy as np
 import torch
 import yaml
 
-from sagpool.bench.records import Run, Validation
+from sagpool.bench.records import Validation
 from sagpool.bench.rounds import Round
+from sagpool.bench.run_table import RunTable
 from sagpool.fleet import Training
 from sagpool.fleet.memory import StepBytes, trial_step
 from sagpool.fleet.schedule import split_of
@@ -35,22 +36,23 @@ class Epochs:
     best_epoch: float  # with 5e-4, 128 and 1e-4
 
     @staticmethod
-    def of(dataset: str, method: str, runs: Iterable[Run]) -> "Epochs":
+    def of(dataset: str, method: str, runs: RunTable | None = None) -> "Epochs":
         """From the runs of a cell and, for other settings, from the packaged figures.
 
         Methods without figures take the mean of the data set, data sets without that of all.
         """
-        epochs: dict[tuple[float, int, float], list[int]] = defaultdict(list)
-        for run in runs:
-            lr, hidden, weight_decay = (run.settings[n] for n in ("lr", "hidden", "weight_decay"))
-            epochs[lr, hidden, weight_decay].append(run.epochs)
+        epochs: dict[tuple[float, int, float], list[np.ndarray]] = defaultdict(list)
+        for group, some in runs.by_group if runs else ():
+            lr, hidden, decay = (group.settings[n] for n in ("lr", "hidden", "weight_decay"))
+            epochs[lr, hidden, decay].append(some.column("epochs"))
         figures: dict[str, dict[str, tuple[float, int, float, float]]]
         figures = reference_figures()["best_epochs"]
         known = figures.get(dataset, {})
         every = [known[method]] if method in known else list(known.values())
         every = every or [entry for methods in figures.values() for entry in methods.values()]
         best = float(np.mean([epoch / _slowness(*settings) for *settings, epoch in every]))
-        return Epochs({key: float(np.mean(some)) for key, some in epochs.items()}, best)
+        means = {key: float(np.concatenate(parts).mean()) for key, parts in epochs.items()}
+        return Epochs(means, best)
 
     def __call__(self, training: Training) -> float:
         settings = training.lr, training.hidden, training.weight_decay

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 import sagpool
-from sagpool.termination import TERMINATED, Terminated
 
 # For each module of this folder the first line of its command's help.
 COMMANDS = {
@@ -47,10 +46,7 @@ def _with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, plugin: list[str] | None, **options: Any) -> None:
         for source in plugin or ():
             load_plugin(source)
-        try:
-            command(**options)
-        except Terminated:  # which typer would take for Ctrl-C
-            raise typer.Exit(TERMINATED) from None
+        command(**options)
 
     option = Annotated[
         list[str] | None,

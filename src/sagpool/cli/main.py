@@ -25,8 +25,8 @@ def _run() -> int | str | None:
 
         with sigterm_raises():
             app_for(sys.argv[1:])()
-    except SystemExit as ended:  # typer always ends so
-        return ended.code
+    except SystemExit as ended:  # typer always ends so, and takes SIGTERM for Ctrl-C
+        return TERMINATED if _comes_from(ended, Terminated) else ended.code
     except SagpoolError as error:
         return _fail(str(error))
     except OSError as error:
@@ -42,6 +42,13 @@ def _run() -> int | str | None:
             return _fail("There is not enough memory for this; try fewer or smaller graphs.")
         return _fail(describe_bug(error), BUG)
     return 0
+
+
+def _comes_from(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether it was raised because of, or while handling, an error of this kind."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _fail(sentence: str, code: int = 2) -> int:

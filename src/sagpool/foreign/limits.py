@@ -48,7 +48,7 @@ LINE = Limit("SAGPOOL_MAX_LINE", 16 * 2**20, "characters in a line")
 SMILES = Limit("SAGPOOL_MAX_SMILES", 10_000, "characters in a SMILES")
 
 UNPACKED = Limit("SAGPOOL_MAX_UNPACKED", 8 * 2**30, "bytes when it is unpacked")
-RATIO = Limit("SAGPOOL_MAX_RATIO", 100, "times its size when it is unpacked")
+RATIO = Limit("SAGPOOL_MAX_RATIO", 25, "times its size when it is unpacked")
 ANY_RATIO = 16 * 2**20  # bytes up to which the ratio does not matter
 
 TRAININGS = Limit("SAGPOOL_MAX_TRAININGS", 100_000, "trainings of one method")

@@ -75,10 +75,18 @@ def encode_texts(texts: Sequence[str]) -> Codes:
     return Codes(np.fromiter(map(code.__getitem__, texts), np.int64, len(texts)), tuple(names))
 
 
-def one_hot(codes: Codes) -> np.ndarray:
-    """``[values, names]`` float32."""
-    matrix = np.zeros((len(codes.code), len(codes.names)), np.float32)
-    matrix[np.arange(len(codes.code)), codes.code] = 1
+def dense_matrix(attributes: np.ndarray | None, labels: Sequence[Codes]) -> np.ndarray | None:
+    """``[rows, columns]`` float32: attributes, then one-hot labels; None if there is neither."""
+    if not labels:
+        return attributes
+    width = 0 if attributes is None else attributes.shape[1]
+    rows = np.arange(len(labels[0].code))
+    matrix = np.zeros((len(rows), width + sum(len(codes.names) for codes in labels)), np.float32)
+    if attributes is not None:
+        matrix[:, :width] = attributes
+    for code, names in labels:
+        matrix[rows, width + code] = 1
+        width += len(names)
     return matrix
 
 
@@ -110,8 +118,7 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
     if labels is not None and labels.shape[1] > 1:
         DENSE.check(len(labels) * sum(map(len, names)), f"{raw.name} (several columns of labels)")
         # `Graphs` holds one label per node; data sets with several are rare and small.
-        parts = [one_hot(Codes(column, n)) for column, n in zip(labels.T, names, strict=True)]
-        attr = np.concatenate([attr, *parts] if attr is not None else parts, axis=1)
+        attr = dense_matrix(attr, [Codes(*one) for one in zip(labels.T, names, strict=True)])
         labels = None
 
     if raw.repairs:

@@ -2,6 +2,8 @@
 
 import re
 import warnings
+from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from sagpool.errors import SagpoolError
 _INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
 _NUMBER_ENDS = np.frombuffer(b"0123456789.nNfFyY", np.uint8)  # 1 1. nan inf infinity
 _TOO_LARGE = 10**18
+BLOCK = 2**20  # characters that are parsed at a time
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf(inity)?)", re.I)
 
 
@@ -41,12 +44,31 @@ def _read(text: bytes, where: str, columns: int | None, dtype: Any) -> np.ndarra
         raise SagpoolError(f"{where} is empty.")
     if columns is None:
         columns = text.split(b"\n", 1)[0].count(b",") + 1
-    values = _parse_regular(text, columns, dtype)
-    return values if values is not None else _parse_by_line(text, where, columns, dtype)
+    parts, line = list[np.ndarray](), 1
+    for block in _blocks(text):
+        values = _parse_block(block, columns, dtype)
+        if values is None:
+            values = _parse_by_line(block, where, line, columns, dtype)
+        parts.append(values)
+        line += len(values)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
-    """One pass over the whole text; None if any line does not have the expected form."""
+def _blocks(text: bytes) -> Iterator[bytes]:
+    """Some lines after the other, each time without the last newline.
+
+    What is needed to parse a block takes many times its memory.
+    """
+    begin = 0
+    while begin <= len(text):
+        end = text.find(b"\n", begin + BLOCK)
+        end = len(text) if end < 0 else end
+        yield text[begin:end]
+        begin = end + 1
+
+
+def _parse_block(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
+    """In one pass; None if any line does not have the expected form."""
     characters = np.frombuffer(text, np.uint8)
     commas, newlines = (np.flatnonzero(characters == separator) for separator in b",\n")
     before_line_end = np.searchsorted(commas, np.append(newlines, len(text)))
@@ -54,7 +76,7 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     if not np.array_equal(before_line_end, np.arange(1, lines + 1) * (columns - 1)):
         return None
     field_ends = np.concatenate([commas, newlines, [len(text)]])
-    if not np.isin(characters[field_ends - 1], _NUMBER_ENDS).all():
+    if not len(text) or not np.isin(characters[field_ends - 1], _NUMBER_ENDS).all():
         # A blank field or a lone sign, which NumPy's parser would read as 0 or -1.
         return None
     with warnings.catch_warnings():
@@ -71,17 +93,18 @@ def _parse_regular(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
     return values.reshape(lines, columns)
 
 
-def _parse_by_line(text: bytes, where: str, columns: int, dtype: Any) -> np.ndarray:
+def _parse_by_line(text: bytes, where: str, first: int, columns: int, dtype: Any) -> np.ndarray:
     """Line by line: slower, but the error names the line and the problem."""
-    rows = []
-    for number, line in enumerate(text.split(b"\n"), start=1):
+    values: array[Any] = array("q" if dtype is np.int64 else "d")
+    for number, line in enumerate(text.split(b"\n"), first):
         fields = line.decode("utf-8", "replace").strip().split(",")
         if len(fields) != columns:
             raise SagpoolError(
                 f"{where}, line {number}: {len(fields)} values where {columns} were expected."
             )
-        rows.append([_number(field.strip(), f"{where}, line {number}", dtype) for field in fields])
-    return np.array(rows, dtype)
+        place = f"{where}, line {number}"
+        values.extend(_number(field.strip(), place, dtype) for field in fields)
+    return np.array(values, dtype).reshape(-1, columns)
 
 
 def _number(field: str, where: str, dtype: Any) -> float | int:

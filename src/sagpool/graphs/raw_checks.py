@@ -7,7 +7,10 @@ from sagpool.graphs.features import RawGraphs
 
 
 def check_raw(raw: RawGraphs) -> RawGraphs:
-    """The graphs, if no index leads out of an array; otherwise an error."""
+    """The graphs, if no index leads out of an array and all edges are as `pack_edges` leaves them.
+
+    Otherwise an error.
+    """
     graphs = _length(raw.node_counts, "node_counts")
     _expect(graphs > 0 and raw.node_counts.min() > 0, "a graph has no node")
     _expect(raw.edge_counts.shape == (graphs,), "edge_counts has another length")
@@ -23,6 +26,7 @@ def check_raw(raw: RawGraphs) -> RawGraphs:
     if edges:
         most = np.repeat(raw.node_counts, raw.edge_counts)
         _expect(bool(((raw.col >= 0) & (raw.col < most)).all()), "col names no node of its graph")
+        _check_edges(raw)
     if raw.y is not None:
         _expect(raw.y.shape == (graphs,), "y has another length")
         _codes(raw.y, len(raw.class_names), "y")
@@ -36,6 +40,24 @@ def check_raw(raw: RawGraphs) -> RawGraphs:
             _expect(matrix.ndim == 2 and len(matrix) == rows, f"{name} has another shape")
             _expect(bool(np.isfinite(matrix).all()), f"{name} is not finite")
     return raw
+
+
+def _check_edges(raw: RawGraphs) -> None:
+    """Whether they are sorted, each of them there once and in both directions, without loops."""
+    ends = np.cumsum(raw.degree)
+    rises = raw.col[1:] > raw.col[:-1]
+    rises[ends[(ends > 0) & (ends < len(raw.col))] - 1] = True  # from one node to the next
+    _expect(bool(rises.all()), "edges are not in order")
+    first_node = np.cumsum(raw.node_counts) - raw.node_counts
+    neighbour = raw.col + np.repeat(first_node, raw.edge_counts)
+    node = np.repeat(np.arange(len(raw.degree), dtype=np.int32), raw.degree)
+    _expect(bool((node != neighbour).all()), "an edge joins a node to itself")
+    # For random vectors, xᵀAy = yᵀAx if A is symmetric, and otherwise almost never (Freivalds).
+    # That takes a fraction of the time of sorting the edges by their other end.
+    x, y = np.random.default_rng().integers(0, 2**32, (2, len(raw.degree)), np.uint32)
+    one = (np.repeat(x, raw.degree) * y[neighbour]).sum(dtype=np.uint32)
+    other = (np.repeat(y, raw.degree) * x[neighbour]).sum(dtype=np.uint32)
+    _expect(bool(one == other), "an edge has only one direction")
 
 
 def _length(array: np.ndarray, name: str) -> int:

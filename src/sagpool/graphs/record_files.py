@@ -58,7 +58,11 @@ def read_records(path: Path, columns: Columns = Columns()) -> Iterator[Record]:
 
 def load_records(path: Path, columns: Columns = Columns()) -> RawGraphs:
     """All graphs of a file; either all have a class, or none has."""
-    records = list(read_records(path, columns))
+    # A molecule takes many times the memory of its graph.
+    records = [
+        record if record.molecule is None else replace(record, molecule=None)
+        for record in read_records(path, columns)
+    ]
     if _format(path).skip_unlabelled:
         records = only_labelled(records, path.name)
     all_or_none(records, "target", "class")

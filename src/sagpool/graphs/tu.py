@@ -7,7 +7,7 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import CLASSES, DENSE
-from sagpool.graphs.features import Codes, RawGraphs, encode, one_hot
+from sagpool.graphs.features import Codes, RawGraphs, dense_matrix, encode
 from sagpool.graphs.intake import pack_arrays
 from sagpool.graphs.number_parsing import read_floats, read_integers
 from sagpool.graphs.tu_files import TUFiles
@@ -52,7 +52,8 @@ class _Nodes(NamedTuple):
 
 def _read_nodes(files: TUFiles, num_graphs: int) -> _Nodes:
     where = files.label("graph_indicator")
-    graph = read_integers(files.read("graph_indicator"), where)[:, 0] - 1
+    graph = read_integers(files.read("graph_indicator"), where)[:, 0]
+    graph -= 1
     if graph.min() < 0:
         line = int(np.argmax(graph < 0))
         raise SagpoolError(
@@ -66,7 +67,7 @@ def _read_nodes(files: TUFiles, num_graphs: int) -> _Nodes:
     per_graph = np.bincount(graph, minlength=num_graphs)
     if not per_graph.all():
         raise SagpoolError(f"{where}: graph {int(np.argmin(per_graph)) + 1} has no node.")
-    if (np.diff(graph) >= 0).all():
+    if (graph[1:] >= graph[:-1]).all():
         return _Nodes(graph, per_graph, slice(None), None)
     order = np.argsort(graph, kind="stable")
     position = np.empty_like(order)
@@ -76,7 +77,8 @@ def _read_nodes(files: TUFiles, num_graphs: int) -> _Nodes:
 
 def _read_ends(files: TUFiles, nodes: _Nodes) -> np.ndarray:
     where = files.label("A")
-    ends = read_integers(files.read("A"), where, columns=2) - 1
+    ends = read_integers(files.read("A"), where, columns=2)
+    ends -= 1
     outside = (ends < 0) | (ends >= nodes.total)
     if outside.any():
         line, column = np.argwhere(outside)[0]
@@ -95,9 +97,9 @@ def _read_ends(files: TUFiles, nodes: _Nodes) -> np.ndarray:
 
 def _read_edge_attr(files: TUFiles, num_edges: int) -> np.ndarray | None:
     """Attributes, then one-hot labels (PyG's order), ``[lines of A, features]``."""
-    parts = []
+    attributes, labels = None, list[Codes]()
     if files.has("edge_attributes"):
-        parts.append(_read_attributes(files, "edge_attributes", "A", num_edges))
+        attributes = _read_attributes(files, "edge_attributes", "A", num_edges)
     if files.has("edge_labels"):
         labels = _read_labels(files, "edge_labels", "A", num_edges)
         numbers = num_edges * sum(len(codes.names) for codes in labels)
@@ -105,9 +107,8 @@ def _read_edge_attr(files: TUFiles, num_edges: int) -> np.ndarray | None:
             # No model reads them.
             sentence = DENSE.sentence(numbers, files.label("edge_labels"))
             log.warning("%s. The edge labels are left out.", sentence)
-        else:
-            parts += [one_hot(codes) for codes in labels]
-    return np.concatenate(parts, axis=1) if parts else None
+            labels = []
+    return dense_matrix(attributes, labels)
 
 
 def _read_labels(files: TUFiles, kind: str, as_in: str, expected: int) -> list[Codes]:
