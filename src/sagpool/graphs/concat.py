@@ -30,6 +30,12 @@ def concat(parts: Sequence[Graphs]) -> Graphs:
         for field in TENSORS
         if getattr(first, field) is not None
     }
+    if first.ids is not None:
+        tensors["ids"] = np.concatenate([part.ids for part in parts])
+    if first.fragments is not None:
+        from scipy.sparse import vstack
+
+        tensors["fragments"] = vstack([part.fragments for part in parts], "csr")
     return replace(
         first,
         node_counts=np.concatenate([part.node_counts for part in parts]),
@@ -42,4 +48,5 @@ def _columns(graphs: Graphs) -> tuple[object, ...]:
     """What has to be equal for graphs to be concatenated."""
     tensors = (getattr(graphs, field) for field in TENSORS)
     widths = tuple(None if tensor is None else tensor.shape[1:] for tensor in tensors)
-    return graphs.feature_kind, graphs.node_label_names, graphs.class_names, widths, graphs.device
+    others = (graphs.ids is None, graphs.fragments is None, graphs.target_names, graphs.device)
+    return graphs.feature_kind, graphs.node_label_names, graphs.class_names, widths, *others

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,10 @@ from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
 if TYPE_CHECKING:
     import networkx
+    from scipy.sparse import csr_array
     from torch_geometric.data import Data
+
+Task = Literal["classification", "multitask", "regression"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,17 @@ class Graphs:
         ground_truth: ``[nodes]`` how much each node has to do with the class, if known: bool, or
             a number, 0 for nothing
         part: ``[graphs]`` int64, for data sets with a split of their own
+        targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
+        group: ``[graphs]`` int64; graphs of one group (a scaffold) are never split up
+        fragments: ``[graphs, 2**32]`` sparse counts of the Morgan environments of molecules
+        ids: ``[graphs]`` the name of each graph in its source
         node_label_names: label of each one-hot column
         class_names: name of each class
         part_names: ``train``, ``validation``, and the names of one or more tests
+        target_names: name of each task
+        task: what the targets are: ``classification`` (y), ``multitask`` (targets of 0 and 1) or
+            ``regression`` (targets)
+        continuous: the first so many columns of ``node_attr`` are measurements on any scale
         feature_kind: source of the node features (labels, attributes, degree, ...)
         name: of the data set
     """
@@ -76,9 +87,16 @@ class Graphs:
     edge_attr: Tensor | None = None
     ground_truth: Tensor | None = None
     part: Tensor | None = None
+    targets: Tensor | None = None
+    group: Tensor | None = None
+    fragments: csr_array | None = None
+    ids: np.ndarray | None = None
     node_label_names: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     part_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
+    task: Task = "classification"
+    continuous: int = 0
     feature_kind: str = "attributes"
     name: str = "graphs"
 
@@ -199,7 +217,7 @@ class Graphs:
         digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
-        for field in ("degree", "col", "y", "node_label", "node_attr", "part"):
+        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
         return digest.hexdigest()
@@ -264,7 +282,9 @@ class Graphs:
             field: None if getattr(self, field) is None else change(getattr(self, field), per)
             for field, per in TENSORS.items()
         }
-        changed |= {name: getattr(self, name)[graphs] for name in ("node_counts", "edge_counts")}
+        for name in ("node_counts", "edge_counts", "fragments", "ids"):
+            if (of_graphs := getattr(self, name)) is not None:
+                changed[name] = of_graphs[graphs]
         return dataclasses.replace(self, **changed)
 
     def _first_node(self) -> Tensor:
@@ -286,6 +306,8 @@ TENSORS = {
     "edge_attr": "edge",
     "ground_truth": "node",
     "part": "graph",
+    "targets": "graph",
+    "group": "graph",
 }
 
 
