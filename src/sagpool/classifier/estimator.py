@@ -126,12 +126,12 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         graphs = _pack(X, self.model_.vocabulary.features)
         graphs = replace(graphs, y=None, class_names=()).to(find_device(self.device))
-        probabilities, unseen = self.model_.predict_proba(graphs)
-        if unseen:
+        found = self.model_.predict_proba(graphs)
+        if found.unseen:
             what = "degrees" if graphs.feature_kind == "degree" else "labels"
-            log.warning("%s: %s.", graphs.name, describe_unseen(unseen, what))
+            log.warning("%s: %s.", graphs.name, describe_unseen(found.unseen, what))
         # Rows from float32 sum to 1 only in float32, but log_loss and others check in float64.
-        return probabilities / probabilities.sum(1, keepdims=True)
+        return found.probabilities / found.probabilities.sum(1, keepdims=True)
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
         """The most probable class of each graph, ``[graphs]``."""
