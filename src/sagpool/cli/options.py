@@ -43,9 +43,7 @@ def device_name(option: str) -> str:
     return option
 
 
-def columns_of(
-    smiles: str | None, labels: list[str] | None, id_: str | None = None
-) -> Columns:
+def columns_of(smiles: str | None, labels: list[str] | None, id_: str | None = None) -> Columns:
     """What `load` needs to know about the columns of a table."""
     named = several(labels)
     return Columns(smiles, named[0] if len(named) == 1 else named or None, id_)

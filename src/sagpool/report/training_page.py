@@ -33,9 +33,7 @@ def training_page(graphs: Graphs, fitted: Fit) -> str:
         score=score,
         outputs=fitted.model.output_names,
         pictures=[(drawing, picture.inline) for drawing, picture in pictures.items()],
-        known=[
-            (name, one) for name, one in estimate.scores.items() if not np.isnan(one.value)
-        ],
+        known=[(name, one) for name, one in estimate.scores.items() if not np.isnan(one.value)],
         has_interval={name: not np.isnan(one.low) for name, one in estimate.scores.items()},
         size=None if np.isnan(estimate.coverage.size) else estimate.coverage.size,
     )
@@ -74,7 +72,10 @@ def draw_predictions(axes: Axes, truth: np.ndarray, predicted: np.ndarray) -> No
     """Predicted against measured values."""
     known = np.flatnonzero(~np.isnan(truth))
     shown = known[:: max(1, len(known) // POINTS)]
-    ends = [min(truth[known].min(), predicted[known].min()), max(truth[known].max(), predicted[known].max())]
+    ends = [
+        min(truth[known].min(), predicted[known].min()),
+        max(truth[known].max(), predicted[known].max()),
+    ]
     axes.plot(ends, ends, color=FAINT, linewidth=1)
     axes.plot(truth[shown], predicted[shown], color=DOTS, marker="o", linestyle="", markersize=2)
     _label(axes, "measured", "predicted")
