@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -154,4 +155,5 @@ def _report(tally: Tally, model: TrainedModel) -> None:
         what = "class" if model.task == "classification" else "target"
         typer.echo(f"{tally.labelled} graphs came with a {what}:", err=True)
         for name, value in tally.scores(model.task).items():
-            typer.echo(f"  {NAMES[name]:38s} {score_text(name, value)}", err=True)
+            if not math.isnan(value):
+                typer.echo(f"  {NAMES[name]:38s} {score_text(name, value)}", err=True)

@@ -98,24 +98,28 @@ def train(
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     console = new_console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
-    with fit_progress(console) as show:
-        fitted = fit(
-            graphs,
-            method=method,
-            settings=chosen,
-            search=not quick,
-            only=only,
-            folds=folds,
-            seed=seed,
-            minutes=minutes,
-            coverage=coverage,
-            class_weight=class_weight,
-            device=options.device_name(device),
-            members=members,
-            on_progress=show,
-            checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
-            keep_on_interrupt=True,
-        )
+    try:
+        with fit_progress(console) as show:
+            fitted = fit(
+                graphs,
+                method=method,
+                settings=chosen,
+                search=not quick,
+                only=only,
+                folds=folds,
+                seed=seed,
+                minutes=minutes,
+                coverage=coverage,
+                class_weight=class_weight,
+                device=options.device_name(device),
+                members=members,
+                on_progress=show,
+                checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
+                keep_on_interrupt=True,
+            )
+    except SagpoolError:
+        folder.abandon()
+        raise
     model = replace(fitted.model, about={**fitted.model.about, "source": data})
     for name, content in files_of(model).items():
         folder.write(name, content)
