@@ -175,7 +175,10 @@ def test_the_estimate_of_a_regression_and_of_tasks():
     assert set(found.per_task) == {"a", "b"}
     tasks = np.where(np.isnan(truth), np.nan, truth > 0)
     made = cross_fit(
-        Rules("multitask", np.array([True, False]), 0.8), 1 / (1 + np.exp(-3 * outputs)), tasks, fold
+        Rules("multitask", np.array([True, False]), 0.8),
+        1 / (1 + np.exp(-3 * outputs)),
+        tasks,
+        fold,
     )
     found = estimate("multitask", made, tasks, **options)
     assert found.scores["roc_auc"].value > 0.9

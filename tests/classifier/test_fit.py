@@ -46,9 +46,7 @@ def in_folds(mutag, method) -> list:
 
 def test_the_estimate_is_that_of_a_plain_cross_validation(mutag, quick):
     fold = torch.from_numpy(quick.fold)
-    results = train(
-        replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True
-    )
+    results = train(replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True)
     counts = np.bincount(quick.fold)
     right = sum(result.test.accuracy * counts[n] for n, result in enumerate(results))
     assert quick.estimate.accuracy == pytest.approx(right / 188)
@@ -61,9 +59,7 @@ def test_the_estimate_is_that_of_a_plain_cross_validation(mutag, quick):
 
 def test_the_model_is_the_ensemble_of_the_folds(mutag, quick):
     fold = torch.from_numpy(quick.fold)
-    results = train(
-        replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True
-    )
+    results = train(replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True)
     best_first = sorted(results, key=lambda result: result.validation.loss)
     (part,) = quick.model.parts
     assert part.members == FOLDS

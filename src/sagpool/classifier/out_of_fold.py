@@ -115,7 +115,7 @@ class Trials:
 
     def _try_nets(self, candidates: Sequence[NetCandidate], clock: _Clock) -> None:
         folds = int(self.fold.max()) + 1
-        graphs = self.graphs
+        graphs = replace(self.graphs, fold=torch.from_numpy(self.fold).to(self.graphs.device))
         results: dict[Training, Result] = {}
         names = " and ".join(sorted({one.training.method for one in candidates}))
 
@@ -180,7 +180,7 @@ def prior(graphs: Graphs) -> np.ndarray:
 
 
 def _in_fold(candidate: NetCandidate, fold: int) -> Training:
-    return replace(candidate.training, fold=fold)
+    return replace(candidate.training, fold=fold, split="given")
 
 
 class _Clock:
