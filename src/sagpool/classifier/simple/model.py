@@ -7,9 +7,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sagpool.classifier.simple.contributions import (
+    Explained,
+    Importance,
+    explained,
+    largest,
+)
 from sagpool.classifier.simple.counts import Counts
 from sagpool.classifier.simple.environments import Environments
-from sagpool.classifier.simple.forest import Forest
+from sagpool.classifier.simple.features import Features
+from sagpool.classifier.simple.forest import Forest, dense_parts
 from sagpool.classifier.simple.forest_fit import fit_forest
 from sagpool.classifier.simple.linear import Linear
 from sagpool.classifier.simple.linear_fit import fit_linear
@@ -20,8 +27,6 @@ from sagpool.classifier.simple.subtrees import Subtrees
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import decode, decoding
 from sagpool.graphs.graphs import Graphs, Task
-
-Features = Counts | Subtrees | Environments
 
 
 class Recipe(NamedTuple):
@@ -108,6 +113,54 @@ class SimpleModel:
         if self.task == "classification" and self.outputs == 2:
             return np.concatenate([1 - raw, raw], axis=1)
         return raw
+
+    def contributions(
+        self, graphs: Graphs, outputs: np.ndarray, most: int = 10
+    ) -> tuple[Explained, ...]:
+        """Which columns pushed one output of each graph.
+
+        Args:
+            graphs: with the features of the training graphs
+            outputs: ``[graphs]`` the class or task of each graph to explain
+            most: how many columns of each graph
+        """
+        found = []
+        matrix = _matrix(self.features, graphs, RECIPES[self.name].linear)
+        for rows, dense in dense_parts(matrix):
+            for number, values in zip(range(rows.start, rows.stop), dense, strict=True):
+                output = int(outputs[number])
+                raw, sign = self._raw(output)
+                amounts = sign * self.fitted.amounts(values[None], raw)[0]
+                base = self._base(output)
+                top = tuple(explained(self.features, graphs[number], values, amounts, most))
+                rest = float(amounts.sum() - sum(one.amount for one in top))
+                found.append(Explained(output, base, top, rest))
+        return tuple(found)
+
+    def importances(self, graphs: Graphs, most: int = 20) -> tuple[Importance, ...]:
+        """The columns that move the outputs of these graphs most, on average."""
+        total = 0.0
+        for _, dense in dense_parts(_matrix(self.features, graphs, RECIPES[self.name].linear)):
+            for output in range(_raw_outputs(self.task, self.outputs)):
+                total = total + np.abs(self.fitted.amounts(dense, output)).sum(0)
+        mean = np.asarray(total) / max(len(graphs) * _raw_outputs(self.task, self.outputs), 1)
+        names = self.features.names()
+        return tuple(Importance(names[one], float(mean[one])) for one in largest(mean, most))
+
+    def _raw(self, output: int) -> tuple[int, float]:
+        """The raw output and its sign: that of two classes is of the second one."""
+        if not 0 <= output < self.outputs:
+            raise SagpoolError(f"There is no output {output}, only {self.outputs} of them.")
+        if self.task == "classification" and self.outputs == 2:
+            return 0, 1.0 if output else -1.0
+        return output, 1.0
+
+    def _base(self, output: int) -> float:
+        raw, sign = self._raw(output)
+        base = self.fitted.base(raw)
+        if sign > 0:
+            return base
+        return 1 - base if isinstance(self.fitted, Forest) else -base
 
 
 def fit_simple(
