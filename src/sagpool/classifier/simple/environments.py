@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sagpool.classifier.simple.fragments import environment_name
 from sagpool.classifier.simple.saved import Arrays, Saved, take_ascending
 from sagpool.classifier.simple.sparse import Counted, frequent
 from sagpool.errors import SagpoolError
@@ -37,7 +38,7 @@ class Environments:
         return Saved({}, {"vocabulary": self.vocabulary})
 
     def names(self) -> list[str]:
-        return [f"environment {number}" for number in self.vocabulary.tolist()]
+        return [environment_name(number) for number in self.vocabulary.tolist()]
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
         """None: graphs do not know the atoms of their environments; `fragments_of` does."""
