@@ -59,10 +59,11 @@ def explained(
     """
     names = features.names()
     for column in largest(amounts, most):
-        nodes = features.nodes(graph, column)
+        block, own = features.block_of(column)
+        nodes = block.nodes(graph, own)
         name = names[column]
-        if isinstance(features, Subtrees) and len(nodes):
-            name = subtree_in_words(graph, int(nodes[0]), features.steps(graph, column))
+        if isinstance(block, Subtrees) and len(nodes):
+            name = subtree_in_words(graph, int(nodes[0]), block.steps(graph, own))
         yield Contribution(
             name, float(values[column]), float(amounts[column]), tuple(nodes.tolist())
         )
