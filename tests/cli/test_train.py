@@ -10,8 +10,10 @@ import pytest
 from sagpool import TrainedModel, load
 from sagpool.output_folder import MANIFEST
 
-NET = ("--method", "sagpool-g", "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu")
-SHORT = ("--quick", "--folds", 2, *NET)
+SHORT = (
+    *("--quick", "--method", "sagpool-g", "--folds", 2, "--device", "cpu"),
+    *("--set", "max_epochs=2", "--set", "hidden=4", "--set", "batch_size=128"),
+)
 FILES = [
     MANIFEST,
     *("README.md", "config.json", "model.safetensors", "out-of-fold.csv", "report.html"),
@@ -92,6 +94,14 @@ def test_json(sagpool):
     assert [row["name"] for row in found["leaderboard"]] == ["sagpool-g"]
 
 
+def test_nets_and_simple_models_are_tried(sagpool):
+    options = ("--folds", 2, "--set", "max_epochs=1", "--set", "hidden=4", "--json")
+    told = sagpool("train", "MUTAG", "-o", "model", *options)
+    rows = {row["name"]: row for row in json.loads(told.out)["leaderboard"]}
+    assert {"counts-linear", "counts-forest", "wl-linear", "sagnet", "gin-g"} < rows.keys()
+    assert sum(row["weight"] for row in rows.values()) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -152,7 +162,7 @@ def test_checkpoints_of_the_user_stay(sagpool, folder):
 
 def test_a_stopped_training_is_continued_and_its_checkpoint_removed(sagpool, folder, monkeypatch):
     def stop(*_, checkpoint, **__):
-        checkpoint.write_bytes(b"so far")
+        checkpoint("sagpool-g").write_bytes(b"so far")
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sagpool.cli.train.fit", stop)

@@ -151,8 +151,7 @@ def read_folder(folder: Path) -> TrainedModel:
         raise SagpoolError(f"{path} does not fit into memory.") from None
     try:
         _check(config, vocabulary)
-        sizes = vocabulary.num_features, vocabulary.num_outputs
-        expected = [expected_shapes(part, *sizes) for part in config.parts]
+        expected = [expected_shapes(part, vocabulary) for part in config.parts]
     except (SagpoolError, DecodingError) as error:
         raise SagpoolError(f"{path} is invalid: {str(error).rstrip('.')}.") from None
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of a layer
@@ -172,7 +171,12 @@ def read_folder(folder: Path) -> TrainedModel:
         raise SagpoolError(f"{path} was changed after it was written; save the model again.")
     with decoding(lambda reason: f"{folder} is damaged: {reason}."):
         parts = tuple(
-            restore_part(part, {name: arrays[prefix + name] for name in of_part}, folder / WEIGHTS)
+            restore_part(
+                part,
+                vocabulary,
+                {name: arrays[prefix + name] for name in of_part},
+                folder / WEIGHTS,
+            )
             for part, prefix, of_part in zip(config.parts, prefixes, expected, strict=True)
         )
         novelty = _restore_novelty(config, arrays)

@@ -114,7 +114,7 @@ def train(
                 device=options.device_name(device),
                 members=members,
                 on_progress=show,
-                checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
+                checkpoint=lambda name: folder.reserve(f"checkpoint-{digest}-{name}.npz"),
                 keep_on_interrupt=True,
             )
     except SagpoolError:
