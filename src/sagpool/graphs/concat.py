@@ -50,4 +50,11 @@ def _columns(graphs: Graphs) -> tuple[object, ...]:
     widths = tuple(None if tensor is None else tensor.shape[1:] for tensor in tensors)
     others = (graphs.ids is None, graphs.fragments is None, graphs.target_names, graphs.device)
     columns = (graphs.encoding, graphs.task)
-    return *columns, graphs.feature_kind, graphs.node_label_names, graphs.class_names, widths, *others
+    return (
+        *columns,
+        graphs.feature_kind,
+        graphs.node_label_names,
+        graphs.class_names,
+        widths,
+        *others,
+    )
