@@ -39,6 +39,15 @@ def test_several_columns_of_a_table(table, caplog):
     assert load(table).ids.tolist() == ["CCO", "c1ccccc1", "CC", "Cl"]
 
 
+def test_the_only_target_may_have_another_name(table, tmp_path):
+    train = load(table, columns=Columns(label="B"), task="regression")
+    assert (train.target_names, values(train)) == (("B",), [[1], [0]])
+    other = tmp_path / "y.csv"
+    other.write_text("smiles,c\nCC,7\n")
+    (chunk,) = chunks(other, Vocabulary.of(train), Columns(label="c"))
+    assert (chunk.graphs.target_names, values(chunk.graphs)) == (("B",), [[7]])
+
+
 def test_targets_of_new_graphs_are_found_by_name(table, tmp_path):
     train = load(table, "all", columns=Columns(label=("a", "b")), task="regression")
     vocabulary = Vocabulary.of(train)
