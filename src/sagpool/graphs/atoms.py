@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sagpool.graphs.molecules import atoms_of, bonds_of
 from sagpool.graphs.records import Record
 
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
 
 RADIUS = 2  # bonds around an atom that belong to its Morgan environments
 LARGEST_RING = 8  # larger rings count as this size
+# What each atom adds to properties of the molecule: their sums over the atoms are log P, the molar
+# refractivity, the polar and the whole surface (Wildman and Crippen 1999; Ertl et al. 2000; Labute
+# 2000). With these, counts of atoms are better than fingerprints at properties such as solubility.
+CONTRIBUTIONS = (
+    *("log P", "refractivity", "polar surface", "surface"),
+    *("partial charge", "electrotopological state"),
+)
 
 
 def described(record: Record) -> Record:
@@ -25,6 +34,8 @@ def described(record: Record) -> Record:
     assert molecule is not None, "only molecules are described"
     return replace(
         record,
+        features=_contributions(molecule),
+        attribute_names=CONTRIBUTIONS,
         more_labels=_atom_labels(molecule),
         edge_labels=_bond_labels(molecule),
         fragments=_generator().GetSparseCountFingerprint(molecule).GetNonzeroElements(),
@@ -55,6 +66,21 @@ def _atom_labels(molecule: Mol) -> dict[str, list[str | None]]:
         "radical": [str(count) if (count := a.GetNumRadicalElectrons()) else None for a in atoms],
         "isotope": [str(isotope) if (isotope := a.GetIsotope()) else None for a in atoms],
     }
+
+
+def _contributions(molecule: Mol) -> np.ndarray:
+    """``[atoms * contributions]`` float64, atom after atom; 0 where RDKit has no parameters."""
+    from rdkit.Chem import rdMolDescriptors, rdPartialCharges
+    from rdkit.Chem.EState import EStateIndices
+
+    log_p, refractivity = zip(*rdMolDescriptors._CalcCrippenContribs(molecule), strict=True)
+    polar = rdMolDescriptors._CalcTPSAContribs(molecule)
+    surface = list(rdMolDescriptors._CalcLabuteASAContribs(molecule)[0])
+    rdPartialCharges.ComputeGasteigerCharges(molecule)
+    charge = [atom.GetDoubleProp("_GasteigerCharge") for atom in atoms_of(molecule)]
+    columns = [log_p, refractivity, polar, surface, charge, EStateIndices(molecule)]
+    matrix = np.array(columns, np.float64).T
+    return np.nan_to_num(matrix, posinf=0.0, neginf=0.0).ravel()
 
 
 def _bond_labels(molecule: Mol) -> dict[str, list[str | None]]:

@@ -146,7 +146,8 @@ class _Builder:
         raw = self.raw
         if group == ATTRIBUTE:
             assert raw.node_attr is not None
-            return self._numbers(group, raw.node_attr, known, self._copy)
+            names = raw.attribute_names
+            return self._numbers(group, raw.node_attr, known, self._copy, names)
         if group == EDGE_ATTRIBUTE:
             assert raw.edge_attr is not None
             return self._numbers(group, raw.edge_attr, known, self._sums)
@@ -162,8 +163,10 @@ class _Builder:
         values: np.ndarray,
         known: tuple[Column, ...] | None,
         write: Callable[[np.ndarray, np.ndarray], None],
+        names: tuple[str, ...] = (),
     ) -> _Block:
-        columns = tuple(Column(group, str(number)) for number in range(values.shape[1]))
+        titles = names or tuple(map(str, range(values.shape[1])))
+        columns = tuple(Column(group, title) for title in titles)
         if known is not None and known != columns:
             raise SagpoolError(
                 f"{self.raw.name} has {len(columns)} values of '{group}'; the model was trained "

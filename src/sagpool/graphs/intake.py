@@ -63,6 +63,7 @@ def pack_records(
     groups = [record.group for record in records]
     return replace(
         raw,
+        attribute_names=records[0].attribute_names,
         ids=np.array([record.name for record in records], object),
         group=None if None in groups else encode_texts(groups).code,  # type: ignore[arg-type]
         fragments=_fragments(records),

@@ -49,6 +49,7 @@ class RawGraphs:
     node_labels: np.ndarray | None = None  # [nodes, label columns] int32 codes
     node_label_names: tuple[tuple[str, ...], ...] = ()  # one tuple for each label column
     node_attr: np.ndarray | None = None  # [nodes, attributes] float32
+    attribute_names: tuple[str, ...] = ()  # of the attributes; numbers, if they have none
     more_labels: tuple[Labels, ...] = ()  # of the nodes, which only ``features="all"`` uses
     edge_labels: tuple[Labels, ...] = ()
     edge_attr: np.ndarray | None = None  # [edges, edge features] float32

@@ -29,6 +29,7 @@ class Record:
     labels: Sequence[str] | None = None  # of the nodes
     features: Sequence[float] | np.ndarray | None = None  # of the nodes, row after row
     target: Any = None  # class of the graph
+    attribute_names: tuple[str, ...] = ()  # of the features; numbers, if they have none
     edge_features: Sequence[float] | np.ndarray | None = None  # row after row
     molecule: Mol | None = None  # that the graph was made from, for drawing it
     targets: Mapping[str, Any] | None = None  # by name, if they are read by name; None is missing

@@ -33,7 +33,7 @@ class Counts:
     def fit(graphs: Graphs) -> Counts:
         """The columns for graphs like the training graphs."""
         width = graphs.num_features - len(graphs.node_label_names)
-        attributes = tuple(f"attribute {number}" for number in range(width))
+        attributes = graphs.column_names[:width]
         measured = tuple(map(int, np.flatnonzero(~whole_columns(graphs))))
         return Counts(attributes, graphs.node_label_names, measured)
 
