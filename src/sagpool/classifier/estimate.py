@@ -34,6 +34,11 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"better_than_majority": self.better_than_majority}
 
+    def _repr_html_(self) -> str:
+        from sagpool.classifier.display import estimate_html
+
+        return estimate_html(self)
+
 
 def estimate(graphs: Graphs, results: Sequence[Result]) -> Estimate:
     """Test the models of one training per fold, none of which saw the test graphs of its fold."""

@@ -35,6 +35,14 @@ class Fit:
     chosen: Training
     candidates: tuple[Training, ...]
 
+    def __repr__(self) -> str:
+        return f"Fit({self.model!r}, candidates: {len(self.candidates)})"
+
+    def _repr_html_(self) -> str:
+        from sagpool.classifier.display import fit_html
+
+        return fit_html(self)
+
 
 def candidates_for(
     graphs: Graphs, *, method: str | None, settings: Mapping[str, Any], search: bool, **common: Any
