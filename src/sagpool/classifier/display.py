@@ -1,4 +1,8 @@
-"""Models and their estimates in a notebook, and as one line of text."""
+"""Models and their estimates in a notebook, and as one line of text.
+
+What a model folder says about itself may have been edited, so values of other kinds than ours are
+left out.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,15 @@ if TYPE_CHECKING:
     from sagpool.classifier.fit import Fit
 
 MOST_NAMES = 12
+NOT_ESTIMATED = "The accuracy was not estimated."
 NOT_BETTER = "Not shown to be better than always predicting the most frequent class."
-# Entries of an estimate that are part of another one's text, or of no interest by themselves.
+# Entries of an estimate that are told together with another one.
 _TOLD = ("ci95", "majority", "folds", "better_than_majority")
 
 
 def model_text(model: TrainedModel) -> str:
-    about = model.about.get("estimate") or {}
-    accuracy = about.get("accuracy")
-    estimated = "" if accuracy is None else f", estimated accuracy {accuracy:.1%}"
+    accuracy = _scores(_section(model, "estimate")).get("accuracy")
+    estimated = "" if accuracy is None else f", estimated accuracy {accuracy}"
     return f"TrainedModel({model.method}: {_names(model)}{estimated})"
 
 
@@ -31,9 +35,8 @@ def model_html(model: TrainedModel) -> str:
 
 def fit_html(fit: Fit) -> str:
     settings = ", ".join(f"{name} {value}" for name, value in fit.chosen.to_dict().items())
-    return _model_card(
-        "Fit", fit.model, {"candidates": str(len(fit.candidates)), "settings": settings}
-    )
+    chosen = {"candidates": str(len(fit.candidates)), "settings": settings}
+    return _model_card("Fit", fit.model, chosen)
 
 
 def estimate_html(estimate: Estimate) -> str:
@@ -42,18 +45,22 @@ def estimate_html(estimate: Estimate) -> str:
 
 
 def _model_card(title: str, model: TrainedModel, more: Mapping[str, str]) -> str:
-    vocabulary, estimate = model.vocabulary, model.about.get("estimate") or {}
-    data: Mapping[str, Any] = model.about.get("data") or {}
+    vocabulary, estimate = model.vocabulary, _section(model, "estimate")
     entries = {
         "method": model.method,
         "classes": _names(model),
         "node features": f"{vocabulary.num_features} from {vocabulary.feature_kind}",
     }
-    if "name" in data:
-        graphs = f", {data['graphs']:,} graphs" if "graphs" in data else ""
-        entries["trained on"] = f"{data['name']}{graphs}"
-    warning = _warning(estimate) if estimate else [note("The accuracy was not estimated.")]
-    return card(title, facts(entries | _scores(estimate) | dict(more)), *warning)
+    match _section(model, "data"):
+        case {"name": str(name), "graphs": int(graphs)}:
+            entries["trained on"] = f"{name}, {graphs:,} graphs"
+    shown = facts(entries | _scores(estimate) | dict(more))
+    return card(title, shown, *(_warning(estimate) if estimate else [note(NOT_ESTIMATED)]))
+
+
+def _section(model: TrainedModel, name: str) -> Mapping[str, Any]:
+    section = model.about.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _names(model: TrainedModel) -> str:
@@ -63,19 +70,21 @@ def _names(model: TrainedModel) -> str:
 
 
 def _scores(estimate: Mapping[str, Any]) -> dict[str, str]:
-    """Every score of an estimate; the accuracy with its interval and its baseline."""
+    """Every score of an estimate; the accuracy with its interval."""
     shown = {}
     for name, value in estimate.items():
-        if name in _TOLD or not isinstance(value, int | float):
-            continue
-        shown[name.replace("_", " ")] = f"{value:.1%}" if "accuracy" in name else f"{value:.3g}"
-    if "accuracy" in shown and estimate.get("ci95"):
-        low, high = estimate["ci95"]
-        shown["accuracy"] += f" (95 % interval {low:.1%} to {high:.1%})"
-    if estimate.get("majority") is not None:
-        shown["most frequent class"] = f"{estimate['majority']:.1%}"
-    if "folds" in estimate:
-        shown["estimated by"] = f"{estimate['folds']}-fold cross-validation"
+        if name not in _TOLD and isinstance(value, int | float):
+            form = ".1%" if "accuracy" in name else ".3g"
+            shown[name.replace("_", " ")] = format(value, form)
+    match estimate:
+        case {"accuracy": float(), "ci95": [float(low), float(high)]}:
+            shown["accuracy"] += f" (95 % interval {low:.1%} to {high:.1%})"
+    match estimate:
+        case {"majority": float(fraction)}:
+            shown["most frequent class"] = f"{fraction:.1%}"
+    match estimate:
+        case {"folds": int(folds)}:
+            shown["estimated by"] = f"{folds}-fold cross-validation"
     return shown
 
 
