@@ -116,6 +116,7 @@ def svg(trace: Trace, *, ink: str = "currentColor", captioned: bool = True) -> s
     # Matplotlib's style sheet would apply to all of the page.
     text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    text = re.sub(r" font-family: [^;\"]*;", "", text)
     return re.sub(r' d="[^"]*"', lambda path: _shortened(path[0]), text)
 
 
