@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from sagpool.bench.api import ExperimentResult
 
 WORDS = 2  # columns of words; the others are numbers
-MEANING = (
-    "Test accuracy in percent. ± seeds is the standard deviation of the means of the seeds, "
-    "± folds that of the single trainings."
-)
+MEANINGS = {
+    "accuracy": "of the tests, in percent",
+    "± seeds": "standard deviation of the means of the seeds",
+    "± folds": "standard deviation of the single trainings",
+}
 
 
 class CellRow(NamedTuple):
@@ -67,7 +68,8 @@ def result_html(result: ExperimentResult) -> str:
     rows = [cell_row(summary) for summary in result.summaries]
     filled = [i for i in range(len(HEADS)) if any(row[i] for row in rows)]
     heads, cells = [HEADS[i] for i in filled], [[row[i] for i in filled] for row in rows]
-    notes = [MEANING, f"Run store: {result.store}", *_remarks(result)]
+    meanings = "; ".join(f"{head}: {MEANINGS[head]}" for head in heads if head in MEANINGS)
+    notes = [meanings, f"Run store: {result.store}", *_remarks(result)]
     return card(_size(result), table(heads, cells, words=WORDS), *map(note, notes))
 
 

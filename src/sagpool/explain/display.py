@@ -13,13 +13,16 @@ LARGEST = 150_000  # characters of a drawing; beyond it, pixels take less
 GREY = "#808080"  # can be read on white and on black
 WIDEST = 1500  # pixels
 MOST_LISTED = 8
+FITTING = "max-width: 100%; height: auto"
 
 
 def trace_html(trace: Trace) -> str:
-    picture = svg(trace, captioned=False)
+    label = escape(trace.caption)
+    opening = f'<svg role="img" aria-label="{label}" style="{FITTING}" '
+    picture = svg(trace, captioned=False).replace("<svg ", opening, 1)
     if len(picture) > LARGEST:
         pixels = b64encode(png(trace, ink=GREY, most_pixels=WIDEST)).decode()
-        picture = f'<img alt="{escape(trace.caption)}" src="data:image/png;base64,{pixels}">'
+        picture = f'<img alt="{label}" style="{FITTING}" src="data:image/png;base64,{pixels}"/>'
     return card(trace.caption, Html(picture), *_last_level(trace))
 
 
