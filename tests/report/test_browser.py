@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.output_folder import OutputFolder
 from sagpool.report import write_report
-from sagpool.report.gallery import write_gallery
 
 SIZES = {"wide": (1280, 800), "phone": (390, 844)}
 FIGURES = """() => [...document.querySelectorAll("svg.figure")].map((figure) => {
@@ -32,15 +30,6 @@ class Visit:
     width: int
     complaints: list[str]
     requests: list[str]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -156,48 +145,3 @@ def test_the_button_changes_the_theme(visit):
     assert ground() != before
     visit.page.locator("#theme").click()
     assert ground() == before
-
-
-@pytest.fixture(scope="module")
-def gallery(explained, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("gallery")
-    assert len(list(write_gallery(explained, OutputFolder(folder, "explain")))) == len(
-        explained.traces
-    )
-    return folder / "index.html"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_a_gallery(browser, gallery, explained, size, scheme):
-    width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    complaints: list[str] = []
-    requests: list[str] = []
-    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(gallery.as_uri())
-    assert complaints == []
-    assert requests == [gallery.as_uri()]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    figures = page.evaluate(FIGURES)
-    assert len(figures) == len(explained.traces)
-    for figure in figures:
-        assert figure["left"] >= 0
-        assert figure["right"] <= width
-        assert figure["width"] >= 280
-        assert figure["smallest"] >= 7.5
-    assert page.evaluate(OUTSIDE) == []
-    # One card for each graph, the most confident first; right and wrong ones can be filtered.
-    titles = page.locator(".card .title").all_inner_texts()
-    assert titles == [trace.title for trace in explained.by_confidence]
-    for kind, expected in (("right", True), ("wrong", False)):
-        page.locator(f"#show-{kind}").check()
-        shown = page.locator(".card:visible").count()
-        assert 0 < shown == sum(trace.correct is expected for trace in explained.traces)
-    page.locator("#show-all").check()
-    assert page.locator(".card:visible").count() == len(titles)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-    page.close()
