@@ -145,3 +145,68 @@ def test_the_button_changes_the_theme(visit):
     assert ground() != before
     visit.page.locator("#theme").click()
     assert ground() == before
+
+
+RESULTS = "[data-file='tables/results']"
+
+
+@pytest.fixture
+def report(browser: Browser, rich: Path) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto((rich / "report.html").as_uri())
+    yield page
+    page.close()
+
+
+def test_tables_are_sorted_by_a_click_and_printed_as_they_were(report):
+    table = report.locator("[data-file='tables/cells'] table")
+    head = table.locator("thead th", has_text="mean")
+    column = head.evaluate("(head) => head.cellIndex") + 1
+
+    def means() -> list[float]:
+        texts = table.locator(f"tbody td:nth-child({column})").all_inner_texts()
+        return [float(text) for text in texts]
+
+    before = means()
+    head.locator("button").click()
+    assert means() == sorted(before, reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+    report.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert means() == before
+    report.evaluate("dispatchEvent(new Event('afterprint'))")
+    report.keyboard.press("Enter")  # the button has the focus
+    assert means() == sorted(before)
+    report.keyboard.press("Enter")
+    assert means() == before
+    assert head.get_attribute("aria-sort") is None
+
+
+def test_groups_of_a_sorted_table_stay_together(report):
+    table = report.locator(f"{RESULTS} table")
+    groups = table.locator("tr.group").all_inner_texts()
+    words = [sorted(body.inner_text().split()) for body in table.locator("tbody").all()]
+    table.locator("thead button").nth(1).click()
+    assert table.locator("tbody tr:first-child").all_inner_texts() == groups
+    assert [sorted(body.inner_text().split()) for body in table.locator("tbody").all()] == words
+
+
+def test_the_runs_behind_a_cell(report):
+    cell = report.locator(f"{RESULTS} button.runs", has_text="±").first
+    panel = report.locator("#runs")
+    assert not panel.is_visible()
+    cell.hover()
+    assert "10: 2 seeds, 5 folds" in panel.inner_text()
+    assert "± per seed" in panel.inner_text()
+    assert panel.locator("path").count() == 0
+    report.mouse.move(0, 0)
+    assert not panel.is_visible()
+    cell.focus()
+    assert panel.is_visible()
+    report.keyboard.press("Enter")
+    assert panel.locator("path.validation").is_visible()
+    assert panel.get_attribute("aria-label").startswith("Runs of SortPool_g")
+    report.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert cell.evaluate("(button) => button === document.activeElement")
+    report.emulate_media(media="print")
+    assert not panel.is_visible()

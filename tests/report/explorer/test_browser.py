@@ -90,7 +90,8 @@ def test_filters(visit, shown):
     for verdict in ("right", "wrong"):
         page.locator("#verdict").select_option(verdict)
         assert here.names == [t.title for t in best if t.correct == (verdict == "right")]
-    page.locator("#search").fill("CC(=O)N")
+    page.locator("#verdict").select_option("")
+    page.locator("#search").fill("cc(=o)NC")
     assert here.text("#count") == "1 of 7 graphs"
     page.locator("#reset").click()
     assert here.names == titles
@@ -155,7 +156,7 @@ def test_a_molecule_and_its_atoms(visit, shown):
             score = trace.levels[0].score[trace.levels[0].kept.tolist().index(node)]
             assert f"score {score:.3f} at level 1".replace("-", "−") in said
     page.locator("#level").fill("1")
-    page.locator("#picture circle.node").first.hover()
+    page.locator("#picture circle.node").first.hover(force=True)
     assert here.text("#node").startswith(f"Atom {trace.levels[0].kept[0]} ")
     assert here.complaints == []
 
