@@ -195,7 +195,7 @@ def test_the_runs_behind_a_cell(report):
     panel = report.locator("#runs")
     assert not panel.is_visible()
     cell.hover()
-    assert "10: 2 seeds, 5 folds" in panel.inner_text()
+    assert "10, of 2 seeds, 5 folds" in panel.inner_text()
     assert "± per seed" in panel.inner_text()
     assert panel.locator("path").count() == 0
     report.mouse.move(0, 0)

@@ -42,7 +42,10 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
     accuracy, spread = summary.accuracy, summary.spread
     seeds, folds = (len(np.unique(column(summary.runs, name))) for name in ("seed", "fold"))
     facts = [
-        ("trainings", f"{len(summary.runs):,}: {seeds:,} seeds, {folds} folds"),
+        (
+            "trainings",
+            f"{len(summary.runs):,}, of {_plural(seeds, 'seed')}, {_plural(folds, 'fold')}",
+        ),
         ("mean", f"{spread.mean:.2f} %"),
         ("± per seed", "one seed alone" if spread.std_seeds is None else f"{spread.std_seeds:.2f}"),
         ("± per fold", "one run alone" if spread.std_folds is None else f"{spread.std_folds:.2f}"),
@@ -53,6 +56,10 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
     if summary.diverged:
         facts.append(("diverged", f"{summary.diverged:,}"))
     return [*facts, ("epochs", f"{summary.epochs:.0f} on average")]
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
 def _means_by(summary: Summary, name: str) -> list[float]:

@@ -56,7 +56,7 @@ def write_content(content: Content, folder: OutputFolder) -> Path:
         folder.write(f"tables/{table.name}.md", table.to_markdown().encode())
         folder.write(f"tables/{table.name}.csv", table.to_csv().encode())
         folder.write(f"tables/{table.name}.tex", table.to_tex().encode())
-    made = page(content, sections, pictures, runs_behind(content))
-    report = folder.write("report.html", made.encode())
+    html = page(content, sections, pictures, runs_behind(content))
+    report = folder.write("report.html", html.encode())
     folder.finish()
     return report

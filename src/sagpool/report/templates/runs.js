@@ -33,12 +33,14 @@ function showRuns(button, pin) {
   place(button);
 }
 
-/** Below the number, inside the page. */
+/** Below the number, or above it if there is no room. */
 function place(button) {
   const box = button.getBoundingClientRect();
   const most = document.documentElement.clientWidth - panel.offsetWidth - 12;
+  const height = panel.offsetHeight + 6;
+  const above = box.bottom + height > innerHeight && box.top > height;
   panel.style.left = `${scrollX + Math.max(12, Math.min(box.left, most))}px`;
-  panel.style.top = `${scrollY + box.bottom + 6}px`;
+  panel.style.top = `${scrollY + (above ? box.top - height : box.bottom + 6)}px`;
 }
 
 function closeRuns(goBack) {
@@ -114,7 +116,8 @@ for (const span of document.querySelectorAll("td[data-runs] .ours")) {
     pinned = button;
     button.ariaExpanded = "true";
     showRuns(button, true);
-    panel.querySelector(".close").focus();
+    panel.querySelector(".close").focus({ preventScroll: true });
+    panel.scrollIntoView({ block: "nearest" });
   });
 }
 document.body.append(panel);
