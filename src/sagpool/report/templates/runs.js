@@ -1,5 +1,7 @@
 // The runs behind a number of a table: shown on hover and focus, kept open by a click.
 const runsData = JSON.parse(document.getElementById("runs-data").textContent);
+// The namespace, without an address on the page.
+const SVG = Object.assign(document.createElement("div"), { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
 const panel = document.createElement("div");
 panel.id = "runs";
 panel.role = "dialog";
@@ -7,7 +9,7 @@ panel.hidden = true;
 let pinned = null; // the button whose panel stays
 
 function add(parent, tag, words = "", attributes = {}) {
-  const space = tag === "svg" || parent.namespaceURI.endsWith("svg") ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
+  const space = tag === "svg" ? SVG : parent.namespaceURI;
   const made = document.createElementNS(space, tag);
   made.textContent = words;
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
