@@ -1,0 +1,1 @@
+"""Trained models as files that run without torch and without this package: ONNX or NumPy."""
