@@ -12,7 +12,10 @@ import numpy as np
 from sagpool.export.plan import Plan
 
 # In the order in which they import each other.
-RUNTIME = ("arrays", "structure", "layers", "pools", "nets", "features", "model")
+RUNTIME = (
+    *("arrays", "structure", "layers", "pools", "nets"),
+    *("features", "simple", "inputs", "model"),
+)
 PACKAGE = "sagpool.export.runtime"
 HEADER = '''"""A model exported by sagpool. Needs NumPy and the file `.npz` with the same name.
 

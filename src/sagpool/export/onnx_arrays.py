@@ -13,8 +13,8 @@ from sagpool.export.onnx_graph import ML, TYPES, GraphBuilder, Value
 class OnnxArrays:
     """See `sagpool.export.runtime.arrays.NumpyArrays`, whose methods these are.
 
-    Sums over segments do not use `ScatterND` with a reduction: onnxruntime runs it in several
-    threads, and updates of the same row get lost.
+    Sums over segments must not be a single `ScatterND` with a reduction: onnxruntime runs it in
+    several threads, and updates of the same row get lost.
     """
 
     def __init__(self, builder: GraphBuilder, weights: Mapping[str, np.ndarray]) -> None:
@@ -29,16 +29,25 @@ class OnnxArrays:
     def doubles(self, values: Sequence[float]) -> Value:
         return self.builder.constant(values, np.float64)
 
+    def either(self, x: Value, y: Value) -> Value:
+        return self._node("Max", [x, y], x.dtype)
+
     def codes(self, texts: Value, names: Sequence[str]) -> Value:
-        return self.builder.node(
-            "LabelEncoder",
-            [texts],
-            np.int64,
-            domain=ML,
-            keys_strings=list(names),
-            values_int64s=list(range(len(names))),
-            default_int64=-1,
+        # A table must not be empty.
+        return self._looked_up(
+            texts,
+            keys_strings=list(names) or [""],
+            values_int64s=list(range(len(names))) or [-1],
         )
+
+    def places(self, keys: Value, name: str) -> Value:
+        known = self.weights[name].tolist()
+        places = list(range(len(known)))
+        return self._looked_up(keys, keys_int64s=known or [0], values_int64s=places or [-1])
+
+    def _looked_up(self, x: Value, **table: Any) -> Value:
+        kind = "LabelEncoder"
+        return self.builder.node(kind, [x], np.int64, domain=ML, default_int64=-1, **table)
 
     def one_hot(self, code: Value, columns: int) -> Value:
         return self.as_float(self.reshape(code, (-1, 1)) == self.integers(range(columns)))
@@ -145,6 +154,28 @@ class OnnxArrays:
     def by_rising(self, keys: Value) -> Value:
         return self._sorted(keys, self._length(keys), rising=True)[1]
 
+    def xor(self, x: Value, y: Value) -> Value:
+        return self._node("BitwiseXor", [x, y], np.int64)
+
+    def shifted(self, x: Value, bits: int) -> Value:
+        by = self.builder.constant(bits, np.uint64)
+        whole = self._cast(x, np.uint64)
+        return self.as_int(self._node("BitShift", [whole, by], np.uint64, direction="RIGHT"))
+
+    def float_bits(self, x: Value) -> Value:
+        """ONNX has no such cast: the exponent is found by a logarithm, and corrected."""
+        x = self.as_double(x)
+        size = self._node("Abs", [x], np.float64)
+        safe = self.where(size > 0.0, size, 1.0)
+        two = self.builder.constant(2.0, np.float64)
+        exponent = self._node("Floor", [self.log(safe) / float(np.log(2.0))], np.float64)
+        exponent = exponent - self.as_double(self._power(two, exponent) > safe)
+        exponent = exponent + self.as_double(self._power(two, exponent + 1.0) <= safe)
+        fraction = (safe / self._power(two, exponent) - 1.0) * 2.0**52
+        bits = self.as_int(exponent + 1023.0) * 2**52 + self.as_int(fraction)
+        bits = self.where(x < 0.0, bits + (-(2**63)), bits)
+        return self.where(size > 0.0, bits, 0)
+
     def scatter(self, rows: Any, index: Value, values: Value) -> Value:
         width = self.builder.node("Shape", [values], np.int64, start=1)
         shape = self.concat([self._shape((rows,)), width], 0)
@@ -152,66 +183,62 @@ class OnnxArrays:
         return self._node("ScatterND", [zeros, self.reshape(index, (-1, 1)), values], values.dtype)
 
     def segment_sum(self, x: Value, index: Value, rows: Any) -> Value:
-        return self._segments(x, index, rows, "Add")
+        return self._segments(x, index, rows, "add")
 
     def segment_max(self, x: Value, index: Value, rows: Any) -> Value:
-        return self._segments(x, index, rows, "Max")
+        return self._segments(x, index, rows, "max")
 
     def _segments(self, x: Value, index: Value, rows: Any, combine: str) -> Value:
-        """A scan in log2(longest segment) steps: row i takes in row i + 1, then i + 2, i + 4, ...
+        """Halve all segments until each is one row: odd rows go into the even rows before them.
 
-        The first row of a segment ends with all of it.
+        As many steps as the longest segment has binary digits. In each, no two updates have the
+        same target.
         """
         from onnx import helper
 
-        outer, body = self.builder, GraphBuilder(self.builder)
+        body = GraphBuilder(self.builder)
         inner = OnnxArrays(body, self.weights)
-        count = self.rows(index)
-        place, top = self.arange(count), count - 1
-        one = outer.constant(1, np.int64)
-
-        def pairs(ops: OnnxArrays, step: Value) -> tuple[Value, Value]:
-            """The row that each row takes in, and whether that is in the same segment."""
-            here = Value(ops.builder, place.name, place.dtype)
-            far = here + step
-            other = ops.minimum(far, top)
-            known = Value(ops.builder, index.name, index.dtype)
-            same = (ops.gather(known, other) == known) & (far <= top)
-            return other, same
-
-        def any_of(ops: OnnxArrays, mask: Value) -> Value:
-            return ops.max(ops.as_int(mask), 0) > 0
-
-        other, same = pairs(self, one)
-        carried = [
-            Value(body, body.new_name(), kind)
-            for kind in (x.dtype, np.dtype(np.int64), other.dtype, same.dtype)
-        ]
-        rows_in, step_in, other_in, same_in = carried
-        taken = body.node(combine, [rows_in, inner.gather(rows_in, other_in)], x.dtype)
-        rows_out = inner.where(inner.reshape(same_in, (-1, 1)), taken, rows_in)
-        step_out = step_in + step_in
-        other_out, same_out = pairs(inner, step_out)
-        goes_on = any_of(inner, same_out)
-        ignored = [body.new_name(), body.new_name()]
+        place = self._places_in_segments(index)
+        carried = [Value(body, body.new_name(), one.dtype) for one in (x, index, place)]
+        x_in, index_in, place_in = carried
+        odd_ones = place_in % 2
+        even, odd = inner.nonzero(odd_ones < 1), inner.nonzero(odd_ones)
+        partner = inner.gather(inner.cumsum(1 - odd_ones), odd) - 1
+        kept = inner.gather(x_in, even)
+        targets = inner.reshape(partner, (-1, 1))
+        x_out = body.node(
+            "ScatterND", [kept, targets, inner.gather(x_in, odd)], x.dtype, reduction=combine
+        )
+        index_out = inner.gather(index_in, even)
+        place_out = inner.gather(place_in, even) // 2
+        goes_on = inner._any_above_zero(place_out)
+        ignored = [_info(body.new_name(), kind, []) for kind in (np.int64, np.bool_)]
         graph = helper.make_graph(
             body.nodes,
-            "scan",
-            [
-                _info(ignored[0], np.int64, []),
-                _info(ignored[1], np.bool_, []),
-                *(_info(value.name, value.dtype) for value in carried),
-            ],
+            "halve",
+            [*ignored, *(_info(value.name, value.dtype) for value in carried)],
             [
                 _info(goes_on.name, np.bool_, []),
-                *(_info(v.name, v.dtype) for v in (rows_out, step_out, other_out, same_out)),
+                *(_info(one.name, one.dtype) for one in (x_out, index_out, place_out)),
             ],
         )
-        starts = [None, any_of(self, same), x, one, other, same]
-        kinds = [x.dtype, np.int64, other.dtype, same.dtype]
-        scanned = outer.nodes_of("Loop", starts, kinds, body=graph)[0]
-        first = self.nonzero(self._begins(index))
-        return self.scatter(rows, self.gather(index, first), self.gather(scanned, first))
+        starts = [None, self._any_above_zero(place), x, index, place]
+        kinds = [x.dtype, np.int64, np.int64]
+        summed, segment, _ = self.builder.nodes_of("Loop", starts, kinds, body=graph)
+        return self.scatter(rows, segment, summed)
+
+    def _places_in_segments(self, index: Value) -> Value:
+        """0, 1, 2, ... in each run of equal integers."""
+        begins = self._begins(index)
+        first = self.gather(self.nonzero(begins), self.cumsum(self.as_int(begins)) - 1)
+        return self.arange(self.rows(index)) - first
+
+    def _any_above_zero(self, x: Value) -> Value:
+        # With a zero, lest there be no number at all.
+        return self.max(self.concat([self.integers([0]), x], 0), 0) > 0
+
+    def _power(self, base: Value, exponent: Value) -> Value:
+        return self._node("Pow", [base, exponent], np.float64)
 
     def _begins(self, index: Value) -> Value:
         """Whether each integer differs from the one before it."""

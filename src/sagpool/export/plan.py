@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 import sagpool
+from sagpool.classifier.calibration import LEAST
 from sagpool.classifier.model import TrainedModel
-from sagpool.export.layers import Describer
+from sagpool.classifier.parts import NetPart, Part
+from sagpool.errors import SagpoolError
+from sagpool.export.parts import describe_nets
+from sagpool.graphs.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,38 +33,65 @@ class Plan:
 
 def plan_of(model: TrainedModel) -> Plan:
     """The plan of a model; an error that says what cannot be exported."""
-    vocabulary = model.vocabulary
-    module = model.module()
-    describer = Describer(module, "net.")
-    net = describer.describe(module)
-    part = {
-        "mixture": 1.0,
-        "members": 1,
-        "outputs": model.shape.classes,
-        "link": "softmax",
-        "nets": [{"members": 1, "net": net}],
-    }
-    names = [] if vocabulary.feature_kind == "degree" or not vocabulary.node_labels else ["labels"]
+    arrays: dict[str, np.ndarray] = {}
+    parts = [
+        _part(model, number, part, arrays) | {"mixture": weight}
+        for number, (part, weight) in enumerate(zip(model.parts, model.mixture, strict=True))
+        if weight
+    ]
     description = {
-        "feature_kind": vocabulary.feature_kind,
-        "labels": list(vocabulary.node_labels),
-        "features": vocabulary.attributes,
-        "inputs": names + (["features"] if vocabulary.attributes else []),
-        "class_names": list(vocabulary.class_names),
-        "task": "classification",
-        "parts": [part],
-        "kept": 0,
-        "temperature": 1.0,
-        "least": 1e-6,
-        "decision": None,
-        "conformal": None,
+        **_inputs(model.vocabulary),
+        "names": list(model.output_names),
+        "task": model.task,
+        "parts": parts,
+        "kept": None if model.net is None else model.parts.index(model.net),
+        "temperature": model.temperature,
+        "least": LEAST,
+        "decision": None if model.decision is None else list(model.decision),
+        "conformal": _bounds(model),
+        "novelty": None,
     }
     metadata = {
         "sagpool": sagpool.__version__,
-        "method": model.method,
-        "class_names": list(vocabulary.class_names),
-        "feature_kind": vocabulary.feature_kind,
-        "node_labels": list(vocabulary.node_labels),
-        "features": vocabulary.attributes,
+        "model": model.name,
+        "task": model.task,
+        "names": list(model.output_names),
+        "node_labels": description["labels"],
+        "inputs": description["inputs"],
+        "coverage": None if model.conformal is None else model.conformal.coverage,
     }
-    return Plan(description, describer.arrays, metadata)
+    return Plan(description, arrays, metadata)
+
+
+def _bounds(model: TrainedModel) -> list[float] | None:
+    """The conformal thresholds; where there is none, a set or an interval contains everything."""
+    if model.conformal is None:
+        return None
+    everything = np.inf if model.task == "regression" else 1.0
+    return [everything if one is None else one for one in model.conformal.thresholds]
+
+
+def _inputs(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Which inputs there are (with their numbers of columns), and the columns made of them."""
+    is_degree = vocabulary.feature_kind == "degree"
+    groups: list[dict[str, Any]] = []
+    inputs = {} if is_degree or not vocabulary.node_labels else {"labels": 0}
+    if vocabulary.attributes:
+        inputs["features"] = vocabulary.attributes
+        groups.append({"kind": "attributes"})
+    return {
+        "inputs": inputs,
+        "labels": list(vocabulary.node_labels),
+        "label_is_degree": is_degree,
+        "groups": groups,
+        "edge_groups": [],
+    }
+
+
+def _part(
+    model: TrainedModel, number: int, part: Part, arrays: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    prefix = f"part {number}."
+    if isinstance(part, NetPart):
+        return describe_nets(part, model.task, prefix, arrays)
+    raise SagpoolError(f"{part.name} cannot be exported: it is not a graph net.")

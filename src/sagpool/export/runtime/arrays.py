@@ -30,10 +30,14 @@ class NumpyArrays:
     def doubles(self, values: Sequence[float]) -> Array:
         return np.array(values, np.float64)
 
+    def either(self, x: Array, y: Array) -> Array:
+        """The larger one of two integers."""
+        return np.maximum(x, y)
+
     def codes(self, texts: Array, names: Sequence[str]) -> Array:
         """The place of each text in the names, -1 if it is not there."""
         number = {name: place for place, name in enumerate(names)}
-        return np.array([number.get(str(text), -1) for text in texts], np.int64)
+        return np.array([number.get(text, -1) for text in texts], np.int64)
 
     def one_hot(self, code: Array, columns: int) -> Array:
         """``[rows, columns]``; zeros for -1."""
@@ -145,8 +149,27 @@ class NumpyArrays:
         return np.argsort(-x, kind="stable")
 
     def by_rising(self, keys: Array) -> Array:
-        """The order in which integers rise; they are all different."""
-        return np.argsort(keys)
+        """The order in which integers rise; equal ones in the order of their indices."""
+        return np.argsort(keys, kind="stable")
+
+    def places(self, keys: Array, name: str) -> Array:
+        """The place of each integer in an ascending array of the model, -1 if it is not there."""
+        known = self.weights[name]
+        if not len(known):
+            return np.full(len(keys), -1)
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[place] == keys, place, -1)
+
+    def xor(self, x: Array, y: Array) -> Array:
+        return x ^ y
+
+    def shifted(self, x: Array, bits: int) -> Array:
+        """Shift the 64 bits of each integer to the right, zeros from the left."""
+        return (x.view(np.uint64) >> np.uint64(bits)).view(np.int64)
+
+    def float_bits(self, x: Array) -> Array:
+        """The bits of each number as float64, as an int64; -0.0 has those of 0.0."""
+        return (x.astype(np.float64) + 0.0).view(np.int64)
 
     def scatter(self, rows: Any, index: Array, values: Array) -> Array:
         """Zeros, and ``values`` at the rows of ``index``, which are all different."""

@@ -36,6 +36,24 @@ def add_bias(ops: Any, layer: Layer, y: Array) -> Array:
     return ops.reshape(shifted, (-1, fan_out))
 
 
+def norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
+    return NORMS[layer["kind"]](ops, layer, x, structure)
+
+
+def no_norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
+    return x
+
+
+def row_norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
+    """``γ (x - μ) / σ + β``, with μ and σ over the channels of each row."""
+    members, channels = layer["members"], layer["channels"]
+    centred = x - ops.reshape(ops.sum(x, 1), (-1, 1)) / float(channels)
+    variance = ops.reshape(ops.sum(centred * centred, 1), (-1, 1)) / float(channels)
+    normal = ops.reshape(centred / ops.sqrt(variance + NORM_EPS), (members, -1, channels))
+    scaled = normal * ops.weight(layer["scale"]) + ops.weight(layer["shift"])
+    return ops.reshape(scaled, (-1, channels))
+
+
 def graph_norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     """``γ (x - α μ) / σ + β``, with μ and σ over the nodes of each graph."""
     by_member = (layer["members"], -1, layer["channels"])
@@ -136,3 +154,4 @@ def gat(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
 
 
 CONVOLUTIONS = {"gcn": gcn, "cheb": cheb, "sage": sage, "gin": gin, "mlp": mlp, "gat": gat}
+NORMS = {"none": no_norm, "row": row_norm, "graph": graph_norm}

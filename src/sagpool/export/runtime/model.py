@@ -1,15 +1,22 @@
 """The forward pass of a whole model, and `Model`, which runs it in NumPy."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sagpool.export.runtime.arrays import Array, NumpyArrays
-from sagpool.export.runtime.features import NodeFeatures, node_features
+from sagpool.export.runtime.features import Columns, read_columns
+from sagpool.export.runtime.inputs import (
+    EDGE_LABELS,
+    NODE_LABELS,
+    checked_inputs,
+    flat_fragments,
+)
 from sagpool.export.runtime.nets import NetOutput, net
+from sagpool.export.runtime.simple import simple_outputs, unlike
 from sagpool.export.runtime.structure import Sparse, joined, repeated
 
 
@@ -19,42 +26,44 @@ def forward(ops: Any, plan: dict[str, Any], inputs: dict[str, Array]) -> dict[st
     Args:
         ops: array operations
         plan: the description of the model
-        inputs: ``edges`` ``[edges, 2]``, ``sizes`` ``[graphs]`` and, as the plan says, ``labels``
-            ``[nodes]`` and ``features`` ``[nodes, columns]``
+        inputs: ``edges`` ``[edges, 2]``, ``sizes`` ``[graphs]``, and those that the plan names
     """
-    sizes = inputs["sizes"]
-    structure = joined(ops, inputs["edges"], sizes, ops.last(ops.cumsum(sizes)))
-    features = node_features(ops, plan, inputs, structure)
+    structure = joined(ops, inputs["edges"], inputs["sizes"])
+    columns = read_columns(ops, plan, inputs, structure)
     mean, levels = None, {}
     for number, part in enumerate(plan["parts"]):
-        own, kept = part_outputs(ops, part, features, structure)
+        if part["kind"] == "nets":
+            own, kept = net_outputs(ops, part, columns, structure)
+            levels = kept if number == plan["kept"] else levels
+        else:
+            own = simple_outputs(ops, part, columns, structure, inputs)
         own = ops.as_double(own) * part["mixture"]
         mean = own if mean is None else mean + own
-        if number == plan["kept"]:
-            levels = kept
     outputs = decided(ops, plan, with_temperature(ops, plan, mean))
-    if features.unknown is not None:
-        count = ops.reshape(ops.as_int(features.unknown), (-1, 1))
-        sums = ops.segment_sum(count, structure.graph, structure.graphs)
+    if columns.unknown is not None:
+        unknown = ops.reshape(columns.unknown, (-1, 1))
+        sums = ops.segment_sum(unknown, structure.graph, structure.graphs)
         outputs["unknown"] = ops.reshape(sums, (-1,))
+    if plan["novelty"] is not None:
+        outputs["unlike"] = unlike(ops, plan["novelty"], columns, structure)
     return outputs | levels
 
 
-def part_outputs(
-    ops: Any, part: dict[str, Any], features: NodeFeatures, structure: Sparse
+def net_outputs(
+    ops: Any, part: dict[str, Any], columns: Columns, structure: Sparse
 ) -> tuple[Array, dict[str, Array]]:
-    """The outputs ``[graphs, outputs]`` of a part of the mixture, and the nodes that it kept."""
-    mean, kept = None, {}
+    """The mean outputs ``[graphs, outputs]`` of graph nets, and the nodes that the first kept."""
+    total, kept = None, {}
     for number, group in enumerate(part["nets"]):
         members = group["members"]
-        x = features.x if members == 1 else ops.concat([features.x] * members, 0)
+        x = columns.x if members == 1 else ops.concat([columns.x] * members, 0)
         found = net(ops, group["net"], x, repeated(ops, structure, members))
-        own = linked(ops, part["link"], found.logits)
-        own = ops.sum(ops.reshape(own, (members, -1, part["outputs"])), 0)
-        mean = own if mean is None else mean + own
+        own = ops.reshape(found.logits, (members, -1, part["outputs"]))
+        own = ops.sum(ops.as_double(linked(ops, part["link"], own)), 0)
+        total = own if total is None else total + own
         if not number:
             kept = kept_nodes(ops, members, found)
-    return mean / float(part["members"]), kept
+    return total / float(part["members"]), kept
 
 
 def linked(ops: Any, link: str, logits: Array) -> Array:
@@ -100,13 +109,33 @@ def with_temperature(ops: Any, plan: dict[str, Any], p: Array) -> Array:
 
 
 def decided(ops: Any, plan: dict[str, Any], p: Array) -> dict[str, Array]:
-    """Probabilities, the predicted class, and the classes that are possible."""
+    """Probabilities, what is predicted, and the promise: a set or an interval.
+
+    With several tasks, a set has two columns for each: whether a 0, and whether a 1 is possible.
+    """
+    task, bounds, tasks = plan["task"], plan["conformal"], len(plan["names"])
+    if task == "regression":
+        outputs = {"values": ops.as_float(p)}
+        if bounds is not None:
+            half = ops.doubles(bounds)
+            low, high = (ops.reshape(one, (-1, tasks, 1)) for one in (p - half, p + half))
+            outputs["interval"] = ops.as_float(ops.concat([low, high], 2))
+        return outputs
     outputs = {"probabilities": ops.as_float(p)}
+    if task == "multitask":
+        outputs["predicted"] = ops.as_int(p >= ops.doubles(plan["decision"] or [0.5] * tasks))
+        if bounds is not None:
+            either = [ops.reshape(one, (-1, tasks, 1)) for one in (1.0 - p, p)]
+            both = ops.concat(either, 2)
+            likely = both >= ops.reshape(ops.max(both, 2), (-1, tasks, 1))
+            high = ops.reshape(ops.doubles(bounds), (1, tasks, 1))
+            outputs["prediction_set"] = (1.0 - both <= high) | likely
+        return outputs
     weighted = p if plan["decision"] is None else p * ops.doubles(plan["decision"])
     outputs["predicted"] = ops.argmax(weighted)
-    if plan["conformal"] is not None:
+    if bounds is not None:
         likely = p >= ops.reshape(ops.max(p, 1), (-1, 1))
-        outputs["prediction_set"] = (1.0 - p <= plan["conformal"][0]) | likely
+        outputs["prediction_set"] = (1.0 - p <= bounds[0]) | likely
     return outputs
 
 
@@ -115,18 +144,18 @@ class Model:
 
     >>> model = Model("model.npz")
     >>> out = model(labels=["C", "C", "O"], edges=[[0, 1], [1, 2]])
-    >>> out["probabilities"], model.class_names
+    >>> out["probabilities"], model.names
 
     Args:
         path: of the ``.npz`` file; by default the one beside this file, with its name
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: Any = None) -> None:
         with np.load(path or Path(__file__).with_suffix(".npz"), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         self.plan: dict[str, Any] = json.loads(arrays.pop("plan").tobytes())
-        self.ops = NumpyArrays(arrays)
-        self.class_names: list[str] = self.plan["class_names"]
+        self.names: list[str] = self.plan["names"]  # of the classes, or of the targets
+        self._ops = NumpyArrays(arrays)
 
     def __call__(
         self,
@@ -135,55 +164,28 @@ class Model:
         sizes: Sequence[int] | np.ndarray | None = None,
         labels: Sequence[str] | None = None,
         features: Any = None,
+        edge_features: Any = None,
+        node_labels: Mapping[str, Sequence[str | None]] | None = None,
+        edge_labels: Mapping[str, Sequence[str | None]] | None = None,
+        fragments: Sequence[Mapping[int, int]] | None = None,
     ) -> dict[str, np.ndarray]:
-        """The outputs for a batch of graphs, by name.
+        """The outputs for a batch of graphs, by name. The model uses what it was trained with.
 
         Args:
             edges: ``[edges, 2]`` nodes, numbered through all graphs; each edge in one direction or
                 in both
             sizes: ``[graphs]`` nodes of each graph; by default all nodes are one graph
-            labels: ``[nodes]`` texts, if the model has node labels
-            features: ``[nodes, columns]``, if the model has node features
+            labels: ``[nodes]`` texts
+            features: ``[nodes, columns]`` numbers
+            edge_features: ``[edges, columns]`` numbers
+            node_labels: further labels ``[nodes]`` by title, such as ``charge``; None is no label
+            edge_labels: labels ``[edges]`` by title, such as ``bond``
+            fragments: of each graph the counts of its Morgan environments
         """
-        given = {"labels": labels, "features": features}
+        titled = {f"{NODE_LABELS}{title}": texts for title, texts in (node_labels or {}).items()}
+        titled |= {f"{EDGE_LABELS}{title}": texts for title, texts in (edge_labels or {}).items()}
+        given = {"labels": labels, "features": features, "edge_features": edge_features} | titled
         inputs = checked_inputs(self.plan, given, edges, sizes)
-        return forward(self.ops, self.plan, inputs)
-
-
-def checked_inputs(
-    plan: dict[str, Any], given: dict[str, Any], edges: Any, sizes: Any
-) -> dict[str, Any]:
-    """Arrays of the right types; a ValueError that says what is wrong with them."""
-    inputs: dict[str, Any] = {}
-    lengths = {}
-    for name in ("labels", "features"):
-        if name not in plan["inputs"]:
-            continue
-        if given[name] is None:
-            raise ValueError(f"The model needs {name}.")
-        values = given[name]
-        inputs[name] = [*values] if name == "labels" else np.asarray(values, np.float32)
-        lengths[name] = len(inputs[name])
-    if sizes is None:
-        if not lengths:
-            raise ValueError("The model needs sizes: without labels, nodes are not counted.")
-        sizes = [next(iter(lengths.values()))]
-    sizes = np.asarray(sizes, np.int64)
-    if sizes.ndim != 1 or not len(sizes) or sizes.min() < 1:
-        raise ValueError("sizes must be at least one number, each at least 1.")
-    nodes = int(sizes.sum())
-    for name, length in lengths.items():
-        if length != nodes:
-            raise ValueError(f"There are {length} {name} for {nodes} nodes.")
-    width = plan["features"]
-    if width and inputs["features"].shape != (nodes, width):
-        raise ValueError(f"features must have {width} columns.")
-    if width and not np.isfinite(inputs["features"]).all():
-        raise ValueError("A feature is not a finite number.")
-    edges = np.asarray(edges, np.int64).reshape(-1, 2)
-    if len(edges) and (edges.min() < 0 or edges.max() >= nodes):
-        raise ValueError(f"An edge names a node that is not one of 0 to {nodes - 1}.")
-    graph = np.repeat(np.arange(len(sizes)), sizes)
-    if (graph[edges[:, 0]] != graph[edges[:, 1]]).any():
-        raise ValueError("An edge joins nodes of different graphs.")
-    return inputs | {"edges": edges, "sizes": sizes}
+        if "fragments" in self.plan["inputs"]:
+            inputs |= flat_fragments(fragments, len(inputs["sizes"]))
+        return forward(self._ops, self.plan, inputs)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
-from sagpool.export.runtime.layers import Layer, conv, linear
+from sagpool.export.runtime.layers import Layer, conv, linear, norm
 from sagpool.export.runtime.pools import PooledLevel, pool, readout
 from sagpool.export.runtime.structure import Sparse
 
@@ -54,9 +54,52 @@ def global_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
     return NetOutput(classifier(ops, layer["classifier"], read), levels)
 
 
+def sagnet(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
+    """Normalised GIN layers with SAGPool, readouts of all levels, and a linear path."""
+    features, base, levels, read = x, structure, [], []
+    x = linear(ops, layer["encoder"], x)
+    for number, block in enumerate(layer["blocks"]):
+        h = linear(ops, block["first"], structure.propagate(x))
+        h = linear(ops, block["second"], ops.relu(norm(ops, block["norms"][0], h, structure)))
+        x = x + ops.relu(norm(ops, block["norms"][1], h, structure))
+        read.append(sum_mean_max(ops, layer["readout"], x, structure))
+        if layer["pools"]:
+            level = pool(ops, layer["pools"][number], x, structure, None)
+            x, structure = level.x, level.structure
+            read.append(sum_mean_max(ops, layer["readout"], x, structure))
+            levels.append(level)
+    r = norm(ops, layer["norm"], ops.concat(read, 1), structure)
+    sums = ops.segment_sum(features, base.graph, base.graphs)
+    logits = classifier(ops, layer["classifier"], r) + linear(ops, layer["linear"], sums)
+    return NetOutput(logits, levels)
+
+
+def sum_mean_max(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
+    """Of each graph, the sum in units of an average graph."""
+    total = ops.segment_sum(x, structure.graph, structure.graphs)
+    mean = total / ops.reshape(ops.as_float(structure.sizes), (-1, 1))
+    by_member = ops.reshape(total, (layer["members"], -1, layer["channels"]))
+    scaled = ops.reshape(by_member * ops.weight(layer["scale"]), (-1, layer["channels"]))
+    return ops.concat([scaled, mean, ops.segment_max(x, structure.graph, structure.graphs)], 1)
+
+
+def gin_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
+    """GIN layers, the sums of all of which go to an MLP."""
+    sums = []
+    for own in layer["convs"]:
+        x = ops.relu(conv(ops, own, x, structure))
+        sums.append(ops.segment_sum(x, structure.graph, structure.graphs))
+    return NetOutput(classifier(ops, layer["classifier"], ops.concat(sums, 1)), [])
+
+
 def classifier(ops: Any, layer: Layer, x: Array) -> Array:
     h = ops.relu(linear(ops, layer["first"], x))
     return linear(ops, layer["last"], ops.relu(linear(ops, layer["second"], h)))
 
 
-NETS = {"hierarchical": hierarchical, "global": global_net}
+NETS = {
+    "hierarchical": hierarchical,
+    "global": global_net,
+    "sagnet": sagnet,
+    "gin": gin_net,
+}

@@ -1,9 +1,17 @@
 """Which rows are joined: `Sparse` of nodes, `Thinned` of nodes that may be absent, `Dense`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
+
+
+class Edges(NamedTuple):
+    """The edges of the input in both directions, sorted by target, then by source."""
+
+    target: Array  # [edges]
+    source: Array  # [edges]
+    origin: Array  # [edges] the given edge whose features each one carries
 
 
 class Sparse:
@@ -34,6 +42,7 @@ class Sparse:
         ones = ops.as_int(target == target)
         self.lengths = ops.segment_sum(ops.reshape(ones, (-1, 1)), target, self.rows)
         self.degree = ops.as_float(self.lengths - 1)  # [rows, 1]
+        self.edges: Edges  # of the input alone
         self._scale: Array = None
         self._two_hop: Sparse | None = None
 
@@ -164,24 +173,41 @@ def scaled_gcn(ops: Any, structure: Any, x: Array) -> Array:
     return scale * (structure.neighbour_sum(scaled) + scaled)
 
 
-def joined(ops: Any, edges: Array, sizes: Array, rows: Any) -> Sparse:
+def joined(ops: Any, edges: Array, sizes: Array) -> Sparse:
     """The structure of graphs with these edges, in both directions, each once.
+
+    An edge that was given more than once carries the features of the first; one that was given in
+    one direction only carries them in both.
 
     Args:
         ops: array operations
-        edges: ``[edges, 2]`` nodes, numbered through all graphs
+        edges: ``[edges, 2]`` from and to a node, numbered through all graphs
         sizes: ``[graphs]`` nodes of each graph
-        rows: number of nodes
     """
+    rows = ops.last(ops.cumsum(sizes))
     a = ops.reshape(ops.columns(edges, 0, 1), (-1,))
     b = ops.reshape(ops.columns(edges, 1, 2), (-1,))
     own = ops.arange(rows)
-    keys, _ = ops.unique(ops.concat([a * rows + b, b * rows + a, own * rows + own], 0))
+    # Given directions come before those that are added, so that they count as the first.
+    keys, first = ops.unique(ops.concat([b * rows + a, a * rows + b, own * rows + own], 0))
+    target, source = keys // rows, keys % rows
+    structure = Sparse(ops, target, source, graph_of_rows(ops, sizes, rows), sizes)
+    proper = ops.nonzero(ops.as_int(target == source) < 1)
+    given = ops.rows(a)
+    origin = ops.gather(first, proper)
+    structure.edges = Edges(
+        ops.gather(target, proper),
+        ops.gather(source, proper),
+        ops.where(origin < given, origin, origin - given),
+    )
+    return structure
+
+
+def graph_of_rows(ops: Any, sizes: Array, rows: Any) -> Array:
+    """The graph of each row: counts the first rows of graphs."""
     first = ops.cumsum(sizes) - sizes
-    # A graph begins at its first node: counting the beginnings numbers the graphs.
     begins = ops.scatter(rows, first, ops.reshape(ops.as_int(sizes == sizes), (-1, 1)))
-    graph = ops.cumsum(ops.reshape(begins, (-1,))) - 1
-    return Sparse(ops, keys // rows, keys % rows, graph, sizes)
+    return ops.cumsum(ops.reshape(begins, (-1,))) - 1
 
 
 def repeated(ops: Any, base: Sparse, members: int) -> Sparse:
