@@ -23,7 +23,7 @@ def model(tmp_path_factory) -> Path:
     torch.manual_seed(3)
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=16)
     weights = {n: 3 * t for n, t in build("sagpool-h", shape).state_dict().items()}
-    trained = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    trained = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
     return trained.save_pretrained(tmp_path_factory.mktemp("model"))
 
 
@@ -209,7 +209,7 @@ def test_a_model_with_attributes_ignores_labels(sagpool, tmp_path):
     entries = [{"nodes": [{"label": "C", "features": [n, 1]}], "label": n % 2} for n in range(4)]
     graphs = load(jsonl(tmp_path / "x.jsonl", *entries), "attributes")
     shape = Shape(2, 2, hidden=16)
-    trained = TrainedModel(
+    trained = TrainedModel.of_net(
         "sagpool-h", shape, Vocabulary.of(graphs), build("sagpool-h", shape).state_dict()
     )
     place = replace(trained, about={"a": 1}).save_pretrained(tmp_path / "model")

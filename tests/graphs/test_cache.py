@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sagpool.graphs import load
 from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
-from sagpool.graphs.features import RawGraphs
+from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.tu import read_tu
 from sagpool.graphs.tu_files import open_files
 

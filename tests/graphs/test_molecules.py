@@ -13,9 +13,10 @@ from rdkit import Chem, rdBase
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
 from sagpool.graphs.intake import pack_records
-from sagpool.graphs.molecules import LABEL_NAMES, MAX_LISTED, SMILES_NAMES, parse_smiles, rdkit
+from sagpool.graphs.molecules import LABEL_NAMES, SMILES_NAMES, parse_smiles, rdkit
 from sagpool.graphs.record_files import read_records
 from sagpool.graphs.records import Columns
+from sagpool.graphs.skipped import MAX_LISTED
 
 TABLE = 'smiles,label\nCCO,1\nc1ccccc1,0\n"C[N+](=O)[O-]",1\n'
 

@@ -15,7 +15,7 @@ from sagpool import TrainedModel, load
 
 model = TrainedModel.from_pretrained("FOLDER")
 graphs = load("graphs.jsonl", model.vocabulary.features)
-probabilities, unseen = model.predict_proba(graphs)
+found = model.predict_proba(graphs)  # .probabilities, .sets, .unlike
 ```"""
 
 
@@ -31,7 +31,7 @@ def model_card(model: TrainedModel) -> str:
         "tags: [graph-classification, graph-neural-network, graph-pooling]",
         "---",
         f"# Graph classifier: {classes}",
-        f"`{model.method}`, trained with [sagpool] on {_text(data.get('name', 'unnamed data'))}.",
+        f"{model.name}, trained with [sagpool] on {_text(data.get('name', 'unnamed data'))}.",
         "",
         "## Accuracy",
         *_estimate(about.get("estimate")),

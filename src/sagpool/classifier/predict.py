@@ -74,11 +74,11 @@ def predict_chunks(
     known = set(class_names)
     predict = model.predictor(device)
     for graphs, names, targets, fraction_read in parts:
-        probabilities, unseen = predict(graphs)
-        predicted = [class_names[best] for best in probabilities.argmax(1).tolist()]
+        found = predict(graphs)
+        predicted = [class_names[best] for best in found.predicted.tolist()]
         tally.nodes += graphs.num_nodes
-        tally.unseen += unseen
+        tally.unseen += found.unseen
         for target, prediction in zip(targets, predicted, strict=True):
             tally.labelled += target in known
             tally.correct += target == prediction
-        yield PredictedChunk(names, predicted, probabilities, fraction_read)
+        yield PredictedChunk(names, predicted, found.probabilities, fraction_read)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sagpool.fleet.evaluate import predict
 from sagpool.fleet.finished import Finished, WaitingRoom
-from sagpool.fleet.first_weights import FirstWeights
+from sagpool.fleet.first_weights import FirstWeights, StartFromGraphs
 from sagpool.fleet.lockstep import Lockstep, Sizes
 from sagpool.fleet.memory import MemoryShortageError
 from sagpool.fleet.order import Members, Orders
@@ -22,7 +22,7 @@ from sagpool.fleet.profile import Profile
 from sagpool.fleet.random_guard import SkippedDraws
 from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import RecordingMemory
-from sagpool.fleet.schedule import Slots, shape_of, trained_on
+from sagpool.fleet.schedule import Slots, shape_of, split_of, trained_on
 from sagpool.fleet.slot_settings import NO_GRAPHS, SlotSettings
 from sagpool.fleet.stack import AdamState, Stack, row_length
 from sagpool.fleet.state import FleetState, MemberState
@@ -74,6 +74,7 @@ class Fleet:
         self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
         self.graph_sizes = GraphSizes.of(graphs, trained_on(graphs, self.first))
         self.parameters = count_parameters(self.first.method, self.shape)
+        self.start = StartFromGraphs(partial(build, self.first.method, self.shape))
         assert graphs.y is not None
         self.y = graphs.y.cpu().numpy()
         self.epochs_trained = 0  # of all members together
@@ -227,7 +228,9 @@ class Fleet:
         weights = self.first_weights.setdefault(
             shape.k, FirstWeights(partial(build, training.method, shape))
         )
-        return MemberState.fresh(weights.draw(training.stream("weights", self.graphs.name)))
+        drawn = weights.draw(training.stream("weights", self.graphs.name))
+        self.start.put(drawn, self.graphs, split_of(self.graphs, training).train)
+        return MemberState.fresh(drawn)
 
     def refill(self) -> None:
         """Give the slots of finished trainings to waiting ones; to be called after each epoch."""

@@ -210,7 +210,8 @@ class Lockstep:
         self._learn(loss, grad, count)
 
     def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
-        adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
+        with self.stack.keeping_fixed():
+            adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
         if (kernels := kernels_for(loss)) is not None:
             kernels.add_losses(self.sums, loss, count)
         else:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sagpool.graphs.batch import BatchSource, dense_features
+from sagpool.graphs.columns import Encoding
 from sagpool.graphs.indexing import Index, selected
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
@@ -72,7 +73,9 @@ class Graphs:
         target_names: name of each task
         task: what the targets are: ``classification`` (y), ``multitask`` (targets of 0 and 1) or
             ``regression`` (targets)
-        continuous: the first so many columns of ``node_attr`` are measurements on any scale
+        continuous: the first so many columns of ``node_attr`` are measurements on any scale; 0
+            unless the features are ``all``
+        encoding: the meaning of the columns, if the features are ``all``
         feature_kind: source of the node features (labels, attributes, degree, ...)
         name: of the data set
     """
@@ -97,6 +100,7 @@ class Graphs:
     target_names: tuple[str, ...] = ()
     task: Task = "classification"
     continuous: int = 0
+    encoding: Encoding | None = None
     feature_kind: str = "attributes"
     name: str = "graphs"
 
@@ -139,6 +143,20 @@ class Graphs:
     def num_features(self) -> int:
         attributes = 0 if self.node_attr is None else self.node_attr.shape[1]
         return attributes + len(self.node_label_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The name of each column of ``x``."""
+        attributes = self.num_features - len(self.node_label_names)
+        numbered = tuple(f"attribute {number}" for number in range(attributes))
+        dense = numbered if self.encoding is None else tuple(map(str, self.encoding.columns))
+        of_labels = "label" if self._has_labels else "degree"
+        return (*dense, *(f"{of_labels} {name}" for name in self.node_label_names))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether the one-hot labels are not degrees."""
+        return self.feature_kind != "degree" if self.encoding is None else self.encoding.labels
 
     @property
     def num_classes(self) -> int:
@@ -220,6 +238,15 @@ class Graphs:
         for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
+        if self.fragments is not None:
+            for array in (self.fragments.indptr, self.fragments.indices, self.fragments.data):
+                digest.update(np.ascontiguousarray(array).data)
+        if self.group is not None:
+            digest.update(b"group")
+            digest.update(self.group.contiguous().cpu().numpy().data)
+        described = (self.task, self.target_names, self.continuous, self.encoding)
+        if described != ("classification", (), 0, None):
+            digest.update(repr(described).encode())
         return digest.hexdigest()
 
     def statistics(self) -> Statistics:

@@ -1,0 +1,104 @@
+"""What a model can be made of: graph nets with their settings, and simple models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sagpool.classifier.simple import simple_names
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.graphs import Graphs
+
+Only = Literal["graph-nets", "simple"]
+
+# In the paper the global architecture is better on data sets of small graphs (NCI1, NCI109,
+# FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on those of larger graphs.
+SMALL_GRAPHS = 35
+METHODS = ("sagpool-h", "sagpool-g")
+GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}
+QUICK = {"lr": 1e-3, "hidden": 64}
+MAX_EPOCHS = 1000
+
+
+@dataclass(frozen=True)
+class SimpleCandidate:
+    """A simple model, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NetCandidate:
+    """A training, which becomes one in each fold."""
+
+    name: str
+    training: Training
+
+
+Candidate = SimpleCandidate | NetCandidate
+
+
+def candidates_for(
+    graphs: Graphs,
+    *,
+    method: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    search: bool = True,
+    only: Only | None = None,
+    seed: int = 0,
+    folds: int = 10,
+) -> list[Candidate]:
+    """The candidates for these graphs, in the order in which they are tried.
+
+    Simple models come first: they take seconds. With a method, it is the only one.
+
+    Args:
+        graphs: with classes or targets
+        method: a registered name; None for all that is worth a try
+        settings: settings of the nets that are not searched
+        search: whether the nets have a grid of settings, or one setting
+        only: nets or simple models alone
+        seed: of the trainings
+        folds: of the trainings
+    """
+    if method is not None and only == "simple":
+        raise SagpoolError(f"{method} is a graph net, and only simple models are asked for.")
+    simple: list[Candidate] = []
+    if method is None and only != "graph-nets":
+        simple = [SimpleCandidate(name) for name in simple_names(graphs)]
+    nets: list[Candidate] = []
+    if only != "simple":
+        fixed = {"max_epochs": MAX_EPOCHS, "seed": seed, "folds": folds}
+        trainings = _trainings(graphs, method, fixed, settings or {}, search)
+        nets = [NetCandidate(_name(one, trainings), one) for one in trainings]
+    return simple + nets
+
+
+def _trainings(
+    graphs: Graphs,
+    method: str | None,
+    fixed: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    search: bool,
+) -> list[Training]:
+    if not search:
+        small = graphs.node_counts.mean() < SMALL_GRAPHS
+        chosen = method or ("sagpool-g" if small else "sagpool-h")
+        return [Training.from_dict({"method": chosen, **fixed, **QUICK, **settings})]
+    grid = [
+        Training.from_dict({"method": name, **fixed, "lr": lr, "hidden": hidden, **settings})
+        for name in ([method] if method else METHODS)
+        for lr in GRID["lr"]
+        for hidden in GRID["hidden"]
+    ]
+    return list(dict.fromkeys(grid))
+
+
+def _name(training: Training, all_: list[Training]) -> str:
+    """The method, with the settings in which it differs from other trainings of it."""
+    same = [one.to_dict() for one in all_ if one.method == training.method]
+    own = training.to_dict()
+    differing = [name for name in own if len({str(one.get(name)) for one in same}) > 1]
+    return " ".join([training.method, *(f"{name}={own[name]:g}" for name in differing)])

@@ -1,0 +1,94 @@
+"""Simple models on small graphs: every task, saving, damaged arrays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from sagpool import Graphs, SagpoolError, load
+from sagpool.classifier.simple import SimpleModel, fit_simple, forest_fit, simple_names
+from sagpool.randomness import bits, key_of
+
+MUTAG = load("MUTAG")
+NAMES = ("counts-linear", "counts-forest", "wl-linear", "morgan-linear", "morgan-forest")
+
+
+def with_fragments(graphs: Graphs) -> Graphs:
+    """Node labels as environments with large numbers."""
+    numbers = bits(key_of("environments"), len(graphs.node_label_names)) >> np.uint64(32)
+    order = np.argsort(numbers)
+    label = graphs.node_label.numpy()
+    counts = np.zeros((len(graphs), len(numbers)))
+    np.add.at(counts, (graphs.batch.numpy(), label), 1)
+    dense = counts[:, order]
+    rows, columns = np.nonzero(dense)
+    ptr = np.searchsorted(rows, np.arange(len(graphs) + 1))
+    indices = numbers[order][columns].astype(np.int64)
+    fragments = csr_array((dense[rows, columns], indices, ptr), shape=(len(graphs), 2**32))
+    return replace(graphs, fragments=fragments)
+
+
+def with_targets(graphs: Graphs, task: str) -> Graphs:
+    """Two tasks, with gaps: the class (or the number of nodes), and its opposite."""
+    first = graphs.y.float() if task == "multitask" else torch.tensor(graphs.node_counts).float()
+    targets = torch.stack([first, 1 - first], 1)
+    targets[::5, 0] = torch.nan
+    targets[1::3, 1] = torch.nan
+    return replace(graphs, y=None, targets=targets, task=task, target_names=("a", "b"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_trees():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forest_fit, "TREES", 10)
+        yield
+
+
+GRAPHS = with_fragments(MUTAG)
+TASKS = {
+    "classification": GRAPHS,
+    "multitask": with_targets(GRAPHS, "multitask"),
+    "regression": with_targets(GRAPHS, "regression"),
+}
+TRAIN, TEST = np.arange(0, 188, 2), np.arange(1, 188, 2)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[tuple[str, str], SimpleModel]:
+    return {
+        (task, name): fit_simple(name, graphs, TRAIN, 0)
+        for task, graphs in TASKS.items()
+        for name in NAMES
+    }
+
+
+def test_names_depend_on_what_the_graphs_have():
+    assert simple_names(GRAPHS) == NAMES
+    assert not any(name.startswith("morgan") for name in simple_names(MUTAG))
+    with pytest.raises(SagpoolError, match="no simple model 'morgan-linear' for MUTAG"):
+        fit_simple("morgan-linear", MUTAG, TRAIN, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_learn_every_task(fitted, name):
+    probabilities = fitted["classification", name].predict(GRAPHS[TEST])
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    y = MUTAG.y.numpy()[TEST]
+    assert (probabilities.argmax(1) == y).mean() > 0.75
+    several = fitted["multitask", name].predict(GRAPHS[TEST])
+    assert several.shape == (94, 2)
+    assert ((several > 0.5) == np.stack([y, 1 - y], 1)).mean() > 0.75
+    values = fitted["regression", name].predict(GRAPHS[TEST])
+    error = values - np.stack([MUTAG.node_counts[TEST], 1 - MUTAG.node_counts[TEST]], 1)
+    assert np.sqrt((error**2).mean()) < 0.6 * MUTAG.node_counts.std()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_saved_model_predicts_the_same(fitted, name):
+    for task in TASKS:
+        model = fitted[task, name]
+        saved = model.to_saved()
+        again = SimpleModel.from_saved(saved.config, saved.arrays)
+        assert np.array_equal(again.predict(GRAPHS[TEST]), model.predict(GRAPHS[TEST]))
