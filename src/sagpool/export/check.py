@@ -16,7 +16,7 @@ from sagpool.export.parts import same_k
 from sagpool.export.plan import Plan
 from sagpool.export.runtime.arrays import NumpyArrays
 from sagpool.export.runtime.model import forward
-from sagpool.export.samples import Sample
+from sagpool.export.samples import Sample, inputs_of
 from sagpool.graphs import Graphs, pack
 from sagpool.nn import Streams
 
@@ -24,6 +24,7 @@ TOLERANCE = 1e-5  # of a probability
 # Scores that differ by less than this fraction of the largest one differ by rounding alone.
 TIE = 1e-5
 
+MAIN = ("probabilities", "values")  # the output that is compared
 Run = Callable[[dict[str, Any]], dict[str, np.ndarray]]
 
 
@@ -50,7 +51,8 @@ def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]
     largest = 0.0
     for sample in samples:
         ours = predict(sample.graphs).probabilities
-        theirs = run(sample.inputs)["probabilities"].astype(np.float64)
+        outputs = run(sample.inputs)
+        theirs = outputs[MAIN[model.task == "regression"]].astype(np.float64)
         scale = np.maximum(1, np.abs(ours)) if model.task == "regression" else 1
         difference = np.nan_to_num(np.abs(theirs - ours) / scale, nan=np.inf).max(1)
         for number in np.flatnonzero(difference > TOLERANCE).tolist():
@@ -84,8 +86,8 @@ def _difference_of_tie(
     if not choices:
         return np.inf  # no nodes are selected
     ops = PrescribedArrays(plan.arrays, choices)
-    outputs = forward(ops, plan.description, sample.one(number))
-    return float(np.abs(outputs["probabilities"][0] - ours).max())
+    outputs = forward(ops, plan.description, inputs_of([sample.records[number]], plan))
+    return float(np.abs(outputs[MAIN[model.task == "regression"]][0] - ours).max())
 
 
 class PrescribedArrays(NumpyArrays):

@@ -6,23 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sagpool.errors import SagpoolError
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling
+from sagpool.models.sagnet import GIN, Block, SAGNet, Unchanged
 from sagpool.nn import (
     DiffPool,
     GPool,
     LearnedRatioPool,
     Linear,
     NoPool,
+    Norm,
     RandomPool,
+    RowNorm,
     SAGPool,
     Selection,
     Set2Set,
     SortConv,
     SortPool,
+    StandardisedLinear,
 )
 from sagpool.nn.conv import ChebConv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.pool import AttentionScore
@@ -46,9 +51,10 @@ class Describer:
         """The name of a parameter, or None for none."""
         if tensor is None:
             return None
-        name = self._names[id(tensor)]
-        self.arrays[name] = tensor.detach().cpu().numpy()
-        return name
+        return self.computed(self.name(tensor), tensor)
+
+    def name(self, tensor: Tensor) -> str:
+        return self._names[id(tensor)]
 
     def computed(self, name: str, array: Tensor) -> str:
         """The name of an array that is made from parameters."""
@@ -144,8 +150,7 @@ def _sag_pool(to: Describer, layer: Any) -> Description:
 
 def _gpool(to: Describer, layer: Any) -> Description:
     weight = normalize(layer.projection, dim=1)
-    name = to.computed(f"{to.weight(layer.projection)} / norm", weight)
-    del to.arrays[name.removesuffix(" / norm")]
+    name = to.computed(f"{to.name(layer.projection)} (normalised)", weight)
     projection = {"weight": name, "bias": None, "shape": list(weight.shape)}
     return {"kind": "gpool", "projection": projection, **_score(layer)}
 
@@ -215,6 +220,58 @@ def _global(to: Describer, layer: Any) -> Description:
     }
 
 
+def _standardised(to: Describer, layer: Any) -> Description:
+    """The standardisation goes into the weights."""
+    weight = layer.scale.mT * layer.weight
+    bias = layer.bias - torch.bmm(layer.mean, weight)
+    name = to.name(layer.weight)
+    return {
+        "weight": to.computed(f"{name} (standardised)", weight),
+        "bias": to.computed(f"{to.name(layer.bias)} (standardised)", bias),
+        "shape": list(layer.weight.shape),
+    }
+
+
+def _norm(kind: str) -> Callable[[Describer, Any], Description]:
+    def describe(to: Describer, layer: Any) -> Description:
+        members, _, channels = layer.scale.shape
+        weights = {name: to.weight(tensor) for name, tensor in layer.named_parameters()}
+        return {"kind": kind, "members": members, "channels": channels, **weights}
+
+    return describe
+
+
+def _block(to: Describer, layer: Any) -> Description:
+    return {
+        "first": to.describe(layer.first),
+        "second": to.describe(layer.second),
+        "norms": [to.describe(one) for one in layer.norms],
+    }
+
+
+def _sagnet(to: Describer, layer: Any) -> Description:
+    members, _, hidden = layer.encoder.weight.shape
+    readout = {"scale": to.weight(layer.readout.scale), "members": members, "channels": hidden}
+    return {
+        "kind": "sagnet",
+        "encoder": to.describe(layer.encoder),
+        "blocks": [to.describe(one) for one in layer.blocks],
+        "pools": [to.describe(one) for one in layer.pools],
+        "readout": readout,
+        "norm": to.describe(layer.norm),
+        "classifier": to.describe(layer.classifier),
+        "linear": to.describe(layer.linear),
+    }
+
+
+def _gin_net(to: Describer, layer: Any) -> Description:
+    return {
+        "kind": "gin",
+        "convs": [to.describe(one) for one in layer.convs],
+        "classifier": to.describe(layer.classifier),
+    }
+
+
 KINDS: dict[type[nn.Module], Callable[[Describer, Any], Description]] = {
     Linear: _linear,
     GCNConv: _gcn,
@@ -236,4 +293,11 @@ KINDS: dict[type[nn.Module], Callable[[Describer, Any], Description]] = {
     Classifier: _classifier,
     HierarchicalPooling: _hierarchical,
     GlobalPooling: _global,
+    StandardisedLinear: _standardised,
+    RowNorm: _norm("row"),
+    Norm: _norm("graph"),
+    Unchanged: lambda to, layer: {"kind": "none"},
+    Block: _block,
+    SAGNet: _sagnet,
+    GIN: _gin_net,
 }

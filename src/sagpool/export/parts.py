@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.classifier.parts import NetPart
+from sagpool.classifier.parts import NetPart, SimplePart
+from sagpool.classifier.simple import SimpleModel
+from sagpool.classifier.simple.counts import DEGREES, Counts
+from sagpool.classifier.simple.environments import Environments
+from sagpool.classifier.simple.forest import Forest
+from sagpool.classifier.simple.subtrees import ROUNDS, Subtrees
 from sagpool.errors import SagpoolError
 from sagpool.export.layers import Describer
 
+Arrays = dict[str, np.ndarray]
 LINKS = {"classification": "softmax", "multitask": "sigmoid", "regression": "identity"}
 
 
@@ -28,9 +34,7 @@ def _members(part: NetPart, members: np.ndarray, k: int) -> NetPart:
     return replace(part, shape=replace(part.shape, k=k), weights=weights)
 
 
-def describe_nets(
-    part: NetPart, task: str, prefix: str, arrays: dict[str, np.ndarray]
-) -> dict[str, Any]:
+def describe_nets(part: NetPart, task: str, prefix: str, arrays: Arrays) -> dict[str, Any]:
     """The description of graph nets, whose weights are added to the arrays."""
     nets = []
     for place, group in enumerate(same_k(part)):
@@ -45,3 +49,103 @@ def describe_nets(
         "link": LINKS[task],
         "nets": nets,
     }
+
+
+def describe_simple(
+    part: SimplePart, edge_columns: int, prefix: str, arrays: Arrays
+) -> dict[str, Any]:
+    """The description of a simple model, whose arrays are added.
+
+    Args:
+        part: the model
+        edge_columns: columns of features and labels of edges that the inputs give
+        prefix: of the names of its arrays
+        arrays: to which they are added
+    """
+    model = part.model
+    if not isinstance(model, SimpleModel):
+        raise SagpoolError(f"{part.name} cannot be exported: it is not a model of sagpool.")
+    features = _features(model, edge_columns, prefix, arrays)
+    described = {
+        "features": features,
+        "binary": model.task == "classification" and model.outputs == 2,
+        # Linear models read logarithms of counts that are sparse.
+        "log": not isinstance(model.fitted, Forest) and features["kind"] != "counts",
+    }
+    if isinstance(model.fitted, Forest):
+        return described | _forest(model.fitted, len(model.features.names()), prefix, arrays)
+    arrays[f"{prefix}weight"] = model.fitted.weight
+    arrays[f"{prefix}bias"] = model.fitted.bias
+    return described | {
+        "kind": "linear",
+        "weight": f"{prefix}weight",
+        "bias": f"{prefix}bias",
+        "link": model.fitted.link,
+    }
+
+
+def _features(
+    model: SimpleModel, edge_columns: int, prefix: str, arrays: Arrays
+) -> dict[str, Any]:
+    features = model.features
+    if isinstance(features, Counts):
+        _check_edges(model, features.edge_features, edge_columns)
+        return {
+            "kind": "counts",
+            "features": features.attributes + len(features.labels),
+            "measured": list(features.measured),
+            "degrees": DEGREES,
+            "edge_features": features.edge_features,
+        }
+    arrays[f"{prefix}vocabulary"] = features.vocabulary
+    known = {"vocabulary": f"{prefix}vocabulary", "columns": len(features.vocabulary)}
+    if isinstance(features, Environments):
+        return {"kind": "environments", **known}
+    assert isinstance(features, Subtrees), "there are three kinds of counts"
+    if features.columns.edges and not edge_columns:
+        _check_edges(model, 1, 0)
+    return {
+        "kind": "subtrees",
+        "whole": list(features.columns.whole),
+        "edges": features.columns.edges,
+        "edge_features": edge_columns,
+        "rounds": ROUNDS,
+        **known,
+    }
+
+
+def _check_edges(model: SimpleModel, wanted: int, there: int) -> None:
+    if wanted != there:
+        raise SagpoolError(
+            f"{model.name} cannot be exported: it counts {wanted} features of edges, and the model "
+            f"knows the names of {there}. Train it with all features."
+        )
+
+
+def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    width, trees = forest.value.shape[1], len(forest.roots)
+    for name in ("column", "right", "roots"):
+        arrays[f"{prefix}{name}"] = getattr(forest, name).astype(np.int64)
+    arrays[f"{prefix}threshold"], arrays[f"{prefix}value"] = forest.threshold, forest.value
+    described = {name: f"{prefix}{name}" for name in ("column", "right", "roots", "threshold")}
+    if width == 1 and forest.outputs > 1:
+        of_output = np.eye(forest.outputs)[forest.task]  # [trees, outputs]
+        arrays[f"{prefix}averages"] = of_output / of_output.sum(0)
+    return described | {
+        "kind": "forest",
+        "value": f"{prefix}value",
+        "averages": f"{prefix}averages",
+        "trees": trees,
+        "columns": columns,
+        "width": width,
+        "outputs": forest.outputs,
+        "depth": _depth(forest),
+    }
+
+
+def _depth(forest: Forest) -> int:
+    """Steps from a root to the deepest leaf."""
+    depth = np.zeros(len(forest.column), np.int64)
+    for node in np.flatnonzero(forest.column >= 0).tolist():  # parents come before children
+        depth[[node + 1, forest.right[node]]] = depth[node] + 1
+    return int(depth.max(initial=0))

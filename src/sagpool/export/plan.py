@@ -10,10 +10,11 @@ import numpy as np
 import sagpool
 from sagpool.classifier.calibration import LEAST
 from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.novelty import MOST_COLUMNS
 from sagpool.classifier.parts import NetPart, Part
-from sagpool.errors import SagpoolError
-from sagpool.export.parts import describe_nets
-from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.export.features import describe_features
+from sagpool.export.parts import describe_nets, describe_simple
+from sagpool.export.runtime.inputs import FRAGMENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +35,18 @@ class Plan:
 def plan_of(model: TrainedModel) -> Plan:
     """The plan of a model; an error that says what cannot be exported."""
     arrays: dict[str, np.ndarray] = {}
+    features = describe_features(model.vocabulary)
+    edge_columns = sum(
+        one["columns"] if "columns" in one else len(one["names"]) for one in features["edge_groups"]
+    )
     parts = [
-        _part(model, number, part, arrays) | {"mixture": weight}
+        _part(model, number, part, edge_columns, arrays) | {"mixture": weight}
         for number, (part, weight) in enumerate(zip(model.parts, model.mixture, strict=True))
-        if weight
     ]
+    if any(part.get("features", {}).get("kind") == "environments" for part in parts):
+        features["inputs"] |= dict.fromkeys(FRAGMENTS, 0)
     description = {
-        **_inputs(model.vocabulary),
+        **features,
         "names": list(model.output_names),
         "task": model.task,
         "parts": parts,
@@ -49,7 +55,7 @@ def plan_of(model: TrainedModel) -> Plan:
         "least": LEAST,
         "decision": None if model.decision is None else list(model.decision),
         "conformal": _bounds(model),
-        "novelty": None,
+        "novelty": _novelty(model, arrays),
     }
     metadata = {
         "sagpool": sagpool.__version__,
@@ -71,27 +77,25 @@ def _bounds(model: TrainedModel) -> list[float] | None:
     return [everything if one is None else one for one in model.conformal.thresholds]
 
 
-def _inputs(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Which inputs there are (with their numbers of columns), and the columns made of them."""
-    is_degree = vocabulary.feature_kind == "degree"
-    groups: list[dict[str, Any]] = []
-    inputs = {} if is_degree or not vocabulary.node_labels else {"labels": 0}
-    if vocabulary.attributes:
-        inputs["features"] = vocabulary.attributes
-        groups.append({"kind": "attributes"})
-    return {
-        "inputs": inputs,
-        "labels": list(vocabulary.node_labels),
-        "label_is_degree": is_degree,
-        "groups": groups,
-        "edge_groups": [],
-    }
-
-
 def _part(
-    model: TrainedModel, number: int, part: Part, arrays: dict[str, np.ndarray]
+    model: TrainedModel, number: int, part: Part, edge_columns: int, arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
     prefix = f"part {number}."
     if isinstance(part, NetPart):
         return describe_nets(part, model.task, prefix, arrays)
-    raise SagpoolError(f"{part.name} cannot be exported: it is not a graph net.")
+    return describe_simple(part, edge_columns, prefix, arrays)
+
+
+def _novelty(model: TrainedModel, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
+    """What graphs like the training graphs have on average, if the model knows it."""
+    if model.novelty is None:
+        return None
+    arrays["novelty.mean"], arrays["novelty.root"] = model.novelty.mean, model.novelty.root
+    labels = len(model.vocabulary.node_labels)
+    return {
+        "mean": "novelty.mean",
+        "root": "novelty.root",
+        "threshold": model.novelty.threshold,
+        "attributes": min(model.vocabulary.attributes, MOST_COLUMNS),
+        "labels": min(labels, MOST_COLUMNS) + 1 if labels else 0,
+    }
