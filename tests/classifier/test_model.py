@@ -132,19 +132,34 @@ def test_the_folder(saved):
 
 
 def test_the_card(tmp_path):
+    scores = {
+        "accuracy": {"value": 0.8765, "ci95": [0.8, 0.9]},
+        "roc_auc": {"value": 0.912, "ci95": [0.85, 0.95]},
+        "pr_auc": {"value": None, "ci95": [None, None]},
+    }
     estimate = {
-        "accuracy": 0.8765, "ci95": (0.8, 0.9), "balanced_accuracy": 0.7, "auroc": 0.912,
-        "majority": 0.6, "folds": 10, "better_than_majority": False,
+        "scores": scores, "majority": 0.6, "folds": 10, "better_than_majority": False,
+        "coverage": {"promised": 0.9, "measured": 0.912, "size": 1.25},
+        "calibration": [{"probability": 0.3, "fraction": 0.25, "count": 40}],
     }  # fmt: skip
-    about = {"data": {"name": "MUTAG"}, "settings": {"lr": 1e-3}, "versions": {"torch": "2"}}
+    row = {"name": "counts-forest", "score": 0.8, "loss": 0.5, "error": 0.02, "weight": 0.25}
+    about = {
+        "data": {"name": "MUTAG"},
+        "settings": {"lr": 1e-3},
+        "versions": {"torch": "2"},
+        "leaderboard": [{**row, "seconds": 3.21}],
+    }
     text = (
         model_of("sagpool-h", estimate=estimate, **about).save_pretrained(tmp_path) / CARD
     ).read_text()
     for part in (
         "# Graph classifier: non-mutagenic, mutagenic",
-        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always predicting the most frequent "
-        "class: 60.0%",
-        "- area under the ROC curve 0.912",
+        "- accuracy 87.6% (80.0% to 90.0%)",
+        "- always predicting the most frequent class: 60.0%",
+        "- area under the ROC curve 0.912 (0.850 to 0.950)",
+        "- prediction sets: 90% promised, 91.2% contain the truth, mean size 1.25",
+        "| 0.300 | 0.250 | 40 |",
+        "| counts-forest | 0.8000 | 0.5000 ± 0.0200 | 0.25 | 3.2 |",
         "**Not shown to be better than always predicting the most frequent class.**",
         "- lr: 0.001",
         "torch 2",
@@ -181,8 +196,8 @@ EDITS = [
     (
         ("format",),
         2,
-        DAMAGED + "the configuration has no method, only format, task, target_names, "
-        "parts, mixture.",
+        DAMAGED + "the configuration has no method, only format, parts, mixture, "
+        "temperature, decision.",
     ),
     (("format",), 0, VERSION % ("an older", 0)),
     (("format",), "1", "{config} is not the configuration of a sagpool model."),
@@ -209,7 +224,11 @@ EDITS = [
     (("mixture",), [0.5], INVALID + "the weights of the parts must be above 0 and sum to 1."),
     (("mixture",), [0.5, 0.5], INVALID + "2 weights for 1 parts."),
     (("parts",), [{}], INVALID + "a part must be either a net or a simple model."),
-    (("task",), "regression", INVALID + "there are no names of what it predicts (regression)."),
+    (
+        ("vocabulary", "task"),
+        "regression",
+        INVALID + "there are no names of what it predicts (regression).",
+    ),
     (("decision",), [1], INVALID + "decision must have a number for each class or task."),
     (
         ("conformal", "coverage"),

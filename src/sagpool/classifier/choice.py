@@ -9,8 +9,12 @@ import numpy as np
 from sagpool.classifier.calibration import fit_temperature, with_temperature
 from sagpool.classifier.conformal import COVERAGE, Conformal
 from sagpool.classifier.metrics import balanced_accuracy, confusion
-from sagpool.classifier.mixture import advantage, greedy_mixture
+from sagpool.classifier.mixture import advantage, greedy_mixture, loss_per_graph
 from sagpool.graphs.graphs import Task
+
+# A mixture has to lower the loss of the best simple model by more than one standard error, and by
+# this fraction: nearly the same predictions can be better with certainty, and to no use.
+WORTH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,8 @@ def choose(rules: Rules, outputs: np.ndarray, truth: np.ndarray) -> Choice:
         alone = simple[_best(rules.task, outputs[simple], truth)]
         mixed = np.tensordot(mixture, outputs, 1)
         gain, error = advantage(rules.task, mixed, outputs[alone], truth)
-        if gain <= error:
+        reference = float(np.nanmean(loss_per_graph(rules.task, outputs[alone], truth)))
+        if gain <= max(error, WORTH * reference):
             mixture = np.eye(len(outputs))[alone]
     mean = np.tensordot(mixture, outputs, 1)
     temperature = fit_temperature(rules.task, mean, truth)

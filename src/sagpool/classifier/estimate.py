@@ -24,9 +24,10 @@ from sagpool.classifier.metrics import (
 from sagpool.classifier.model import decide
 from sagpool.graphs.graphs import Task
 
-REPEATS = 300  # of the bootstrap
-# Held-out graphs share training graphs, and the final model is another than those of the folds, so
-# intervals of independent graphs are too short. `scripts/estimate_coverage.py` measures by how much.
+REPEATS = (100, 300)  # of the bootstrap: least and most
+REPEATED = 3_000_000  # predictions in all repeats of the bootstrap
+# Held-out graphs share training graphs, and the final model is another than those of the folds,
+# so intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
 WIDER = 1.2
 SIGNIFICANT = 0.05
 
@@ -195,7 +196,8 @@ def estimate(
 
     together = np.arange(len(truth)) if group is None else group
     values = scored(np.arange(len(truth)))
-    samples = bootstrap(scored, together, repeats=REPEATS, seed=seed)
+    repeats = int(np.clip(REPEATED // predicted.size, *REPEATS))
+    samples = bootstrap(scored, together, repeats=repeats, seed=seed)
     intervals = {name: _interval(name, values[name], samples[name]) for name in values}
     majority = better = None
     matrix = None
@@ -260,7 +262,7 @@ _UNBOUNDED = ("log_loss", "rmse", "mae")
 def _interval(name: str, value: float, samples: np.ndarray) -> Score:
     """The percentiles of a bootstrap, made `WIDER` around the value."""
     known = samples[~np.isnan(samples)]
-    if math.isnan(value) or len(known) < REPEATS // 2:
+    if math.isnan(value) or len(known) < len(samples) // 2:
         return Score(value, float("nan"), float("nan"))
     low, high = np.percentile(known, [2.5, 97.5])
     least, most = _LIMITS.get(name, (0.0, np.inf if name in _UNBOUNDED else 1.0))

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from sagpool.classifier.fit import MAX_EPOCHS
+from sagpool.classifier.candidates import MAX_EPOCHS
 from sagpool.classifier.model import describe_unseen, trained_model
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train

@@ -35,7 +35,6 @@ from sagpool.errors import SagpoolError
 from sagpool.foreign import limits
 from sagpool.foreign.values import DecodingError, decode, decoding, parse_json, shorten
 from sagpool.graphs.cache import replacing
-from sagpool.graphs.graphs import Task
 from sagpool.graphs.vocabulary import Vocabulary
 
 # Formats 1 and 2 have one net, 2 with settings of its method; 3 has any number of parts.
@@ -57,8 +56,6 @@ class _Novelty(NamedTuple):
 class _Config(NamedTuple):
     parts: tuple[SavedPart, ...]
     mixture: tuple[float, ...]
-    task: Task
-    target_names: tuple[str, ...]
     temperature: float
     decision: tuple[float, ...] | None
     conformal: Conformal | None
@@ -82,8 +79,6 @@ class _OneNet(NamedTuple):
         return _Config(
             parts=(net,),
             mixture=(1.0,),
-            task="classification",
-            target_names=(),
             temperature=1.0,
             decision=None,
             conformal=None,
@@ -109,8 +104,6 @@ def files_of(model: TrainedModel) -> dict[str, bytes]:
     weights = save(arrays)
     config: dict[str, Any] = {
         "format": FORMATS[-1],
-        "task": model.task,
-        "target_names": list(model.target_names),
         "parts": parts,
         "mixture": list(model.mixture),
         "temperature": model.temperature,
@@ -158,10 +151,7 @@ def read_folder(folder: Path) -> TrainedModel:
         raise SagpoolError(f"{path} does not fit into memory.") from None
     try:
         _check(config, vocabulary)
-        outputs = len(_output_names(config, vocabulary))
-        expected = [
-            expected_shapes(part, vocabulary.num_features, outputs) for part in config.parts
-        ]
+        expected = [expected_shapes(part, vocabulary) for part in config.parts]
     except (SagpoolError, DecodingError) as error:
         raise SagpoolError(f"{path} is invalid: {str(error).rstrip('.')}.") from None
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of a layer
@@ -181,7 +171,12 @@ def read_folder(folder: Path) -> TrainedModel:
         raise SagpoolError(f"{path} was changed after it was written; save the model again.")
     with decoding(lambda reason: f"{folder} is damaged: {reason}."):
         parts = tuple(
-            restore_part(part, {name: arrays[prefix + name] for name in of_part}, folder / WEIGHTS)
+            restore_part(
+                part,
+                vocabulary,
+                {name: arrays[prefix + name] for name in of_part},
+                folder / WEIGHTS,
+            )
             for part, prefix, of_part in zip(config.parts, prefixes, expected, strict=True)
         )
         novelty = _restore_novelty(config, arrays)
@@ -191,8 +186,6 @@ def read_folder(folder: Path) -> TrainedModel:
         vocabulary=vocabulary,
         parts=parts,
         mixture=config.mixture,
-        task=config.task,
-        target_names=config.target_names,
         temperature=config.temperature,
         decision=config.decision,
         conformal=config.conformal,
@@ -201,32 +194,26 @@ def read_folder(folder: Path) -> TrainedModel:
     )
 
 
-def _output_names(config: _Config, vocabulary: Vocabulary) -> tuple[str, ...]:
-    return vocabulary.class_names if config.task == "classification" else config.target_names
-
-
 def _check(config: _Config, vocabulary: Vocabulary) -> None:
     """Raise an error that says which of the numbers of the configuration make no sense."""
-    outputs = _output_names(config, vocabulary)
+    outputs = vocabulary.num_outputs
     if not outputs:
-        raise SagpoolError(f"there are no names of what it predicts ({config.task})")
+        raise SagpoolError(f"there are no names of what it predicts ({vocabulary.task})")
     if not config.parts or len(config.mixture) != len(config.parts):
         raise SagpoolError(f"{len(config.mixture)} weights for {len(config.parts)} parts")
     if not (all(w > 0 for w in config.mixture) and abs(sum(config.mixture) - 1) < 1e-6):
         raise SagpoolError("the weights of the parts must be above 0 and sum to 1")
     if not 1e-3 < config.temperature < 1e3:
         raise SagpoolError(f"the temperature cannot be {config.temperature}")
-    if len(set(config.target_names)) < len(config.target_names):
-        raise SagpoolError("target_names has a duplicate name")
     if config.decision is not None and (
-        len(config.decision) != len(outputs) or not all(0 <= d < 1e9 for d in config.decision)
+        len(config.decision) != outputs or not all(0 <= d < 1e9 for d in config.decision)
     ):
         raise SagpoolError("decision must have a number for each class or task")
     if config.novelty is not None and not math.isfinite(config.novelty.threshold):
         raise SagpoolError("the threshold of novelty must be a finite number")
     if config.conformal is not None:
         bounds = config.conformal.thresholds
-        tasks = 1 if config.task == "classification" else len(outputs)
+        tasks = 1 if vocabulary.task == "classification" else outputs
         if not 0 < config.conformal.coverage < 1 or len(bounds) != tasks:
             raise SagpoolError("conformal must have a coverage in (0, 1) and its thresholds")
         if not all(one is None or 0 <= one < math.inf for one in bounds):

@@ -1,7 +1,7 @@
 """Scores of predictions: pure functions of arrays.
 
-``truth`` is ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured; ``outputs`` is
-``[graphs, outputs]`` as in `sagpool.classifier.Predictions.probabilities`.
+``truth`` is ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured; ``outputs``
+is ``[graphs, outputs]`` as in `sagpool.classifier.Predictions.probabilities`.
 """
 
 from __future__ import annotations

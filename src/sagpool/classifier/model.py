@@ -46,6 +46,7 @@ class Predictions:
         interval: ``[graphs, tasks, 2]`` of a regression, in place of sets
         unlike: ``[graphs]`` bool, graphs unlike the training data
         unseen: number of nodes for each node label that is not in the vocabulary
+        unseen_nodes: ``[graphs]`` number of nodes with such a label
     """
 
     probabilities: np.ndarray
@@ -54,6 +55,7 @@ class Predictions:
     interval: np.ndarray | None
     unlike: np.ndarray
     unseen: Counter[str]
+    unseen_nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,6 @@ class TrainedModel:
         vocabulary: the meaning of feature columns and classes
         parts: graph nets and simple models
         mixture: weight of each part in the average; they sum to 1
-        task: what is predicted
-        target_names: of the tasks, if these are not classes
         temperature: by which the log-odds of the average are divided
         decision: factor of each class before the most probable is taken, or the threshold of each
             task; None for 1 and 0.5
@@ -77,8 +77,6 @@ class TrainedModel:
     vocabulary: Vocabulary
     parts: tuple[Part, ...]
     mixture: tuple[float, ...] = (1.0,)
-    task: Task = "classification"
-    target_names: tuple[str, ...] = ()
     temperature: float = 1.0
     decision: tuple[float, ...] | None = None
     conformal: Conformal | None = None
@@ -132,9 +130,15 @@ class TrainedModel:
         return " + ".join(self.parts[number].name for number in order)
 
     @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.vocabulary.task
+
+    @property
     def output_names(self) -> tuple[str, ...]:
         """Of the columns of the probabilities: classes or tasks."""
-        return self.vocabulary.class_names if self.task == "classification" else self.target_names
+        known = self.vocabulary
+        return known.class_names if self.task == "classification" else known.target_names
 
     def predict_proba(self, graphs: Graphs, *, batch_size: int = BATCH_SIZE) -> Predictions:
         """Predictions for each graph; feature columns are matched by name."""
@@ -163,7 +167,10 @@ class TrainedModel:
             if self.novelty is not None and len(graphs):
                 unlike = self.novelty.unlike(fitted)
             predicted = decide(self.task, p, self.decision)
-            return Predictions(p, predicted, sets, interval, unlike, unseen)
+            unseen_nodes = np.zeros(len(graphs), np.int64)
+            if unseen:
+                unseen_nodes = self.vocabulary.unseen_nodes(graphs)
+            return Predictions(p, predicted, sets, interval, unlike, unseen, unseen_nodes)
 
         return predictions
 

@@ -115,7 +115,7 @@ class Trials:
 
     def _try_nets(self, candidates: Sequence[NetCandidate], clock: _Clock) -> None:
         folds = int(self.fold.max()) + 1
-        graphs = replace(self.graphs, fold=torch.from_numpy(self.fold))
+        graphs = replace(self.graphs, fold=torch.from_numpy(self.fold).to(self.graphs.device))
         results: dict[Training, Result] = {}
         names = " and ".join(sorted({one.training.method for one in candidates}))
 
@@ -193,9 +193,7 @@ class _Clock:
     def finish(self, work: float) -> None:
         self.done += work
 
-    def tell(
-        self, stage: str, fraction: float, left: float | None = None, nets: int = 0
-    ) -> None:
+    def tell(self, stage: str, fraction: float, left: float | None = None, nets: int = 0) -> None:
         """``fraction`` of a simple candidate, or of so many nets that train together."""
         at = min(1.0, (self.done + fraction * (NETS * nets or 1)) / self.total)
         if left is None and at > 0:

@@ -94,8 +94,13 @@ class NetPart:
         def outputs(graphs: Graphs) -> np.ndarray:
             # The members share the memory of a batch.
             chunk = -(-(batch_size or len(graphs)) // self.members)
-            logs = predict(model, graphs.to(device), self.members, keys, max(1, chunk))
-            return checked(np.exp(logs).mean(0), graphs)
+            task = self.shape.task
+            found = predict(model, graphs.to(device), self.members, keys, max(1, chunk), task)
+            if task == "classification":
+                found = np.exp(found)
+            elif task == "multitask":
+                found = 1 / (1 + np.exp(-found))
+            return checked(found.mean(0), graphs)
 
         return outputs
 

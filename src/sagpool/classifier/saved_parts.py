@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from sagpool.classifier.parts import NetPart, Part, SimplePart
 from sagpool.errors import SagpoolError
 from sagpool.fleet.versions import versions
+from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, method_version, methods
 
 log = logging.getLogger("sagpool")
@@ -72,8 +74,8 @@ def save_part(part: Part) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return {"net": net}, {name: t.cpu().contiguous() for name, t in part.weights.items()}
 
 
-def expected_shapes(part: SavedPart, features: int, outputs: int) -> Shapes:
-    """The shapes of the arrays of a part, which has so many node features and outputs.
+def expected_shapes(part: SavedPart, vocabulary: Vocabulary) -> Shapes:
+    """The shapes of the arrays of a part, which has the features and outputs of the vocabulary.
 
     Raises what `build` raises for a shape that no layer has.
     """
@@ -92,13 +94,15 @@ def expected_shapes(part: SavedPart, features: int, outputs: int) -> Shapes:
         )
     if not 1 <= part.net.members <= MOST_MEMBERS:
         raise SagpoolError(f"a net cannot have {part.net.members} members")
-    shape = _shape(part.net, features, outputs)
+    shape = _shape(part.net, vocabulary)
     with torch.device("meta"):
         parameters = build(method, shape).state_dict()
     return {name: tuple(tensor.shape) for name, tensor in parameters.items()}
 
 
-def restore_part(part: SavedPart, arrays: Mapping[str, Tensor], place: Path) -> Part:
+def restore_part(
+    part: SavedPart, vocabulary: Vocabulary, arrays: Mapping[str, Tensor], place: Path
+) -> Part:
     """The part; its arrays have the expected shapes."""
     if part.simple is not None:
         from sagpool.classifier.simple import SimpleModel
@@ -113,8 +117,7 @@ def restore_part(part: SavedPart, arrays: Mapping[str, Tensor], place: Path) -> 
             raise SagpoolError(f"{place}: '{name}' has a weight that is not a finite number.")
     if len({tensor.dtype for tensor in arrays.values()}) > 1:
         raise SagpoolError(f"{place} mixes float32 and float64.")
-    shape = _shape(part.net, part.net.shape.in_channels, part.net.shape.classes)
-    alone = Shape(**{**vars(shape), "members": 1})
+    alone = replace(_shape(part.net, vocabulary), members=1)
     return NetPart(part.net.method, alone, dict(arrays), part.net.name)
 
 
@@ -134,7 +137,7 @@ def versions_of(parts: tuple[Part, ...]) -> dict[str, str]:
     return versions(sorted({part.method for part in parts if isinstance(part, NetPart)}))
 
 
-def _shape(net: SavedNet, features: int, outputs: int) -> Shape:
+def _shape(net: SavedNet, vocabulary: Vocabulary) -> Shape:
     saved = net.shape
     ks = saved.k if isinstance(saved.k, list) else [saved.k]
     if isinstance(saved.k, list) and len(ks) != net.members:
@@ -146,11 +149,11 @@ def _shape(net: SavedNet, features: int, outputs: int) -> Shape:
     if not 0 <= saved.dropout < 1:
         raise SagpoolError(f"dropout must be at least 0 and below 1, not {saved.dropout}")
     for name, what, named in (
-        ("in_channels", "node features", features),
-        ("classes", "classes", outputs),
+        ("in_channels", "node features", vocabulary.num_features),
+        ("classes", "classes", vocabulary.num_outputs),
     ):
         size = getattr(saved, name)
         if size != named:
             raise SagpoolError(f"it has layers for {size} {what}, but names for {named}")
     k = np.array(saved.k)[:, None] if isinstance(saved.k, list) else saved.k
-    return Shape(**{**saved._asdict(), "k": k}, members=net.members)
+    return Shape(**{**saved._asdict(), "k": k}, members=net.members, task=vocabulary.task)

@@ -15,13 +15,12 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from sagpool.bench.experiment import check_method, check_setting
-from sagpool.classifier import Fit, fit
-from sagpool.classifier.fit import METHODS
+from sagpool.classifier import Fit, FitProgress, fit
+from sagpool.classifier.candidates import METHODS
 from sagpool.classifier.folder import files_of
 from sagpool.cli import options
 from sagpool.cli.console import new_console
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
 from sagpool.graphs.load import load
 from sagpool.graphs.records import Columns
@@ -102,17 +101,15 @@ def train(
 
 
 @contextmanager
-def _progress_bar(console: Console) -> Iterator[Callable[[Progress], None]]:
+def _progress_bar(console: Console) -> Iterator[Callable[[FitProgress], None]]:
     columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[status]}"))
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, status="")
+        task = bar.add_task("training", total=1.0, status="")
 
-        def show(progress: Progress) -> None:
-            status = (
-                f"{progress.done}/{progress.total} trainings, "
-                f"{progress.epochs_per_second:.0f} models·epochs/s"
-            )
-            bar.update(task, completed=progress.done, total=progress.total, status=status)
+        def show(progress: FitProgress) -> None:
+            left = progress.seconds_left
+            status = progress.stage + (f", {left:.0f} s left" if left is not None else "")
+            bar.update(task, completed=progress.fraction, status=status)
 
         try:
             yield show
@@ -124,21 +121,25 @@ def _progress_bar(console: Console) -> Iterator[Callable[[Progress], None]]:
 
 def _json(fitted: Fit) -> dict[str, object]:
     return {
-        "method": fitted.model.method,
+        "model": fitted.model.name,
+        "mixture": list(fitted.model.mixture),
         "settings": fitted.model.about["settings"],
-        "epochs": fitted.model.about["epochs"],
-        "candidates": len(fitted.candidates),
+        "leaderboard": fitted.model.about["leaderboard"],
         "estimate": fitted.estimate.to_json(),
     }
 
 
 def _print(fitted: Fit, output: Path) -> None:
-    estimate, chosen = fitted.estimate, fitted.chosen
+    estimate = fitted.estimate
     low, high = estimate.ci95
-    count = len(fitted.candidates)
+    count = len(fitted.leaderboard)
     lines = [
-        f"{chosen.method}, lr {chosen.lr:g}, hidden size {chosen.hidden}"
-        + (f", chosen from {count} candidates" if count > 1 else ""),
+        fitted.model.name + (f", chosen from {count} candidates" if count > 1 else ""),
+        *(
+            f"  {row.name:30s} accuracy {row.score:6.1%}   log loss {row.loss:.4f}   "
+            f"weight {row.weight:4.2f}   {row.seconds:.0f} s"
+            for row in fitted.leaderboard
+        ),
         "",
         f"Estimate from {estimate.folds}-fold cross-validation:",
         f"  accuracy           {estimate.accuracy:6.1%}   95 % interval {low:.1%} to {high:.1%}",

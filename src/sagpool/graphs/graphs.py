@@ -64,6 +64,7 @@ class Graphs:
             a number, 0 for nothing
         part: ``[graphs]`` int64, for data sets with a split of their own
         targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
+        fold: ``[graphs]`` int64, the fold of a cross-validation that tests each graph, if given
         group: ``[graphs]`` int64; graphs of one group (a scaffold) are never split up
         fragments: ``[graphs, 2**32]`` sparse counts of the Morgan environments of molecules
         ids: ``[graphs]`` the name of each graph in its source
@@ -91,6 +92,7 @@ class Graphs:
     ground_truth: Tensor | None = None
     part: Tensor | None = None
     targets: Tensor | None = None
+    fold: Tensor | None = None
     group: Tensor | None = None
     fragments: csr_array | None = None
     ids: np.ndarray | None = None
@@ -163,6 +165,13 @@ class Graphs:
         return len(self.class_names)
 
     @property
+    def num_outputs(self) -> int:
+        """What a model has an output for: classes, or the tasks of the targets."""
+        if self.task == "classification" or self.targets is None:
+            return self.num_classes
+        return self.targets.shape[1]
+
+    @property
     def device(self) -> torch.device:
         return self.col.device
 
@@ -195,6 +204,8 @@ class Graphs:
             ptr=_offsets(counts[:-1]),
             first_node=self.node_ptr,
             y=None if self.y is None else pad(self.y, (0, 1)),
+            targets=self._batch_targets(),
+            task=self.task,
             node_label=None if label is None else pad(label, (0, 1), value=-1),
             node_attr=None if attr is None else pad(attr, (0, 0, 0, 1)),
             num_labels=len(self.node_label_names),
@@ -235,7 +246,7 @@ class Graphs:
         digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
-        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets"):
+        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets", "fold"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
         if self.fragments is not None:
@@ -314,6 +325,12 @@ class Graphs:
                 changed[name] = of_graphs[graphs]
         return dataclasses.replace(self, **changed)
 
+    def _batch_targets(self) -> Tensor | None:
+        """``[graphs + 1, tasks]``, NaN for the filler; None if the classes are learnt."""
+        if self.targets is None or self.task == "classification":
+            return None
+        return pad(self.targets, (0, 0, 0, 1), value=torch.nan)
+
     def _first_node(self) -> Tensor:
         """``[nodes]`` int64, the first node of each node's graph."""
         return self._per_node(torch.from_numpy(self.node_ptr[:-1]))
@@ -334,6 +351,7 @@ TENSORS = {
     "ground_truth": "node",
     "part": "graph",
     "targets": "graph",
+    "fold": "graph",
     "group": "graph",
 }
 

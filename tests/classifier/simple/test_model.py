@@ -9,6 +9,8 @@ from scipy.sparse import csr_array
 
 from sagpool import Graphs, SagpoolError, load
 from sagpool.classifier.simple import SimpleModel, fit_simple, forest_fit, simple_names
+from sagpool.classifier.simple.contributions import subtree_in_words
+from sagpool.classifier.simple.linear import Linear
 from sagpool.randomness import bits, key_of
 
 MUTAG = load("MUTAG")
@@ -92,3 +94,37 @@ def test_a_saved_model_predicts_the_same(fitted, name):
         saved = model.to_saved()
         again = SimpleModel.from_saved(saved.config, saved.arrays)
         assert np.array_equal(again.predict(GRAPHS[TEST]), model.predict(GRAPHS[TEST]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_contributions_add_up_to_the_prediction(fitted, name):
+    few = GRAPHS[TEST[:4]]
+    for task in TASKS:
+        model = fitted[task, name]
+        predicted = model.predict(few)
+        for output in (0, 1):
+            found = model.contributions(few, np.full(4, output), most=3)
+            total = [one.base + sum(c.amount for c in one.top) + one.rest for one in found]
+            if isinstance(model.fitted, Linear) and task != "regression":
+                total = 1 / (1 + np.exp(-np.array(total)))
+            np.testing.assert_allclose(total, predicted[:, output], rtol=1e-5, atol=1e-9)
+            assert all(len(one.top) <= 3 for one in found)
+
+
+def test_the_column_that_decides_is_named_first():
+    y = (MUTAG.node_counts > 18).astype(np.int64)
+    graphs = replace(MUTAG, y=torch.from_numpy(y), class_names=("small", "large"))
+    model = fit_simple("counts-linear", graphs, TRAIN, 0)
+    names = {one.name for one in model.importances(graphs, most=8)}
+    assert names & {"nodes", "edges"}
+
+
+def test_subtrees_are_described_by_the_labels_around_a_node(fitted):
+    graph = MUTAG[0]
+    top = fitted["classification", "wl-linear"].contributions(graph, np.array([1]), 30)[0].top
+    present = [one for one in top if one.nodes]
+    assert present
+    assert all(0 <= node < graph.num_nodes for one in present for node in one.nodes)
+    assert all(one.value > 0 for one in present)
+    assert subtree_in_words(graph, 0, 0) == "C"
+    assert subtree_in_words(graph, 0, 1) == "C with 2 × C within 1 step"

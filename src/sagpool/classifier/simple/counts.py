@@ -1,4 +1,8 @@
-"""Counts of a whole graph: sizes, sums and means of node features, degrees, edge features."""
+"""Counts of a whole graph: sizes, degrees, sums and means of node features.
+
+Edge features are counted if they are columns of the nodes (``features="all"``): the columns of
+`Graphs.edge_attr` need not mean the same in graphs from another source.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.classifier.simple.nodes import graph_sums, whole_columns
-from sagpool.classifier.simple.saved import Arrays
+from sagpool.classifier.simple.saved import Arrays, Saved
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import decode
 from sagpool.graphs.graphs import Graphs
@@ -21,77 +25,64 @@ LARGEST = 1e30  # squares and sums of it are finite in float64
 class Counts:
     """The columns of `matrix`, which depend on the kind of node features alone."""
 
+    attributes: tuple[str, ...]  # names of the columns of `Graphs.node_attr`
     labels: tuple[str, ...]  # names of the one-hot columns
-    attributes: int  # columns of `Graphs.node_attr`
-    measured: tuple[int, ...]  # those of them that have other values than whole numbers
-    edge_features: int
+    measured: tuple[int, ...]  # attributes that are not whole numbers in all training graphs
 
     @staticmethod
     def fit(graphs: Graphs) -> Counts:
         """The columns for graphs like the training graphs."""
-        attributes = 0 if graphs.node_attr is None else graphs.node_attr.shape[1]
-        edge_features = 0 if graphs.edge_attr is None else graphs.edge_attr.shape[1]
-        whole = whole_columns(graphs.node_attr)
-        whole[: graphs.continuous] = False
-        measured = tuple(map(int, np.flatnonzero(~whole)))
-        return Counts(graphs.node_label_names, attributes, measured, edge_features)
+        width = graphs.num_features - len(graphs.node_label_names)
+        attributes = tuple(f"attribute {number}" for number in range(width))
+        measured = tuple(map(int, np.flatnonzero(~whole_columns(graphs))))
+        return Counts(attributes, graphs.node_label_names, measured)
 
     @staticmethod
     def from_saved(config: Any, arrays: Arrays) -> Counts:
         counts = decode(Counts, config, "counts")
-        if min(counts.attributes, counts.edge_features) < 0 or not all(
-            0 <= column < counts.attributes for column in counts.measured
-        ):
-            raise SagpoolError("A simple model is damaged: its counts name columns that are not.")
+        if not all(0 <= column < len(counts.attributes) for column in counts.measured):
+            raise SagpoolError("A simple model is damaged: it measures an attribute that is not.")
         return counts
 
-    def to_saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        config = asdict(self)
-        return config | {"labels": list(self.labels), "measured": list(self.measured)}, {}
+    def to_saved(self) -> Saved:
+        return Saved({name: list(listed) for name, listed in asdict(self).items()}, {})
 
     def names(self) -> list[str]:
         """What each column counts, in words."""
-        attributes = [f"attribute {column}" for column in range(self.attributes)]
-        measured = [attributes[column] for column in self.measured]
-        features = [*attributes, *(f"label {label}" for label in self.labels)]
-        degrees = [f"nodes of degree {degree}" for degree in range(DEGREES)]
-        edges = [f"edge feature {column}" for column in range(self.edge_features)]
+        measured = [self.attributes[column] for column in self.measured]
         return [
             *("nodes", "edges", "density", "edges per node"),
-            *(f"sum of {name}" if "attr" in name[:4] else f"nodes of {name}" for name in features),
-            *(f"mean of {name}" if "attr" in name[:4] else f"share of {name}" for name in features),
+            *(f"sum of {name}" for name in self.attributes),
+            *(f"nodes with label {label}" for label in self.labels),
+            *(f"mean of {name}" for name in self.attributes),
+            *(f"fraction of nodes with label {label}" for label in self.labels),
             *(
                 f"{what} of {name}"
                 for what in ("spread", "minimum", "maximum")
                 for name in measured
             ),
-            *(*degrees, f"nodes of degree {DEGREES} or more"),
-            *(f"sum of {name}" for name in edges),
-            *(f"mean of {name}" for name in edges),
+            *(f"nodes of degree {degree}" for degree in range(DEGREES)),
+            f"nodes of degree {DEGREES} or more",
         ]
+
+    def nodes(self, graph: Graphs, column: int) -> np.ndarray:
+        """No nodes in particular."""
+        return np.zeros(0, np.int64)
 
     def matrix(self, graphs: Graphs) -> np.ndarray:
         """``[graphs, columns]`` float32"""
-        found = 0 if graphs.node_attr is None else graphs.node_attr.shape[1]
-        edge_features = 0 if graphs.edge_attr is None else graphs.edge_attr.shape[1]
-        if (found, len(graphs.node_label_names)) != (self.attributes, len(self.labels)):
+        labels = len(graphs.node_label_names)
+        attributes = graphs.num_features - labels
+        if (attributes, labels) != (len(self.attributes), len(self.labels)):
             raise SagpoolError(
-                f"{graphs.name} has {found} attributes and {len(graphs.node_label_names)} labels "
-                f"per node; the model was trained with {self.attributes} and {len(self.labels)}."
-            )
-        if edge_features != self.edge_features:
-            raise SagpoolError(
-                f"{graphs.name} has {edge_features} features per edge; the model was trained with "
-                f"{self.edge_features}."
+                f"{graphs.name} has {attributes} attributes and {labels} labels per node; the "
+                f"model was trained with {len(self.attributes)} and {len(self.labels)}."
             )
         nodes = graphs.node_counts.astype(np.float64)[:, None]
         edges = graphs.edge_counts.astype(np.float64)[:, None] / 2
         sums = self._sums(graphs)  # [graphs, features]
         columns = [nodes, edges, 2 * edges / np.maximum(nodes * (nodes - 1), 1), edges / nodes]
         columns += [sums, sums / nodes, *self._spreads(graphs, sums / nodes), _degrees(graphs)]
-        if graphs.edge_attr is not None:
-            of_edges = graph_sums(graphs.edge_attr.cpu().numpy(), graphs.edge_ptr) / 2
-            columns += [of_edges, of_edges / np.maximum(edges, 1)]
         dense = np.concatenate(columns, axis=1)
         return np.clip(dense, -LARGEST, LARGEST).astype(np.float32)
 

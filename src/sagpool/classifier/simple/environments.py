@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sagpool.classifier.simple.saved import Arrays, take_ascending
+from sagpool.classifier.simple.fragments import environment_name
+from sagpool.classifier.simple.saved import Arrays, Saved, take_ascending
 from sagpool.classifier.simple.sparse import Counted, frequent
 from sagpool.errors import SagpoolError
 from sagpool.graphs.graphs import Graphs
@@ -33,11 +34,15 @@ class Environments:
     def from_saved(config: Any, arrays: Arrays) -> Environments:
         return Environments(take_ascending(arrays, "vocabulary"))
 
-    def to_saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {}, {"vocabulary": self.vocabulary}
+    def to_saved(self) -> Saved:
+        return Saved({}, {"vocabulary": self.vocabulary})
 
     def names(self) -> list[str]:
-        return [f"environment {number}" for number in self.vocabulary.tolist()]
+        return [environment_name(number) for number in self.vocabulary.tolist()]
+
+    def nodes(self, graph: Graphs, column: int) -> np.ndarray:
+        """None: graphs do not know the atoms of their environments; `fragments_of` does."""
+        return np.zeros(0, np.int64)
 
     def matrix(self, graphs: Graphs) -> csr_array:
         """``[graphs, columns]`` float32"""

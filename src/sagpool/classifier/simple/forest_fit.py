@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 TREES = 200
-WIDE = 256  # from so many columns on, a split looks at the square root of their number
 
 
 def fit_forest(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> Forest:

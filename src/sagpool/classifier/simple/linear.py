@@ -37,5 +37,26 @@ class Linear:
 
     def predict(self, matrix: np.ndarray | csr_array) -> np.ndarray:
         """``[graphs, outputs]`` float64"""
-        raw = np.asarray(matrix @ self.weight.astype(np.float64)) + self.bias
-        return apply_link(raw, self.link)
+        return apply_link(self.raw(matrix), self.link)
+
+    def amounts(self, matrix: np.ndarray, output: int) -> np.ndarray:
+        """What each column adds to a raw output, compared with the mean of the training graphs.
+
+        ``[graphs, columns]`` float64. A softmax is the same if all logits move, so there the
+        mean over outputs is subtracted.
+        """
+        return (matrix.astype(np.float64) - self.mean) * self._weight(output)
+
+    def base(self, output: int) -> float:
+        """The raw output for the mean of the training graphs."""
+        bias = self.bias[output] - (self.bias.mean() if self.link == "softmax" else 0.0)
+        return float(self.mean.astype(np.float64) @ self._weight(output) + bias)
+
+    def _weight(self, output: int) -> np.ndarray:
+        weight = self.weight.astype(np.float64)
+        shift = weight.mean(1) if self.link == "softmax" else 0.0
+        return np.asarray(weight[:, output] - shift)
+
+    def raw(self, matrix: np.ndarray | csr_array) -> np.ndarray:
+        """``[graphs, outputs]`` float64, before the link"""
+        return np.asarray(matrix @ self.weight.astype(np.float64)) + self.bias

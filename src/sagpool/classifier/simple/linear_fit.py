@@ -33,14 +33,23 @@ class _Fitted(NamedTuple):
     bias: np.ndarray  # [outputs]
 
 
-def fit_linear(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> Linear:
-    """Logistic regression for classes (one per task of several), ridge for values."""
+def fit_linear(
+    matrix: np.ndarray | csr_array, problem: Problem, seed: int, *, dense: int = 0
+) -> Linear:
+    """Logistic regression for classes (one per task of several), ridge for values.
+
+    Args:
+        matrix: ``[graphs, columns]``
+        problem: the targets of the graphs
+        seed: of the folds in which the penalty is chosen
+        dense: how many of the first columns of a sparse matrix are dense
+    """
     from threadpoolctl import threadpool_limits
 
     link: Link = "identity" if problem.regression else "sigmoid"
     if problem.task == "classification" and problem.classes > 2:
         link = "softmax"
-    scaled = _scale(matrix)
+    scaled = _scale(matrix, dense)
     with threadpool_limits(1), warnings.catch_warnings():  # sums do not depend on threads
         # A fit that stops after the given number of steps is only a little more regular.
         warnings.simplefilter("ignore")
@@ -52,18 +61,33 @@ def fit_linear(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> L
     return Linear(weight.astype(np.float32), fitted.bias - scaled.shift @ weight, mean, link)
 
 
-def _scale(matrix: np.ndarray | csr_array) -> _Scaled:
-    """Dense columns are standardised, sparse ones not; then rows have a mean square norm of 1."""
-    columns = matrix.shape[1]
+def _scale(matrix: np.ndarray | csr_array, dense: int) -> _Scaled:
+    """Dense columns are standardised, sparse ones not; both have rows of mean square norm 1."""
     if isinstance(matrix, np.ndarray):
-        dense = matrix.astype(np.float64)
-        shift, spread = dense.mean(0), dense.std(0)
-        varies = spread > 1e-9 * np.maximum(np.abs(shift), 1e-9)
-        scale = np.where(varies, spread, np.inf) * np.sqrt(max(varies.sum(), 1))
-        return _Scaled((dense - shift) / scale, shift, scale)
-    norm = np.sqrt((matrix.data.astype(np.float64) ** 2).sum() / max(matrix.shape[0], 1))
-    scale = np.full(columns, norm or 1.0)
-    return _Scaled(matrix.astype(np.float64) / (norm or 1.0), np.zeros(columns), scale)
+        return _standardised(matrix)
+    from scipy.sparse import csr_array, hstack
+
+    columns = matrix.shape[1] - dense
+    sparse = matrix[:, dense:].astype(np.float64)
+    norm = float(np.sqrt((sparse.data**2).sum() / max(matrix.shape[0], 1))) or 1.0
+    rest = _Scaled(sparse / norm, np.zeros(columns), np.full(columns, norm))
+    if not dense:
+        return rest
+    first = _standardised(matrix[:, :dense].toarray())
+    return _Scaled(
+        hstack([csr_array(first.matrix), rest.matrix], format="csr"),
+        np.concatenate([first.shift, rest.shift]),
+        np.concatenate([first.scale, rest.scale]),
+    )
+
+
+def _standardised(matrix: np.ndarray) -> _Scaled:
+    """Columns that do not vary become 0."""
+    values = matrix.astype(np.float64)
+    shift, spread = values.mean(0), values.std(0)
+    varies = spread > 1e-9 * np.maximum(np.abs(shift), 1e-9)
+    scale = np.where(varies, spread, np.inf) * np.sqrt(max(varies.sum(), 1))
+    return _Scaled((values - shift) / scale, shift, scale)
 
 
 def _loss(

@@ -7,9 +7,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sagpool.classifier.simple.contributions import (
+    Explained,
+    Importance,
+    explained,
+    largest,
+)
 from sagpool.classifier.simple.counts import Counts
 from sagpool.classifier.simple.environments import Environments
-from sagpool.classifier.simple.forest import Forest
+from sagpool.classifier.simple.features import Features, Kind
+from sagpool.classifier.simple.forest import Forest, dense_parts
 from sagpool.classifier.simple.forest_fit import fit_forest
 from sagpool.classifier.simple.linear import Linear
 from sagpool.classifier.simple.linear_fit import fit_linear
@@ -21,22 +28,20 @@ from sagpool.errors import SagpoolError
 from sagpool.foreign.values import decode, decoding
 from sagpool.graphs.graphs import Graphs, Task
 
-Features = Counts | Subtrees | Environments
-
 
 class Recipe(NamedTuple):
     """The two halves of a simple model."""
 
-    features: type[Counts] | type[Subtrees] | type[Environments]
+    features: tuple[Kind, ...]
     linear: bool
 
 
 RECIPES = {
-    "counts-linear": Recipe(Counts, linear=True),
-    "counts-forest": Recipe(Counts, linear=False),
-    "wl-linear": Recipe(Subtrees, linear=True),
-    "morgan-linear": Recipe(Environments, linear=True),
-    "morgan-forest": Recipe(Environments, linear=False),
+    "counts-linear": Recipe((Counts,), linear=True),
+    "counts-forest": Recipe((Counts,), linear=False),
+    "wl-linear": Recipe((Subtrees,), linear=True),
+    "morgan-linear": Recipe((Counts, Environments), linear=True),
+    "morgan-forest": Recipe((Counts, Environments), linear=False),
 }
 
 
@@ -45,7 +50,7 @@ def simple_names(graphs: Graphs) -> tuple[str, ...]:
     return tuple(
         name
         for name, recipe in RECIPES.items()
-        if recipe.features is not Environments or graphs.fragments is not None
+        if Environments not in recipe.features or graphs.fragments is not None
     )
 
 
@@ -53,7 +58,7 @@ class _Config(NamedTuple):
     name: str
     task: Task
     outputs: int
-    features: dict[str, Any]
+    features: list[Any]
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,9 @@ class SimpleModel:
             ):
                 raise SagpoolError(f"A simple model cannot have {saved.outputs} outputs.")
             recipe = RECIPES[saved.name]
-            features = recipe.features.from_saved(saved.features, below("features", arrays))
+            features = Features.from_saved(
+                recipe.features, saved.features, below("features", arrays), recipe.linear
+            )
             columns = len(features.names())
             own = below("model", arrays)
             raw = _raw_outputs(saved.task, saved.outputs)
@@ -104,10 +111,58 @@ class SimpleModel:
 
     def predict(self, graphs: Graphs) -> np.ndarray:
         """``[graphs, outputs]`` float64: probabilities of the classes or of each task, or values"""
-        raw = self.fitted.predict(_matrix(self.features, graphs, RECIPES[self.name].linear))
+        raw = self.fitted.predict(self.features.matrix(graphs))
         if self.task == "classification" and self.outputs == 2:
             return np.concatenate([1 - raw, raw], axis=1)
         return raw
+
+    def contributions(
+        self, graphs: Graphs, outputs: np.ndarray, most: int = 10
+    ) -> tuple[Explained, ...]:
+        """Which columns pushed one output of each graph.
+
+        Args:
+            graphs: with the features of the training graphs
+            outputs: ``[graphs]`` the class or task of each graph to explain
+            most: how many columns of each graph
+        """
+        found = []
+        matrix = self.features.matrix(graphs)
+        for rows, dense in dense_parts(matrix):
+            for number, values in zip(range(rows.start, rows.stop), dense, strict=True):
+                output = int(outputs[number])
+                raw, sign = self._raw(output)
+                amounts = sign * self.fitted.amounts(values[None], raw)[0]
+                base = self._base(output)
+                top = tuple(explained(self.features, graphs[number], values, amounts, most))
+                rest = float(amounts.sum() - sum(one.amount for one in top))
+                found.append(Explained(output, base, top, rest))
+        return tuple(found)
+
+    def importances(self, graphs: Graphs, most: int = 20) -> tuple[Importance, ...]:
+        """The columns that move the outputs of these graphs most, on average."""
+        total = 0.0
+        for _, dense in dense_parts(self.features.matrix(graphs)):
+            for output in range(_raw_outputs(self.task, self.outputs)):
+                total = total + np.abs(self.fitted.amounts(dense, output)).sum(0)
+        mean = np.asarray(total) / max(len(graphs) * _raw_outputs(self.task, self.outputs), 1)
+        names = self.features.names()
+        return tuple(Importance(names[one], float(mean[one])) for one in largest(mean, most))
+
+    def _raw(self, output: int) -> tuple[int, float]:
+        """The raw output and its sign: that of two classes is of the second one."""
+        if not 0 <= output < self.outputs:
+            raise SagpoolError(f"There is no output {output}, only {self.outputs} of them.")
+        if self.task == "classification" and self.outputs == 2:
+            return 0, 1.0 if output else -1.0
+        return output, 1.0
+
+    def _base(self, output: int) -> float:
+        raw, sign = self._raw(output)
+        base = self.fitted.base(raw)
+        if sign > 0:
+            return base
+        return 1 - base if isinstance(self.fitted, Forest) else -base
 
 
 def fit_simple(
@@ -133,17 +188,15 @@ def fit_simple(
     recipe = RECIPES[name]
     train = graphs[np.asarray(train_ids)]
     problem = Problem.of(train, class_weight)
-    features = recipe.features.fit(train)
-    matrix = _matrix(features, train, recipe.linear)
-    fitted = (fit_linear if recipe.linear else fit_forest)(matrix, problem, seed)
+    features = Features.fit(recipe.features, train, logarithmic=recipe.linear)
+    matrix = features.matrix(train)
+    fitted: Linear | Forest
+    if recipe.linear:
+        fitted = fit_linear(matrix, problem, seed, dense=features.dense)
+    else:
+        fitted = fit_forest(matrix, problem, seed)
     outputs = problem.classes if problem.task == "classification" else problem.tasks
     return SimpleModel(name, problem.task, outputs, features, fitted)
-
-
-def _matrix(features: Features, graphs: Graphs, linear: bool) -> Any:
-    """Logarithms of sparse counts for linear models: a second occurrence says less."""
-    matrix = features.matrix(graphs)
-    return matrix.log1p() if linear and not isinstance(matrix, np.ndarray) else matrix
 
 
 def _raw_outputs(task: Task, outputs: int) -> int:

@@ -1,9 +1,10 @@
-"""Sums over the nodes or edges of each graph, and columns that hold whole numbers."""
+"""Sums over the nodes of each graph, and columns of nodes that hold whole numbers."""
 
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
+
+from sagpool.graphs.graphs import Graphs
 
 
 def graph_sums(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
@@ -15,9 +16,11 @@ def graph_sums(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     return np.asarray(ones @ values.astype(np.float64))
 
 
-def whole_columns(values: Tensor | None) -> np.ndarray:
-    """``[columns]`` bool: whether all values of a column are whole numbers."""
-    if values is None:
+def whole_columns(graphs: Graphs) -> np.ndarray:
+    """``[attributes]`` bool: whether a column of ``node_attr`` is a label or a count."""
+    if graphs.node_attr is None:
         return np.zeros(0, bool)
-    array = values.cpu().numpy()
-    return np.asarray((array == np.floor(array)).all(0))
+    values = graphs.node_attr.cpu().numpy()
+    whole = np.asarray((values == np.floor(values)).all(0))
+    whole[: graphs.continuous] = False
+    return whole
