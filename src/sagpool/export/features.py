@@ -17,10 +17,8 @@ def describe_features(vocabulary: Vocabulary) -> dict[str, Any]:
     if vocabulary.node_labels and vocabulary.has_labels:
         inputs["labels"] = 0
     groups: list[Group] = []
-    edge_groups: list[Group] = []
     if vocabulary.encoding is not None:
         groups = [_group(vocabulary.encoding, title) for title in vocabulary.encoding.groups]
-        edge_groups = [one for one in groups if one["kind"] in ("edge attributes", "edge labels")]
     elif vocabulary.attributes:
         groups = [{"kind": "attributes", "input": "features", "columns": vocabulary.attributes}]
     for group in groups:
@@ -31,7 +29,6 @@ def describe_features(vocabulary: Vocabulary) -> dict[str, Any]:
         "labels": list(vocabulary.node_labels),
         "label_is_degree": not vocabulary.has_labels,
         "groups": groups,
-        "edge_groups": edge_groups,
     }
 
 

@@ -12,7 +12,8 @@ from sagpool.classifier.simple import SimpleModel
 from sagpool.classifier.simple.counts import DEGREES, Counts
 from sagpool.classifier.simple.environments import Environments
 from sagpool.classifier.simple.forest import Forest
-from sagpool.classifier.simple.subtrees import ROUNDS, Subtrees
+from sagpool.classifier.simple.model import Features
+from sagpool.classifier.simple.subtrees import ROUNDS
 from sagpool.errors import SagpoolError
 from sagpool.export.layers import Describer
 
@@ -51,26 +52,14 @@ def describe_nets(part: NetPart, task: str, prefix: str, arrays: Arrays) -> dict
     }
 
 
-def describe_simple(
-    part: SimplePart, edge_columns: int, prefix: str, arrays: Arrays
-) -> dict[str, Any]:
-    """The description of a simple model, whose arrays are added.
-
-    Args:
-        part: the model
-        edge_columns: columns of features and labels of edges that the inputs give
-        prefix: of the names of its arrays
-        arrays: to which they are added
-    """
+def describe_simple(part: SimplePart, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    """The description of a simple model, whose arrays are added."""
     model = part.model
     if not isinstance(model, SimpleModel):
         raise SagpoolError(f"{part.name} cannot be exported: it is not a model of sagpool.")
-    features = _features(model, edge_columns, prefix, arrays)
     described = {
-        "features": features,
+        "features": _features(model.features, prefix, arrays),
         "binary": model.task == "classification" and model.outputs == 2,
-        # Linear models read logarithms of counts that are sparse.
-        "log": not isinstance(model.fitted, Forest) and features["kind"] != "counts",
     }
     if isinstance(model.fitted, Forest):
         return described | _forest(model.fitted, len(model.features.names()), prefix, arrays)
@@ -84,42 +73,19 @@ def describe_simple(
     }
 
 
-def _features(
-    model: SimpleModel, edge_columns: int, prefix: str, arrays: Arrays
-) -> dict[str, Any]:
-    features = model.features
+def _features(features: Features, prefix: str, arrays: Arrays) -> dict[str, Any]:
     if isinstance(features, Counts):
-        _check_edges(model, features.edge_features, edge_columns)
         return {
             "kind": "counts",
-            "features": features.attributes + len(features.labels),
+            "features": len(features.attributes) + len(features.labels),
             "measured": list(features.measured),
             "degrees": DEGREES,
-            "edge_features": features.edge_features,
         }
     arrays[f"{prefix}vocabulary"] = features.vocabulary
     known = {"vocabulary": f"{prefix}vocabulary", "columns": len(features.vocabulary)}
     if isinstance(features, Environments):
         return {"kind": "environments", **known}
-    assert isinstance(features, Subtrees), "there are three kinds of counts"
-    if features.columns.edges and not edge_columns:
-        _check_edges(model, 1, 0)
-    return {
-        "kind": "subtrees",
-        "whole": list(features.columns.whole),
-        "edges": features.columns.edges,
-        "edge_features": edge_columns,
-        "rounds": ROUNDS,
-        **known,
-    }
-
-
-def _check_edges(model: SimpleModel, wanted: int, there: int) -> None:
-    if wanted != there:
-        raise SagpoolError(
-            f"{model.name} cannot be exported: it counts {wanted} features of edges, and the model "
-            f"knows the names of {there}. Train it with all features."
-        )
+    return {"kind": "subtrees", "whole": list(features.whole), "rounds": ROUNDS, **known}
 
 
 def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[str, Any]:

@@ -36,11 +36,8 @@ def plan_of(model: TrainedModel) -> Plan:
     """The plan of a model; an error that says what cannot be exported."""
     arrays: dict[str, np.ndarray] = {}
     features = describe_features(model.vocabulary)
-    edge_columns = sum(
-        one["columns"] if "columns" in one else len(one["names"]) for one in features["edge_groups"]
-    )
     parts = [
-        _part(model, number, part, edge_columns, arrays) | {"mixture": weight}
+        _part(model, number, part, arrays) | {"mixture": weight}
         for number, (part, weight) in enumerate(zip(model.parts, model.mixture, strict=True))
     ]
     if any(part.get("features", {}).get("kind") == "environments" for part in parts):
@@ -78,12 +75,12 @@ def _bounds(model: TrainedModel) -> list[float] | None:
 
 
 def _part(
-    model: TrainedModel, number: int, part: Part, edge_columns: int, arrays: dict[str, np.ndarray]
+    model: TrainedModel, number: int, part: Part, arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
     prefix = f"part {number}."
     if isinstance(part, NetPart):
         return describe_nets(part, model.task, prefix, arrays)
-    return describe_simple(part, edge_columns, prefix, arrays)
+    return describe_simple(part, prefix, arrays)
 
 
 def _novelty(model: TrainedModel, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ class Columns(NamedTuple):
     x: Array  # [nodes, columns] float32: numbers and counts, then one-hot labels
     label: Array | None  # [nodes] column of the one-hot label, -1 if it is unknown
     attr: Array | None  # [nodes, columns] float32, x without the labels
-    edge_attr: Array | None  # [edges, columns] float32, for the edges of `Sparse.edges`
     unknown: Array | None  # [nodes] int64, 1 for nodes with a label that the model does not know
 
 
@@ -42,7 +41,7 @@ def read_columns(
     if label is not None:
         hot = ops.one_hot(label, len(names))
         x = hot if attr is None else ops.concat([attr, hot], 1)
-    return Columns(x, label, attr, edge_columns(ops, plan, inputs, structure), unknown)
+    return Columns(x, label, attr, unknown)
 
 
 def degree_codes(ops: Any, degrees: list[int], structure: Sparse) -> Array:
@@ -112,20 +111,6 @@ def neighbours(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse
     pair = ops.gather(edge_code, edges.origin) * width + ops.gather(node_code, edges.source)
     hot = ops.one_hot(ops.gather(ops.integers(table), pair), len(group["pairs"]))
     return ops.segment_sum(hot, edges.target, structure.rows), None
-
-
-def edge_columns(
-    ops: Any, plan: dict[str, Any], inputs: dict[str, Array], structure: Sparse
-) -> Array | None:
-    """``[edges, columns]``: features of the edges, then one-hot labels."""
-    origin, blocks = structure.edges.origin, []
-    for group in plan["edge_groups"]:
-        if group["kind"] == "edge attributes":
-            blocks.append(ops.gather(ops.as_float(inputs["edge_features"]), origin))
-        elif group["names"]:
-            code = ops.codes(inputs[group["input"]], group["names"])
-            blocks.append(ops.one_hot(ops.gather(code, origin), len(group["names"])))
-    return None if not blocks else blocks[0] if len(blocks) == 1 else ops.concat(blocks, 1)
 
 
 def hot_columns(ops: Any, code: Array, group: Any) -> Array | None:

@@ -1,6 +1,6 @@
 """Simple models: counts of whole graphs with a linear model or a forest, and unusual graphs."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
 from sagpool.export.runtime.features import Columns
@@ -10,15 +10,21 @@ COUNT_LIMIT = 1e30
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64  # of SplitMix64
 
 
+class Entries(NamedTuple):
+    """The counts of a sparse matrix that are not zero, sorted by row."""
+
+    graph: Array  # [entries]
+    column: Array  # [entries]
+    count: Array  # [entries, 1] float64
+
+
 def simple_outputs(
     ops: Any, part: dict[str, Any], columns: Columns, structure: Sparse, inputs: dict[str, Array]
 ) -> Array:
     """``[graphs, outputs]`` float64"""
     features = part["features"]
     matrix = MATRICES[features["kind"]](ops, features, columns, structure, inputs)
-    if part["log"]:
-        matrix = ops.log(matrix + 1.0)
-    raw = MODELS[part["kind"]](ops, part, matrix)
+    raw = MODELS[part["kind"]](ops, part, matrix, structure.graphs)
     if part["binary"]:  # of one class; the other one has the rest
         return ops.concat([1.0 - raw, raw], 1)
     return raw
@@ -27,7 +33,7 @@ def simple_outputs(
 def counts(
     ops: Any, config: Any, columns: Columns, structure: Sparse, inputs: dict[str, Array]
 ) -> Array:
-    """Sizes, sums and means of node features, degrees and edge features, ``[graphs, columns]``."""
+    """Sizes, sums and means of node features, and degrees, ``[graphs, columns]``."""
 
     def sums(values: Array) -> Array:
         return ops.segment_sum(ops.as_double(values), structure.graph, structure.graphs)
@@ -49,11 +55,6 @@ def counts(
         blocks += [spread, low, ops.segment_max(values, structure.graph, structure.graphs)]
     capped = ops.minimum(degree, degree * 0 + config["degrees"])
     blocks.append(sums(ops.one_hot(capped, config["degrees"] + 1)))
-    if config["edge_features"]:
-        edge_graph = ops.gather(structure.graph, structure.edges.target)
-        values = ops.as_double(columns.edge_attr)
-        of_edges = ops.segment_sum(values, edge_graph, structure.graphs) / 2.0
-        blocks += [of_edges, of_edges / ops.maximum(edges, 1.0)]
     dense = ops.concat(blocks, 1)
     bounded = ops.minimum(ops.maximum(dense, -COUNT_LIMIT), dense * 0.0 + COUNT_LIMIT)
     return ops.as_double(ops.as_float(bounded))  # rounded as in training
@@ -61,56 +62,48 @@ def counts(
 
 def subtrees(
     ops: Any, config: Any, columns: Columns, structure: Sparse, inputs: dict[str, Array]
-) -> Array:
+) -> Entries:
     """Counts of Weisfeiler-Lehman colours, 64-bit hashes of what surrounds a node."""
-    rows = ops.arange(structure.rows) * 0
-    colour = mix(ops, (rows if columns.label is None else columns.label + 1) + 1)
+    none = ops.arange(structure.rows) * 0
+    colour = mix(ops, (none if columns.label is None else columns.label + 1) + 1)
     rounds = [colour]
     if config["whole"]:
         picked = [ops.columns(columns.attr, one, one + 1) for one in config["whole"]]
         colour = mix(ops, ops.xor(colour, hashed_rows(ops, picked)))
         rounds.append(colour)
     edges = structure.edges
-    kinds = None
-    if config["edges"]:
-        width = config["edge_features"]
-        picked = [ops.columns(columns.edge_attr, one, one + 1) for one in range(width)]
-        kinds = hashed_rows(ops, picked)
     while len(rounds) <= config["rounds"]:
-        sent = ops.gather(mix(ops, colour), edges.source)
-        sent = mix(ops, sent if kinds is None else ops.xor(sent, kinds))
-        received = ops.segment_sum(ops.reshape(sent, (-1, 1)), edges.target, structure.rows)
-        colour = mix(ops, mix(ops, colour + 1) + ops.reshape(received, (-1,)))
+        sent = ops.reshape(ops.gather(mix(ops, colour + 1), edges.source), (-1, 1))
+        received = ops.reshape(ops.segment_sum(sent, edges.target, structure.rows), (-1,))
+        colour = mix(ops, colour + mix(ops, received))
         rounds.append(colour)
     graph = ops.concat([structure.graph] * len(rounds), 0)
     known = ops.places(ops.concat(rounds, 0), config["vocabulary"])
-    ones = ops.reshape(ops.as_float(known == known), (-1, 1))
-    return count_matrix(ops, graph, known, ones, structure.graphs, config["columns"])
+    ones = ops.reshape(ops.as_double(known == known), (-1, 1))
+    return counted_entries(ops, graph, known, ones, config["columns"])
 
 
 def environments(
     ops: Any, config: Any, columns: Columns, structure: Sparse, inputs: dict[str, Array]
-) -> Array:
+) -> Entries:
     """Counts of Morgan environments, which the caller gives."""
     known = ops.places(inputs["fragments"], config["vocabulary"])
-    found = ops.reshape(ops.as_float(inputs["fragment_counts"]), (-1, 1))
-    graph = inputs["fragment_graphs"]
-    return count_matrix(ops, graph, known, found, structure.graphs, config["columns"])
+    found = ops.reshape(ops.as_double(inputs["fragment_counts"]), (-1, 1))
+    return counted_entries(ops, inputs["fragment_graphs"], known, found, config["columns"])
 
 
-def count_matrix(
-    ops: Any, graph: Array, code: Array, values: Array, graphs: Any, columns: int
-) -> Array:
-    """``[graphs, columns]`` float64: sums of the values of each graph and code; -1 is no code."""
+def counted_entries(ops: Any, graph: Array, code: Array, values: Array, columns: int) -> Entries:
+    """Sums of the values of each graph and code; -1 is no code."""
     there = ops.nonzero(code >= 0)
     keys = ops.gather(graph, there) * columns + ops.gather(code, there)
     order = ops.by_rising(keys)
-    summed = ops.segment_sum(
-        ops.as_double(ops.gather(ops.gather(values, there), order)),
-        ops.gather(keys, order),
-        graphs * columns,
-    )
-    return ops.reshape(summed, (graphs, columns))
+    keys = ops.gather(keys, order)
+    different, first = ops.unique(keys)
+    begins = ops.scatter(ops.rows(keys), first, ops.reshape(first * 0 + 1, (-1, 1)))
+    place = ops.cumsum(ops.reshape(begins, (-1,))) - 1
+    values = ops.gather(ops.gather(values, there), order)
+    count = ops.segment_sum(values, place, ops.rows(different))
+    return Entries(different // columns, different % columns, count)
 
 
 def mix(ops: Any, z: Array) -> Array:
@@ -129,19 +122,26 @@ def hashed_rows(ops: Any, values: list[Array]) -> Array:
     return hashed
 
 
-def linear_model(ops: Any, part: dict[str, Any], matrix: Array) -> Array:
-    raw = matrix @ ops.as_double(ops.weight(part["weight"])) + ops.weight(part["bias"])
+def linear_model(ops: Any, part: dict[str, Any], matrix: Any, graphs: Any) -> Array:
+    weight, bias = ops.as_double(ops.weight(part["weight"])), ops.weight(part["bias"])
+    if isinstance(matrix, Entries):
+        # Of sparse counts the logarithm is used: a second occurrence says less.
+        terms = ops.gather(weight, matrix.column) * ops.log(matrix.count + 1.0)
+        raw = ops.segment_sum(terms, matrix.graph, graphs) + bias
+    else:
+        raw = matrix @ weight + bias
     if part["link"] == "softmax":
         return ops.softmax(raw)
     return ops.sigmoid(raw) if part["link"] == "sigmoid" else raw
 
 
-def forest(ops: Any, part: dict[str, Any], matrix: Array) -> Array:
+def forest(ops: Any, part: dict[str, Any], matrix: Any, graphs: Any) -> Array:
     """The mean over trees; a graph goes left where its column is at most the threshold."""
     trees, columns, width = part["trees"], part["columns"], part["width"]
     column, threshold, right = (ops.weight(part[name]) for name in ("column", "threshold", "right"))
+    if isinstance(matrix, Entries):
+        matrix = ops.scatter(graphs * columns, matrix.graph * columns + matrix.column, matrix.count)
     x = ops.reshape(ops.as_float(matrix), (-1,))
-    graphs = ops.rows(matrix)
     place = ops.arange(graphs * trees)
     first = place // trees * columns  # where the graph's numbers begin
     node = ops.gather(ops.weight(part["roots"]), place % trees)  # [graphs * trees]
