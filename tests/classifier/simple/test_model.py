@@ -8,13 +8,25 @@ import torch
 from scipy.sparse import csr_array
 
 from sagpool import Graphs, SagpoolError, load
-from sagpool.classifier.simple import SimpleModel, fit_simple, forest_fit, simple_names
+from sagpool.classifier.simple import (
+    SimpleModel,
+    boosting_fit,
+    fit_simple,
+    forest_fit,
+    simple_names,
+)
 from sagpool.classifier.simple.contributions import subtree_in_words
-from sagpool.classifier.simple.linear import Linear
 from sagpool.randomness import bits, key_of
 
 MUTAG = load("MUTAG")
-NAMES = ("counts-linear", "counts-forest", "wl-linear", "morgan-linear", "morgan-forest")
+NAMES = (
+    "counts-linear",
+    "counts-forest",
+    "counts-boosted",
+    "wl-linear",
+    "morgan-linear",
+    "morgan-forest",
+)
 
 
 def with_fragments(graphs: Graphs) -> Graphs:
@@ -45,6 +57,7 @@ def with_targets(graphs: Graphs, task: str) -> Graphs:
 def _few_trees():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forest_fit, "TREES", 10)
+        patch.setitem(boosting_fit.SETTINGS, "max_iter", 20)
         yield
 
 
@@ -105,7 +118,7 @@ def test_contributions_add_up_to_the_prediction(fitted, name):
         for output in (0, 1):
             found = model.contributions(few, np.full(4, output), most=3)
             total = [one.base + sum(c.amount for c in one.top) + one.rest for one in found]
-            if isinstance(model.fitted, Linear) and task != "regression":
+            if model.fitted.link == "sigmoid":
                 total = 1 / (1 + np.exp(-np.array(total)))
             np.testing.assert_allclose(total, predicted[:, output], rtol=1e-5, atol=1e-9)
             assert all(len(one.top) <= 3 for one in found)

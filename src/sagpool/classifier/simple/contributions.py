@@ -27,9 +27,10 @@ class Contribution(NamedTuple):
 class Explained(NamedTuple):
     """An output of one graph as a sum: ``base + amounts of top + rest``.
 
-    For a linear model the sum is a logit (of a class against the mean of all classes, if there are
-    more than two) or a value, and ``base`` is that of the mean training graph. For a forest it is
-    the probability or the value itself, and ``base`` is that of all training graphs.
+    For a regression and for a forest the sum is the value or the probability itself. For linear
+    and boosted models of classes it is a logit; with a linear model and more than two classes,
+    against the mean of the logits. ``base`` is what is said without knowing the graph: that of
+    the mean training graph (linear), or of all training graphs (trees).
     """
 
     output: int

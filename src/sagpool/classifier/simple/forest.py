@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sagpool.classifier.simple.link import Link, apply_link
 from sagpool.classifier.simple.saved import Arrays, take
 from sagpool.errors import SagpoolError
 
@@ -29,8 +30,8 @@ class Step(NamedTuple):
 class Forest:
     """Trees in preorder, one after the other: the left child follows its parent.
 
-    A graph goes left where its column is at most the threshold. The prediction is the mean over
-    the trees of an output of the value at the leaf.
+    A graph goes left where its column is at most the threshold. The raw output is the mean over
+    the trees of an output of the values at the leaves, plus the bias.
     """
 
     column: np.ndarray  # [nodes] int32; -1 is a leaf
@@ -38,11 +39,12 @@ class Forest:
     right: np.ndarray  # [nodes] int32, the right child; 0 for a leaf
     value: np.ndarray  # [nodes, width] float32, also of inner nodes
     roots: np.ndarray  # [trees] int64
-    task: np.ndarray  # [trees] int32, the first of the outputs that the tree predicts
-    outputs: int
+    output: np.ndarray  # [trees] int32, the first of those that the tree predicts
+    bias: np.ndarray  # [outputs] float64
+    link: Link
 
     @staticmethod
-    def from_saved(arrays: Arrays, columns: int, outputs: int) -> Forest:
+    def from_saved(arrays: Arrays, columns: int, outputs: int, link: Link) -> Forest:
         column = take(arrays, "column", np.int32, None)
         nodes = len(column)
         forest = Forest(
@@ -51,39 +53,41 @@ class Forest:
             take(arrays, "right", np.int32, nodes),
             take(arrays, "value", np.float32, nodes, None),
             take(arrays, "roots", np.int64, None),
-            take(arrays, "task", np.int32, None),
-            outputs,
+            take(arrays, "output", np.int32, None),
+            take(arrays, "bias", np.float64, outputs),
+            link,
         )
         forest._check(columns)
         return forest
 
     def to_saved(self) -> dict[str, np.ndarray]:
-        names = ("column", "threshold", "right", "value", "roots", "task")
+        names = ("column", "threshold", "right", "value", "roots", "output", "bias")
         return {name: getattr(self, name) for name in names}
 
     def predict(self, matrix: np.ndarray | csr_array) -> np.ndarray:
         """``[graphs, outputs]`` float64"""
-        total = np.zeros((matrix.shape[0], self.outputs))
+        total = np.zeros((matrix.shape[0], len(self.bias)))
         width = self.value.shape[1]
         for rows, dense in dense_parts(matrix):
-            for root, first in zip(self.roots.tolist(), self.task.tolist(), strict=True):
+            for root, first in zip(self.roots.tolist(), self.output.tolist(), strict=True):
                 leaf = np.full(len(dense), root)
                 for step in self.steps(dense, root):
                     leaf[step.graph] = step.child
                 total[rows, first : first + width] += self.value[leaf]
-        return total / self._trees_of_output()
+        trees = np.array([len(self._trees(output)) for output in range(len(self.bias))])
+        return apply_link(total / trees + self.bias, self.link)
 
     def amounts(self, matrix: np.ndarray, output: int) -> np.ndarray:
-        """What each column adds to an output, ``[graphs, columns]`` float64.
+        """What each column adds to a raw output, ``[graphs, columns]`` float64.
 
         On its way to a leaf, a graph changes the value of the node it is in; each change belongs
         to the column that was asked (Saabas' method). The changes of all trees, divided by their
-        number, add up to the prediction minus `base`.
+        number, add up to the raw output minus `base`.
         """
         amounts = np.zeros(matrix.shape)
         trees = self._trees(output)
         for tree in trees:
-            value = self.value[:, output - self.task[tree]].astype(np.float64)
+            value = self.value[:, output - self.output[tree]].astype(np.float64)
             for step in self.steps(matrix, int(self.roots[tree])):
                 # A graph is in a single node, so no pair of a graph and a column occurs twice.
                 change = value[step.child] - value[step.node]
@@ -91,14 +95,16 @@ class Forest:
         return amounts
 
     def base(self, output: int) -> float:
-        """The mean value of the roots."""
+        """The mean value of the roots, and the bias."""
         trees = self._trees(output)
-        column = output - int(self.task[trees[0]])
-        return float(self.value[self.roots[trees], column].mean(dtype=np.float64))
+        column = output - int(self.output[trees[0]])
+        return float(
+            self.value[self.roots[trees], column].mean(dtype=np.float64) + self.bias[output]
+        )
 
     def _trees(self, output: int) -> np.ndarray:
         width = self.value.shape[1]
-        return np.flatnonzero((self.task <= output) & (output < self.task + width))
+        return np.flatnonzero((self.output <= output) & (output < self.output + width))
 
     def steps(self, dense: np.ndarray, root: int) -> Iterator[Step]:
         """All steps from the root to the leaves of one tree, level by level."""
@@ -116,17 +122,12 @@ class Forest:
             yield Step(graph, node, child)
             node = child
 
-    def _trees_of_output(self) -> np.ndarray:
-        width = self.value.shape[1]
-        trees = np.bincount(self.task, minlength=self.outputs)[: self.outputs]
-        return np.repeat(trees[::width], width).astype(np.float64)
-
     def _check(self, columns: int) -> None:
         """Every path must end, inside its own tree; every output must have a tree."""
         nodes, width = self.value.shape
         ends = np.append(self.roots[1:], nodes)
         ordered = len(self.roots) and self.roots[0] == 0 and (ends > self.roots).all()
-        if not ordered or len(self.task) != len(self.roots):
+        if not ordered or len(self.output) != len(self.roots):
             raise SagpoolError(
                 "A simple model is damaged: the roots of its trees are not in order."
             )
@@ -141,8 +142,8 @@ class Forest:
             raise SagpoolError(
                 "A simple model is damaged: a tree asks for a column that is not there."
             )
-        starts = range(0, self.outputs, width) if width else range(0)
-        if width not in (1, self.outputs) or set(self.task.tolist()) != set(starts):
+        starts = range(0, len(self.bias), width) if width else range(0)
+        if width not in (1, len(self.bias)) or set(self.output.tolist()) != set(starts):
             raise SagpoolError("A simple model is damaged: its trees do not fit its outputs.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sagpool.classifier.simple.linear import Linear
-from sagpool.classifier.simple.link import Link, apply_link
+from sagpool.classifier.simple.link import Link, apply_link, inverse_link
 from sagpool.classifier.simple.problem import Problem
 from sagpool.randomness import key_of, permutation
 
@@ -34,7 +34,7 @@ class _Fitted(NamedTuple):
 
 
 def fit_linear(
-    matrix: np.ndarray | csr_array, problem: Problem, seed: int, *, dense: int = 0
+    matrix: np.ndarray | csr_array, problem: Problem, seed: int, link: Link, *, dense: int = 0
 ) -> Linear:
     """Logistic regression for classes (one per task of several), ridge for values.
 
@@ -42,20 +42,18 @@ def fit_linear(
         matrix: ``[graphs, columns]``
         problem: the targets of the graphs
         seed: of the folds in which the penalty is chosen
+        link: of the task
         dense: how many of the first columns of a sparse matrix are dense
     """
     from threadpoolctl import threadpool_limits
 
-    link: Link = "identity" if problem.regression else "sigmoid"
-    if problem.task == "classification" and problem.classes > 2:
-        link = "softmax"
     scaled = _scale(matrix, dense)
     with threadpool_limits(1), warnings.catch_warnings():  # sums do not depend on threads
         # A fit that stops after the given number of steps is only a little more regular.
         warnings.simplefilter("ignore")
         losses = [_loss(scaled.matrix, problem, link, c, seed) for c in STRENGTHS]
         strength = STRENGTHS[int(np.argmin(losses))]
-        fitted = _fit(scaled.matrix, problem, strength)
+        fitted = _fit(scaled.matrix, problem, link, strength)
     weight = fitted.weight / scaled.scale[:, None]
     mean = np.asarray(matrix.mean(axis=0), np.float32).reshape(-1)
     return Linear(weight.astype(np.float32), fitted.bias - scaled.shift @ weight, mean, link)
@@ -99,13 +97,13 @@ def _loss(
     losses = np.zeros(problem.tasks)
     for held_out in range(INNER_FOLDS):
         train, test = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
-        fitted = _fit(matrix[train], problem.part(train), strength)
+        fitted = _fit(matrix[train], problem.part(train), link, strength)
         predicted = apply_link(np.asarray(matrix[test] @ fitted.weight) + fitted.bias, link)
         losses += problem.part(test).losses(predicted)
     return float(losses.sum())
 
 
-def _fit(matrix: np.ndarray | csr_array, problem: Problem, strength: float) -> _Fitted:
+def _fit(matrix: np.ndarray | csr_array, problem: Problem, link: Link, strength: float) -> _Fitted:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     weight = np.zeros((matrix.shape[1], problem.raw_outputs))
@@ -121,7 +119,8 @@ def _fit(matrix: np.ndarray | csr_array, problem: Problem, strength: float) -> _
             continue
         classes = np.unique(target)
         if len(classes) < 2:
-            bias[:] = _prior(problem, target, bias, task)
+            outputs = slice(task, task + 1) if problem.raw_outputs == problem.tasks else slice(None)
+            bias[outputs] = inverse_link(problem.prior(task), link)
             continue
         logistic = LogisticRegression(C=strength, max_iter=300)
         logistic.fit(matrix[rows], target, sample_weight=problem.weights(target))
@@ -135,15 +134,3 @@ def _fit(matrix: np.ndarray | csr_array, problem: Problem, strength: float) -> _
             bias[:] = ABSENT
             weight[:, classes], bias[classes] = logistic.coef_.T, logistic.intercept_
     return _Fitted(weight, bias)
-
-
-def _prior(problem: Problem, target: np.ndarray, bias: np.ndarray, task: int) -> np.ndarray:
-    """The logits if no two classes occur: the only class is as sure as so many graphs make it."""
-    changed = bias.copy()
-    sure = np.log(len(target) + 1.0)  # a half in place of the probability 0
-    if problem.raw_outputs > problem.tasks:
-        changed[:] = -sure
-        changed[target[0]] = 0
-    elif len(target):
-        changed[task] = sure if target[0] else -sure
-    return changed

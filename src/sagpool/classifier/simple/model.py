@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sagpool.classifier.simple.boosting_fit import fit_boosting
 from sagpool.classifier.simple.contributions import (
     Explained,
     Importance,
@@ -33,15 +34,16 @@ class Recipe(NamedTuple):
     """The two halves of a simple model."""
 
     features: tuple[Kind, ...]
-    linear: bool
+    model: Literal["linear", "forest", "boosted"]
 
 
 RECIPES = {
-    "counts-linear": Recipe((Counts,), linear=True),
-    "counts-forest": Recipe((Counts,), linear=False),
-    "wl-linear": Recipe((Subtrees,), linear=True),
-    "morgan-linear": Recipe((Counts, Environments), linear=True),
-    "morgan-forest": Recipe((Counts, Environments), linear=False),
+    "counts-linear": Recipe((Counts,), "linear"),
+    "counts-forest": Recipe((Counts,), "forest"),
+    "counts-boosted": Recipe((Counts,), "boosted"),
+    "wl-linear": Recipe((Subtrees,), "linear"),
+    "morgan-linear": Recipe((Counts, Environments), "linear"),
+    "morgan-forest": Recipe((Counts, Environments), "forest"),
 }
 
 
@@ -85,16 +87,14 @@ class SimpleModel:
                 raise SagpoolError(f"A simple model cannot have {saved.outputs} outputs.")
             recipe = RECIPES[saved.name]
             features = Features.from_saved(
-                recipe.features, saved.features, below("features", arrays), recipe.linear
+                recipe.features, saved.features, below("features", arrays), recipe.model == "linear"
             )
             columns = len(features.names())
             own = below("model", arrays)
             raw = _raw_outputs(saved.task, saved.outputs)
-            if recipe.linear:
-                link = _link(saved.task, saved.outputs)
-                fitted: Linear | Forest = Linear.from_saved(own, columns, raw, link)
-            else:
-                fitted = Forest.from_saved(own, columns, raw)
+            kind = Linear if recipe.model == "linear" else Forest
+            link = _link(recipe, saved.task, saved.outputs)
+            fitted = kind.from_saved(own, columns, raw, link)
         return SimpleModel(saved.name, saved.task, saved.outputs, features, fitted)
 
     def to_saved(self) -> Saved:
@@ -162,7 +162,7 @@ class SimpleModel:
         base = self.fitted.base(raw)
         if sign > 0:
             return base
-        return 1 - base if isinstance(self.fitted, Forest) else -base
+        return 1 - base if self.fitted.link == "identity" else -base
 
 
 def fit_simple(
@@ -188,14 +188,17 @@ def fit_simple(
     recipe = RECIPES[name]
     train = graphs[np.asarray(train_ids)]
     problem = Problem.of(train, class_weight)
-    features = Features.fit(recipe.features, train, logarithmic=recipe.linear)
+    features = Features.fit(recipe.features, train, logarithmic=recipe.model == "linear")
     matrix = features.matrix(train)
-    fitted: Linear | Forest
-    if recipe.linear:
-        fitted = fit_linear(matrix, problem, seed, dense=features.dense)
-    else:
-        fitted = fit_forest(matrix, problem, seed)
     outputs = problem.classes if problem.task == "classification" else problem.tasks
+    link = _link(recipe, problem.task, outputs)
+    fitted: Linear | Forest
+    if recipe.model == "linear":
+        fitted = fit_linear(matrix, problem, seed, link, dense=features.dense)
+    elif recipe.model == "forest":
+        fitted = fit_forest(matrix, problem, seed)
+    else:
+        fitted = fit_boosting(matrix, problem, seed, link)
     return SimpleModel(name, problem.task, outputs, features, fitted)
 
 
@@ -203,7 +206,7 @@ def _raw_outputs(task: Task, outputs: int) -> int:
     return 1 if task == "classification" and outputs == 2 else outputs
 
 
-def _link(task: Task, outputs: int) -> Link:
-    if task == "regression":
+def _link(recipe: Recipe, task: Task, outputs: int) -> Link:
+    if task == "regression" or recipe.model == "forest":  # leaves of a forest are probabilities
         return "identity"
     return "softmax" if task == "classification" and outputs > 2 else "sigmoid"

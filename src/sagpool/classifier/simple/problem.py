@@ -90,6 +90,18 @@ class Problem:
             rows = np.flatnonzero(~np.isnan(column))
             yield Measured(rows, column[rows] if self.regression else column[rows].astype(np.int64))
 
+    def prior(self, task: int) -> np.ndarray:
+        """What is said of all graphs if a task has no two different targets.
+
+        ``[outputs of the task]``: the mean, or probabilities with half a graph more of each class.
+        """
+        known = self.target[~np.isnan(self.target[:, task]), task]
+        if self.regression:
+            return np.array([known.mean() if len(known) else 0.0])
+        counts = np.bincount(known.astype(np.int64), minlength=self.classes) + 0.5
+        share = counts / counts.sum()
+        return share if self.raw_outputs > self.tasks else share[[1]]
+
     def weights(self, classes: np.ndarray) -> np.ndarray | None:
         """``[graphs]`` float64 with mean 1, or None if all weights are 1."""
         if not self.balanced or self.regression:
