@@ -11,8 +11,8 @@ from sagpool.classifier.parts import NetPart, SimplePart
 from sagpool.classifier.simple import SimpleModel
 from sagpool.classifier.simple.counts import DEGREES, Counts
 from sagpool.classifier.simple.environments import Environments
+from sagpool.classifier.simple.features import Block
 from sagpool.classifier.simple.forest import Forest
-from sagpool.classifier.simple.model import Features
 from sagpool.classifier.simple.subtrees import ROUNDS
 from sagpool.errors import SagpoolError
 from sagpool.export.layers import Describer
@@ -58,34 +58,37 @@ def describe_simple(part: SimplePart, prefix: str, arrays: Arrays) -> dict[str, 
     if not isinstance(model, SimpleModel):
         raise SagpoolError(f"{part.name} cannot be exported: it is not a model of sagpool.")
     described = {
-        "features": _features(model.features, prefix, arrays),
+        "features": [
+            _features(block, f"{prefix}{number}.", arrays)
+            for number, block in enumerate(model.features.blocks)
+        ],
         "binary": model.task == "classification" and model.outputs == 2,
+        "link": model.fitted.link,
+        "bias": f"{prefix}bias",
     }
+    arrays[f"{prefix}bias"] = model.fitted.bias
     if isinstance(model.fitted, Forest):
         return described | _forest(model.fitted, len(model.features.names()), prefix, arrays)
-    arrays[f"{prefix}weight"] = model.fitted.weight
-    arrays[f"{prefix}bias"] = model.fitted.bias
-    return described | {
-        "kind": "linear",
-        "weight": f"{prefix}weight",
-        "bias": f"{prefix}bias",
-        "link": model.fitted.link,
-    }
+    widths = [len(block.names()) for block in model.features.blocks]
+    weights = np.split(model.fitted.weight, np.cumsum(widths)[:-1])
+    names = [f"{prefix}{number}.weight" for number in range(len(weights))]
+    arrays |= dict(zip(names, weights, strict=True))
+    return described | {"kind": "linear", "weights": names}
 
 
-def _features(features: Features, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if isinstance(features, Counts):
+def _features(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    if isinstance(block, Counts):
         return {
             "kind": "counts",
-            "features": len(features.attributes) + len(features.labels),
-            "measured": list(features.measured),
+            "features": len(block.attributes) + len(block.labels),
+            "measured": list(block.measured),
             "degrees": DEGREES,
         }
-    arrays[f"{prefix}vocabulary"] = features.vocabulary
-    known = {"vocabulary": f"{prefix}vocabulary", "columns": len(features.vocabulary)}
-    if isinstance(features, Environments):
+    arrays[f"{prefix}vocabulary"] = block.vocabulary
+    known = {"vocabulary": f"{prefix}vocabulary", "columns": len(block.vocabulary)}
+    if isinstance(block, Environments):
         return {"kind": "environments", **known}
-    return {"kind": "subtrees", "whole": list(features.whole), "rounds": ROUNDS, **known}
+    return {"kind": "subtrees", "whole": list(block.whole), "rounds": ROUNDS, **known}
 
 
 def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[str, Any]:
@@ -94,8 +97,9 @@ def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[s
         arrays[f"{prefix}{name}"] = getattr(forest, name).astype(np.int64)
     arrays[f"{prefix}threshold"], arrays[f"{prefix}value"] = forest.threshold, forest.value
     described = {name: f"{prefix}{name}" for name in ("column", "right", "roots", "threshold")}
-    if width == 1 and forest.outputs > 1:
-        of_output = np.eye(forest.outputs)[forest.task]  # [trees, outputs]
+    outputs = len(forest.bias)
+    if width == 1 and outputs > 1:
+        of_output = np.eye(outputs)[forest.output]  # [trees, outputs]
         arrays[f"{prefix}averages"] = of_output / of_output.sum(0)
     return described | {
         "kind": "forest",
@@ -104,7 +108,7 @@ def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[s
         "trees": trees,
         "columns": columns,
         "width": width,
-        "outputs": forest.outputs,
+        "outputs": outputs,
         "depth": _depth(forest),
     }
 

@@ -40,7 +40,8 @@ def plan_of(model: TrainedModel) -> Plan:
         _part(model, number, part, arrays) | {"mixture": weight}
         for number, (part, weight) in enumerate(zip(model.parts, model.mixture, strict=True))
     ]
-    if any(part.get("features", {}).get("kind") == "environments" for part in parts):
+    counted = [block["kind"] for part in parts for block in part.get("features", ())]
+    if "environments" in counted:
         features["inputs"] |= dict.fromkeys(FRAGMENTS, 0)
     description = {
         **features,

@@ -110,9 +110,10 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
     described = plan.description
     groups = [group for group in described["groups"] if "names" in group and "input" in group]
     environments = [
-        plan.arrays[part["features"]["vocabulary"]]
+        plan.arrays[block["vocabulary"]]
         for part in described["parts"]
-        if part.get("features", {}).get("kind") == "environments"
+        for block in part.get("features", ())
+        if block["kind"] == "environments"
     ]
 
     def texts(names: list[str], size: int) -> list[str]:

@@ -83,6 +83,12 @@ def segment_softmax(ops: Any, x: Array, index: Array, rows: Any) -> Array:
     return e / ops.gather(ops.segment_sum(e, index, rows), index)
 
 
+def linked(ops: Any, link: str, logits: Array) -> Array:
+    if link == "softmax":
+        return ops.softmax(logits)
+    return ops.sigmoid(logits) if link == "sigmoid" else logits
+
+
 def conv(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     """A graph convolution, before the ReLU."""
     return CONVOLUTIONS[layer["kind"]](ops, layer, x, structure)

@@ -15,6 +15,7 @@ from sagpool.export.runtime.inputs import (
     checked_inputs,
     flat_fragments,
 )
+from sagpool.export.runtime.layers import linked
 from sagpool.export.runtime.nets import NetOutput, net
 from sagpool.export.runtime.simple import simple_outputs, unlike
 from sagpool.export.runtime.structure import Sparse, joined, repeated
@@ -64,12 +65,6 @@ def net_outputs(
         if not number:
             kept = kept_nodes(ops, members, found)
     return total / float(part["members"]), kept
-
-
-def linked(ops: Any, link: str, logits: Array) -> Array:
-    if link == "softmax":
-        return ops.softmax(logits)
-    return ops.sigmoid(logits) if link == "sigmoid" else logits
 
 
 def kept_nodes(ops: Any, members: int, output: NetOutput) -> dict[str, Array]:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
 from sagpool.export.runtime.features import Columns
+from sagpool.export.runtime.layers import linked
 from sagpool.export.runtime.structure import Sparse
 
 COUNT_LIMIT = 1e30
@@ -22,9 +23,12 @@ def simple_outputs(
     ops: Any, part: dict[str, Any], columns: Columns, structure: Sparse, inputs: dict[str, Array]
 ) -> Array:
     """``[graphs, outputs]`` float64"""
-    features = part["features"]
-    matrix = MATRICES[features["kind"]](ops, features, columns, structure, inputs)
-    raw = MODELS[part["kind"]](ops, part, matrix, structure.graphs)
+    blocks = [
+        MATRICES[config["kind"]](ops, config, columns, structure, inputs)
+        for config in part["features"]
+    ]
+    raw = MODELS[part["kind"]](ops, part, blocks, structure.graphs) + ops.weight(part["bias"])
+    raw = linked(ops, part["link"], raw)
     if part["binary"]:  # of one class; the other one has the rest
         return ops.concat([1.0 - raw, raw], 1)
     return raw
@@ -68,8 +72,8 @@ def subtrees(
     colour = mix(ops, (none if columns.label is None else columns.label + 1) + 1)
     rounds = [colour]
     if config["whole"]:
-        picked = [ops.columns(columns.attr, one, one + 1) for one in config["whole"]]
-        colour = mix(ops, ops.xor(colour, hashed_rows(ops, picked)))
+        picked = ops.concat([ops.columns(columns.attr, i, i + 1) for i in config["whole"]], 1)
+        colour = mix(ops, ops.xor(colour, hashed_rows(ops, picked, len(config["whole"]))))
         rounds.append(colour)
     edges = structure.edges
     while len(rounds) <= config["rounds"]:
@@ -113,34 +117,39 @@ def mix(ops: Any, z: Array) -> Array:
     return ops.xor(z, ops.shifted(z, 31))
 
 
-def hashed_rows(ops: Any, values: list[Array]) -> Array:
-    """A hash of each row of these columns."""
+def hashed_rows(ops: Any, values: Array, columns: int) -> Array:
+    """A hash of each row of numbers."""
+    bits = ops.float_bits(values)
     hashed = None
-    for column in values:
-        bits = ops.float_bits(ops.reshape(column, (-1,)))
-        hashed = mix(ops, bits if hashed is None else ops.xor(hashed, bits))
+    for number in range(columns):
+        column = ops.reshape(ops.columns(bits, number, number + 1), (-1,))
+        hashed = mix(ops, column if hashed is None else ops.xor(hashed, column))
     return hashed
 
 
-def linear_model(ops: Any, part: dict[str, Any], matrix: Any, graphs: Any) -> Array:
-    weight, bias = ops.as_double(ops.weight(part["weight"])), ops.weight(part["bias"])
-    if isinstance(matrix, Entries):
-        # Of sparse counts the logarithm is used: a second occurrence says less.
-        terms = ops.gather(weight, matrix.column) * ops.log(matrix.count + 1.0)
-        raw = ops.segment_sum(terms, matrix.graph, graphs) + bias
-    else:
-        raw = matrix @ weight + bias
-    if part["link"] == "softmax":
-        return ops.softmax(raw)
-    return ops.sigmoid(raw) if part["link"] == "sigmoid" else raw
+def linear_model(ops: Any, part: dict[str, Any], blocks: list[Any], graphs: Any) -> Array:
+    total = None
+    for block, name in zip(blocks, part["weights"], strict=True):
+        weight = ops.as_double(ops.weight(name))
+        if isinstance(block, Entries):
+            # Of sparse counts the logarithm is used: a second occurrence says less.
+            terms = ops.gather(weight, block.column) * ops.log(block.count + 1.0)
+            own = ops.segment_sum(terms, block.graph, graphs)
+        else:
+            own = block @ weight
+        total = own if total is None else total + own
+    return total
 
 
-def forest(ops: Any, part: dict[str, Any], matrix: Any, graphs: Any) -> Array:
+def forest(ops: Any, part: dict[str, Any], blocks: list[Any], graphs: Any) -> Array:
     """The mean over trees; a graph goes left where its column is at most the threshold."""
     trees, columns, width = part["trees"], part["columns"], part["width"]
     column, threshold, right = (ops.weight(part[name]) for name in ("column", "threshold", "right"))
-    if isinstance(matrix, Entries):
-        matrix = ops.scatter(graphs * columns, matrix.graph * columns + matrix.column, matrix.count)
+    dense = [
+        dense_block(ops, block, config["columns"], graphs) if isinstance(block, Entries) else block
+        for block, config in zip(blocks, part["features"], strict=True)
+    ]
+    matrix = dense[0] if len(dense) == 1 else ops.concat(dense, 1)
     x = ops.reshape(ops.as_float(matrix), (-1,))
     place = ops.arange(graphs * trees)
     first = place // trees * columns  # where the graph's numbers begin
@@ -155,6 +164,12 @@ def forest(ops: Any, part: dict[str, Any], matrix: Any, graphs: Any) -> Array:
     if width == 1 and part["outputs"] > 1:  # every tree is for one output
         return ops.reshape(leaf, (graphs, trees)) @ ops.weight(part["averages"])
     return ops.sum(ops.reshape(leaf, (graphs, trees, width)), 1) / float(trees)
+
+
+def dense_block(ops: Any, block: Entries, columns: int, graphs: Any) -> Array:
+    """``[graphs, columns]``"""
+    flat = ops.scatter(graphs * columns, block.graph * columns + block.column, block.count)
+    return ops.reshape(flat, (graphs, columns))
 
 
 def unlike(ops: Any, config: Any, columns: Columns, structure: Sparse) -> Array:
