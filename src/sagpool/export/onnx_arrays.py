@@ -13,8 +13,8 @@ from sagpool.export.onnx_graph import ML, TYPES, GraphBuilder, Value
 class OnnxArrays:
     """See `sagpool.export.runtime.arrays.NumpyArrays`, whose methods these are.
 
-    Sums over segments must not be a single `ScatterND` with a reduction: onnxruntime runs it in
-    several threads, and updates of the same row get lost.
+    Sums over segments must not be a `ScatterND` with a reduction: onnxruntime runs it in several
+    threads, and updates of the same row get lost (its issue 18048). `ScatterElements` runs in one.
     """
 
     def __init__(self, builder: GraphBuilder, weights: Mapping[str, np.ndarray]) -> None:
@@ -183,59 +183,20 @@ class OnnxArrays:
         return self._node("ScatterND", [zeros, self.reshape(index, (-1, 1)), values], values.dtype)
 
     def segment_sum(self, x: Value, index: Value, rows: Any) -> Value:
-        return self._segments(x, index, rows, "add")
+        return self._segments(x, index, rows, "add", 0)
 
     def segment_max(self, x: Value, index: Value, rows: Any) -> Value:
-        return self._segments(x, index, rows, "max")
+        return self._segments(x, index, rows, "max", -np.inf)
 
-    def _segments(self, x: Value, index: Value, rows: Any, combine: str) -> Value:
-        """Halve all segments until each is one row: odd rows go into the even rows before them.
-
-        As many steps as the longest segment has binary digits. In each, no two updates have the
-        same target.
-        """
-        from onnx import helper
-
-        body = GraphBuilder(self.builder)
-        inner = OnnxArrays(body, self.weights)
-        place = self._places_in_segments(index)
-        carried = [Value(body, body.new_name(), one.dtype) for one in (x, index, place)]
-        x_in, index_in, place_in = carried
-        odd_ones = place_in % 2
-        even, odd = inner.nonzero(odd_ones < 1), inner.nonzero(odd_ones)
-        partner = inner.gather(inner.cumsum(1 - odd_ones), odd) - 1
-        kept = inner.gather(x_in, even)
-        targets = inner.reshape(partner, (-1, 1))
-        x_out = body.node(
-            "ScatterND", [kept, targets, inner.gather(x_in, odd)], x.dtype, reduction=combine
+    def _segments(self, x: Value, index: Value, rows: Any, combine: str, empty: float) -> Value:
+        width = self.builder.node("Shape", [x], np.int64, start=1)
+        shape = self.concat([self._shape((rows,)), width], 0)
+        start = self._node("Expand", [self.builder.constant(empty, x.dtype), shape], x.dtype)
+        of_each = self._node("Shape", [x], np.int64)
+        target = self._node("Expand", [self.reshape(index, (-1, 1)), of_each], np.int64)
+        return self._node(
+            "ScatterElements", [start, target, x], x.dtype, reduction=combine, axis=0
         )
-        index_out = inner.gather(index_in, even)
-        place_out = inner.gather(place_in, even) // 2
-        goes_on = inner._any_above_zero(place_out)
-        ignored = [_info(body.new_name(), kind, []) for kind in (np.int64, np.bool_)]
-        graph = helper.make_graph(
-            body.nodes,
-            "halve",
-            [*ignored, *(_info(value.name, value.dtype) for value in carried)],
-            [
-                _info(goes_on.name, np.bool_, []),
-                *(_info(one.name, one.dtype) for one in (x_out, index_out, place_out)),
-            ],
-        )
-        starts = [None, self._any_above_zero(place), x, index, place]
-        kinds = [x.dtype, np.int64, np.int64]
-        summed, segment, _ = self.builder.nodes_of("Loop", starts, kinds, body=graph)
-        return self.scatter(rows, segment, summed)
-
-    def _places_in_segments(self, index: Value) -> Value:
-        """0, 1, 2, ... in each run of equal integers."""
-        begins = self._begins(index)
-        first = self.gather(self.nonzero(begins), self.cumsum(self.as_int(begins)) - 1)
-        return self.arange(self.rows(index)) - first
-
-    def _any_above_zero(self, x: Value) -> Value:
-        # With a zero, lest there be no number at all.
-        return self.max(self.concat([self.integers([0]), x], 0), 0) > 0
 
     def _power(self, base: Value, exponent: Value) -> Value:
         return self._node("Pow", [base, exponent], np.float64)

@@ -25,28 +25,26 @@ TYPES = {
 class GraphBuilder:
     """Nodes and constants of a graph in the order in which they were made."""
 
-    def __init__(self, parent: GraphBuilder | None = None) -> None:
+    def __init__(self) -> None:
         self.nodes: list[NodeProto] = []
-        self.root = self if parent is None else parent.root
-        self.initializers: list[TensorProto] = []  # of the root alone
+        self.initializers: list[TensorProto] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._count = 0
 
     def new_name(self) -> str:
-        self.root._count += 1
-        return f"v{self.root._count}"
+        self._count += 1
+        return f"v{self._count}"
 
     def weight(self, name: str, array: np.ndarray) -> Value:
         """A constant; arrays that are equal are stored once."""
         from onnx import numpy_helper
 
-        root = self.root
         array = np.ascontiguousarray(array).reshape(np.shape(array))
         key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in root._constants:
-            root.initializers.append(numpy_helper.from_array(array, name))
-            root._constants[key] = name
-        return Value(self, root._constants[key], array.dtype)
+        if key not in self._constants:
+            self.initializers.append(numpy_helper.from_array(array, name))
+            self._constants[key] = name
+        return Value(self, self._constants[key], array.dtype)
 
     def constant(self, array: Any, dtype: Any) -> Value:
         return self.weight(self.new_name(), np.asarray(array, dtype))
