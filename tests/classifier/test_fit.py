@@ -16,7 +16,7 @@ from sagpool.classifier.candidates import (
 from sagpool.classifier.parts import NetPart, SimplePart
 from sagpool.fleet import Training, train
 
-SHORT = {"hidden": 8, "lr": 0.01, "max_epochs": 4}
+SHORT = {"hidden": 8, "lr": 0.01, "max_epochs": 4, "batch_size": 128}
 LINEAR = SimpleCandidate("counts-linear")
 FOLDS = 3
 

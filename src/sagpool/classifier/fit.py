@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import torch
 
 from sagpool.classifier.candidates import Candidate, NetCandidate, Only, candidates_for
 from sagpool.classifier.choice import Choice, Rules, choose
-from sagpool.classifier.conformal import COVERAGE
+from sagpool.classifier.conformal import COVERAGE, Conformal
 from sagpool.classifier.estimate import Estimate, OutOfFoldPredictions, cross_fit, estimate
 from sagpool.classifier.folds import fold_of_each, folds_for
 from sagpool.classifier.leaderboard import Row, leaderboard
@@ -67,7 +67,7 @@ def fit(
     device: torch.device | str = "cpu",
     members: int | None = None,
     on_progress: Callable[[FitProgress], None] = lambda progress: None,
-    checkpoint: Path | None = None,
+    checkpoint: Callable[[str], Path] | None = None,
     keep_on_interrupt: bool = False,
 ) -> Fit:
     """Choose among graph nets and simple models, estimate the scores, and train on all graphs.
@@ -92,11 +92,13 @@ def fit(
         minutes: after which no candidate is begun and unfinished nets are dropped; at least one
             candidate is finished
         coverage: that the prediction sets promise
-        class_weight: ``balanced`` trains and decides for high balanced accuracy
+        class_weight: ``balanced`` decides for high balanced accuracy, by a threshold (or factors
+            of the classes) chosen out of fold; the probabilities stay calibrated
         device: where to train
         members: nets trained side by side; None for as many as fit
         on_progress: called from time to time
-        checkpoint: a file to resume the trainings of nets from, as in `sagpool.fleet.train`
+        checkpoint: gives a file for the trainings of a method, from which they are resumed as in
+            `sagpool.fleet.train`
         keep_on_interrupt: whether Ctrl-C, once there is a result, ends the search in place of the
             fit; a second one ends the fit
     """
@@ -114,7 +116,6 @@ def fit(
         seed=seed,
         device=device,
         members=members,
-        class_weight=class_weight,
         deadline=float("inf") if minutes is None else time.monotonic() + 60 * minutes,
         on_progress=on_progress,
         checkpoint=checkpoint,
@@ -144,6 +145,9 @@ def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> F
     outputs = np.stack([one.outputs for one in trials.done])
     choice = choose(rules, outputs, truth)
     predictions = cross_fit(rules, outputs, truth, trials.fold)
+    # The choice knows its own graphs a little too well; cross-fitted predictions do not.
+    conformal = Conformal.of(graphs.task, predictions.outputs, truth, rules.coverage)
+    choice = replace(choice, conformal=conformal)
     estimated = estimate(
         graphs.task,
         predictions,
@@ -196,8 +200,7 @@ def _model(
 def _part(trials: Trials, tried: Tried) -> Part:
     if not isinstance(tried.candidate, NetCandidate):
         every = np.arange(len(trials.graphs))
-        name, weight = tried.candidate.name, trials.class_weight
-        return SimplePart(fit_simple(name, trials.graphs, every, trials.seed, class_weight=weight))
+        return SimplePart(fit_simple(tried.candidate.name, trials.graphs, every, trials.seed))
     first = tried.nets[0]
     # Some methods have layers whose sizes depend on the training graphs.
     alike = [net for net in tried.nets if _sizes(net) == _sizes(first)]

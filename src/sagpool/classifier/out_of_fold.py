@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,10 +54,9 @@ class Trials:
         seed: of everything random
         device: where nets are trained
         members: nets that train side by side; None for as many as fit
-        class_weight: ``balanced`` gives all classes the same total weight
         deadline: of `time.monotonic`, after which no candidate is begun and no net goes on
         on_progress: called from time to time
-        checkpoint: a file from which trainings of nets go on
+        checkpoint: gives the file from which the trainings of a method go on
     """
 
     graphs: Graphs
@@ -65,28 +64,32 @@ class Trials:
     seed: int = 0
     device: torch.device | str = "cpu"
     members: int | None = None
-    class_weight: Literal["balanced"] | None = None
     deadline: float = float("inf")
     on_progress: Callable[[FitProgress], None] = lambda progress: None
-    checkpoint: Path | None = None
+    checkpoint: Callable[[str], Path] | None = None
     done: list[Tried] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)  # names of candidates that diverged
     unfinished: list[str] = field(default_factory=list)  # names of those out of time
 
     def run(self, candidates: Sequence[Candidate]) -> None:
-        """Try all candidates; the simple ones first, then all nets side by side."""
+        """Try all candidates; the simple ones first, then the nets, method after method."""
         simple = [one for one in candidates if isinstance(one, SimpleCandidate)]
-        nets = [one for one in candidates if isinstance(one, NetCandidate)]
-        clock = _Clock(len(simple) + NETS * len(nets), self.on_progress)
+        nets: dict[str, list[NetCandidate]] = {}
+        for one in candidates:
+            if isinstance(one, NetCandidate):
+                nets.setdefault(one.training.method, []).append(one)
+        total = len(simple) + NETS * sum(map(len, nets.values()))
+        clock = _Clock(total, self.on_progress)
         for candidate in simple:
             if self._late():
                 self.unfinished.append(candidate.name)
                 continue
             self.done.append(self._try_simple(candidate, clock))
-        if nets and self._late():
-            self.unfinished += [one.name for one in nets]
-        elif nets:
-            self._try_nets(nets, clock)
+        for method, of_method in nets.items():
+            if self._late():
+                self.unfinished += [one.name for one in of_method]
+            else:
+                self._try_nets(method, of_method, clock)
 
     def _late(self) -> bool:
         # Without a first result there would be nothing to return.
@@ -104,7 +107,6 @@ class Trials:
                 self.graphs,
                 np.flatnonzero(self.fold != one),
                 self.seed,
-                class_weight=self.class_weight,
             )
             found = model.predict(self.graphs[test])
             outputs = np.empty((len(self.graphs), found.shape[1])) if outputs is None else outputs
@@ -113,14 +115,13 @@ class Trials:
         clock.finish(1)
         return Tried(candidate, outputs, time.monotonic() - start)
 
-    def _try_nets(self, candidates: Sequence[NetCandidate], clock: _Clock) -> None:
+    def _try_nets(self, method: str, candidates: Sequence[NetCandidate], clock: _Clock) -> None:
         folds = int(self.fold.max()) + 1
         graphs = replace(self.graphs, fold=torch.from_numpy(self.fold).to(self.graphs.device))
         results: dict[Training, Result] = {}
-        names = " and ".join(sorted({one.training.method for one in candidates}))
 
         def told(progress: Progress) -> None:
-            clock.tell(names, progress.done / progress.total, progress.eta_seconds, len(candidates))
+            clock.tell(method, progress.done / progress.total, len(candidates))
             if self._late():
                 raise OutOfTimeError
 
@@ -133,7 +134,7 @@ class Trials:
                 keep_weights=True,
                 on_result=lambda result: results.update({result.training: result}),
                 on_progress=told,
-                checkpoint=self.checkpoint,
+                checkpoint=None if self.checkpoint is None else self.checkpoint(method),
                 **options,
             )
         except OutOfTimeError:
@@ -193,9 +194,8 @@ class _Clock:
     def finish(self, work: float) -> None:
         self.done += work
 
-    def tell(self, stage: str, fraction: float, left: float | None = None, nets: int = 0) -> None:
+    def tell(self, stage: str, fraction: float, nets: int = 0) -> None:
         """``fraction`` of a simple candidate, or of so many nets that train together."""
         at = min(1.0, (self.done + fraction * (NETS * nets or 1)) / self.total)
-        if left is None and at > 0:
-            left = (time.monotonic() - self.start) * (1 - at) / at
+        left = (time.monotonic() - self.start) * (1 - at) / at if at > 0 else None
         self.on_progress(FitProgress(stage, at, left))

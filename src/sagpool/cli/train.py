@@ -88,7 +88,7 @@ def train(
             device=options.device_name(device),
             members=members,
             on_progress=show,
-            checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
+            checkpoint=lambda name: folder.reserve(f"checkpoint-{digest}-{name}.npz"),
         )
     model = replace(fitted.model, about={**fitted.model.about, "source": data})
     for name, content in files_of(model).items():

@@ -141,3 +141,61 @@ def test_subtrees_are_described_by_the_labels_around_a_node(fitted):
     assert all(one.value > 0 for one in present)
     assert subtree_in_words(graph, 0, 0) == "C"
     assert subtree_in_words(graph, 0, 1) == "C with 2 × C within 1 step"
+
+
+def test_the_same_seed_gives_the_same_model_with_any_number_of_threads(fitted):
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2 if threads == 1 else 1)
+        for name in ("counts-forest", "counts-boosted", "wl-linear"):
+            again = fit_simple(name, GRAPHS, TRAIN, 0).to_saved().arrays
+            first = fitted["classification", name].to_saved().arrays
+            assert all(np.array_equal(again[key], first[key]) for key in first)
+    finally:
+        torch.set_num_threads(threads)
+    other = fit_simple("counts-forest", GRAPHS, TRAIN, 1).predict(GRAPHS[TEST])
+    assert not np.array_equal(
+        other, fitted["classification", "counts-forest"].predict(GRAPHS[TEST])
+    )
+
+
+def test_three_classes():
+    size = np.digitize(MUTAG.node_counts, [14, 19])
+    graphs = replace(MUTAG, y=torch.from_numpy(size), class_names=("s", "m", "l"))
+    for name in simple_names(graphs):
+        model = fit_simple(name, graphs, TRAIN, 0, class_weight="balanced")
+        predicted = model.predict(graphs[TEST])
+        np.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-6)
+        assert (predicted.argmax(1) == size[TEST]).mean() > 0.7
+        assert len(model.contributions(graphs[:2], np.array([0, 2]))) == 2
+
+
+NO_COUNTS = {"attributes": [], "labels": [], "measured": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"name": "counts-magic"}, "no simple model 'counts-magic'"),
+        ({"task": "poetry"}, "task must be one of"),
+        ({"outputs": 1}, "cannot have 1 outputs"),
+        ({"outputs": 3}, "'bias' is float64"),
+        ({"name": "counts-linear"}, "has no 'weight'"),
+        ({"name": "wl-linear"}, "damaged"),
+        ({"features": []}, "features of another model"),
+        ({"features": [NO_COUNTS | {"measured": [0]}]}, "attribute that is not"),
+        ({"features": [NO_COUNTS]}, "column that is not there"),
+        ({"features": [7]}, "damaged"),
+    ],
+)  # fmt: skip
+def test_damaged_configurations_are_refused(fitted, change, sentence):
+    config, arrays = fitted["classification", "counts-forest"].to_saved()
+    with pytest.raises(SagpoolError, match=sentence):
+        SimpleModel.from_saved(config | change, arrays)
+
+
+def test_other_errors_name_the_graphs():
+    with pytest.raises(SagpoolError, match="MUTAG has no two classes"):
+        fit_simple("counts-linear", replace(MUTAG, y=None), TRAIN, 0)
+    with pytest.raises(SagpoolError, match="class_weight must be None or 'balanced'"):
+        fit_simple("counts-linear", MUTAG, TRAIN, 0, class_weight="heavy")

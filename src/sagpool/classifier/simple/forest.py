@@ -87,10 +87,11 @@ class Forest:
         amounts = np.zeros(matrix.shape)
         trees = self._trees(output)
         for tree in trees:
-            value = self.value[:, output - self.output[tree]].astype(np.float64)
+            own = output - int(self.output[tree])
             for step in self.steps(matrix, int(self.roots[tree])):
                 # A graph is in a single node, so no pair of a graph and a column occurs twice.
-                change = value[step.child] - value[step.node]
+                change = self.value[step.child, own].astype(np.float64)
+                change -= self.value[step.node, own]
                 amounts[step.graph, self.column[step.node]] += change / len(trees)
         return amounts
 

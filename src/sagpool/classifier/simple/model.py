@@ -80,10 +80,8 @@ class SimpleModel:
             saved = decode(_Config, config, "a simple model")
             if saved.name not in RECIPES:
                 raise SagpoolError(f"There is no simple model {saved.name[:60]!r}.")
-            if not 1 <= saved.outputs < 2**20 or (saved.task, saved.outputs) == (
-                "classification",
-                1,
-            ):
+            fewest = 2 if saved.task == "classification" else 1
+            if not fewest <= saved.outputs < 2**20:
                 raise SagpoolError(f"A simple model cannot have {saved.outputs} outputs.")
             recipe = RECIPES[saved.name]
             features = Features.from_saved(
@@ -100,12 +98,7 @@ class SimpleModel:
     def to_saved(self) -> Saved:
         config, arrays = self.features.to_saved()
         return Saved(
-            {
-                "name": self.name,
-                "task": self.task,
-                "outputs": self.outputs,
-                "features": config,
-            },
+            {"name": self.name, "task": self.task, "outputs": self.outputs, "features": config},
             prefixed("features", arrays) | prefixed("model", self.fitted.to_saved()),
         )
 
