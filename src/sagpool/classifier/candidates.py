@@ -14,13 +14,25 @@ from sagpool.graphs import Graphs
 Only = Literal["graph-nets", "simple"]
 
 # Nets in the order in which they are tried: what they cost is best spent from top to bottom.
-SAGNET = {"method": "sagnet", "hidden": 64, "lr": 2e-3, "patience": 15, "max_epochs": 60}
-GIN = {"method": "gin-g", "hidden": 64, "lr": 2e-3, "patience": 15, "max_epochs": 60}
+SAGNET: dict[str, Any] = {
+    "method": "sagnet",
+    "hidden": 64,
+    "lr": 2e-3,
+    "patience": 15,
+    "max_epochs": 60,
+}
+GIN: dict[str, Any] = {
+    "method": "gin-g",
+    "hidden": 64,
+    "lr": 2e-3,
+    "patience": 15,
+    "max_epochs": 60,
+}
 
 # In the paper the global architecture is better on data sets of small graphs (NCI1, NCI109,
 # FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on those of larger graphs.
 SMALL_GRAPHS = 35
-PAPER = {"lr": 1e-3, "hidden": 64, "max_epochs": 1000}
+PAPER: dict[str, Any] = {"lr": 1e-3, "hidden": 64, "max_epochs": 1000}
 METHODS = ("sagnet", "gin-g", "sagpool-h", "sagpool-g")
 GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}  # if a method is asked for
 MAX_EPOCHS = 1000
