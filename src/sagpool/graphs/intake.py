@@ -118,7 +118,8 @@ def pack_arrays(
         node_attr=node_attr,
         more_labels=tuple(more_labels),
         edge_labels=tuple(
-            Labels(title, code[edges.origin], names) for title, code, names in edge_labels
+            Labels(title, code[edges.origin].astype(np.int32), names)
+            for title, code, names in edge_labels
         ),
         edge_attr=None if edge_attr is None else edge_attr[edges.origin],
         repairs=edges.repairs,

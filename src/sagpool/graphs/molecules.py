@@ -56,24 +56,24 @@ def read_smiles(
                 continue
             skipped.read += 1
             title = text if own_id is None else cells[own_id].strip() or text
-            targets = {header[label]: cells[label].strip() or None for label in labels}
+            targets = {title: cells[label].strip() or None for title, label in labels.items()}
             yield record_of(molecule, place, title, targets)
 
 
-def _label_columns(name: str, header: list[str], columns: Columns) -> list[int]:
+def _label_columns(name: str, header: list[str], columns: Columns) -> dict[str, int]:
     """The columns of the class or of the targets: those asked for, expected, or a standard one."""
-    if columns.labels:
-        found = [_column(header, title, ()) for title in columns.labels]
-        if None in found:
-            raise _no_column(name, header, columns.labels[found.index(None)], "")
-    elif columns.expected:
-        found = [_column(header, title, ()) for title in columns.expected]
+    if columns.labels or columns.expected:
+        found = {title: _column(header, title, ()) for title in columns.labels or columns.expected}
     else:
-        found = [_column(header, None, LABEL_NAMES)]
-    labels = [label for label in found if label is not None]
+        standard = _column(header, None, LABEL_NAMES)
+        found = {} if standard is None else {header[standard]: standard}
+    for title in columns.labels:
+        if found[title] is None:
+            raise _no_column(name, header, title, "")
+    labels = {title: column for title, column in found.items() if column is not None}
     if not labels and columns.need_label:
-        standard = f"for the label ({', '.join(LABEL_NAMES)})"
-        raise SagpoolError(f"{_no_column(name, header, None, standard)} {CHOOSE_LABEL}")
+        names = f"for the label ({', '.join(LABEL_NAMES)})"
+        raise SagpoolError(f"{_no_column(name, header, None, names)} {CHOOSE_LABEL}")
     return labels
 
 

@@ -18,7 +18,7 @@ from sagpool.graphs.jsonl import read_jsonl
 from sagpool.graphs.molecules import read_sdf, read_smiles
 from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.records import Columns, Record
-from sagpool.graphs.targets import only_labelled, refuse_several, with_targets
+from sagpool.graphs.targets import only_labelled, refuse_several, renamed, with_targets
 from sagpool.graphs.vocabulary import Vocabulary
 
 CHUNK = 4096  # most graphs in a chunk
@@ -116,7 +116,8 @@ def chunks_of(
     for part in _portions(map(vocabulary.check, records), size):
         raw = pack_records(part, name)
         self_loops += raw.repairs.self_loops
-        raw = with_targets(raw, part, vocabulary.task, vocabulary.target_names)
+        named = [renamed(record, vocabulary.target_names) for record in part]
+        raw = with_targets(raw, named, vocabulary.task, vocabulary.target_names)
         yield Chunk(
             choose_features(replace(raw, repairs=NO_REPAIRS), vocabulary.features),
             [record.name for record in part],

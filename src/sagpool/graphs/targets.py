@@ -17,6 +17,7 @@ from sagpool.graphs.records import Columns, Record
 from sagpool.graphs.skipped import Skipped
 
 ONE = "label"  # the name of a target that has none
+MAX_TARGET = 3.4e38  # float32 is infinite beyond
 
 
 class Targets(NamedTuple):
@@ -91,7 +92,12 @@ def number_of(value: Any, task: Task, place: str, name: str) -> float:
     return number
 
 
-MAX_TARGET = 3.4e38  # float32 is infinite beyond
+def renamed(record: Record, names: Sequence[str]) -> Record:
+    """The record whose only target has the name of a model's only target, whatever it was."""
+    targets = _by_name(record)
+    if len(names) != 1 or len(targets) != 1 or names[0] in targets:
+        return record
+    return replace(record, targets={names[0]: next(iter(targets.values()))})
 
 
 def refuse_several(records: Sequence[Record], name: str) -> None:
