@@ -9,7 +9,7 @@ import typer
 from sagpool.classifier.model import TrainedModel
 from sagpool.cli.options import AsJson, LabelColumn, SmilesColumn
 from sagpool.export import export as export_model
-from sagpool.export.export import Format
+from sagpool.export.write import Format
 from sagpool.graphs.records import Columns
 
 
