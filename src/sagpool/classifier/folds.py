@@ -12,7 +12,7 @@ from sagpool.randomness import key_of, permutation
 LEAST_GRAPHS = 6
 BINS = 10  # of the values of a regression
 # Nodes up to which a data set has so many folds: more nodes cost more, and need fewer folds.
-FOLDS = ((60_000, 10), (600_000, 5))
+FOLDS = ((8_000, 10), (600_000, 5))
 FEWEST = 3
 
 
