@@ -116,7 +116,7 @@ def read_columns(path: Path, names: list[str] | tuple[str, ...]) -> np.ndarray:
 
 
 def score(dataset: Dataset, split: Split, predicted: np.ndarray) -> float:
-    """Mean ROC-AUC over targets with both classes, or the RMSE; ``predicted [molecules, targets]``."""
+    """Mean ROC-AUC of targets with both classes, or RMSE; ``predicted [molecules, targets]``."""
     rows = [dataset.rows[i] for i in split.test]
     truth = np.array([[float(row[name] or "nan") for name in dataset.targets] for row in rows])
     if predicted.shape != truth.shape:
@@ -202,7 +202,7 @@ def time_ratios(rows: list[Row]) -> dict[str, float]:
 
 
 def scores(rows: list[Row]) -> Iterator[tuple[str, dict[str, float]]]:
-    """Mean, spread and number of the scores, and the mean wall time, of each cell of the table."""
+    """Mean, spread and number of the scores, and mean times, of each cell of the table."""
     for data, split, contender in product(DATA, SPLITS, CONTENDERS):
         cell = [r for r in rows if (r.data, r.split, r.contender) == (data, split, contender)]
         if cell:
@@ -214,6 +214,7 @@ def scores(rows: list[Row]) -> Iterator[tuple[str, dict[str, float]]]:
                     "std": round(statistics.stdev(values), 4) if len(values) > 1 else float("nan"),
                     "splits": len(values),
                     "seconds": round(statistics.mean(row.seconds for row in cell), 1),
+                    "cpu_seconds": round(statistics.mean(row.cpu_seconds for row in cell), 1),
                 },
             )
 
@@ -262,7 +263,7 @@ def main() -> None:
     for name, cell in table.items():
         print(
             f"{name:<32} {cell['mean']:.4f} ± {cell['std']:.4f}  {cell['splits']} splits"
-            f" {cell['seconds']:8.1f} s"
+            f" {cell['seconds']:8.1f} s wall {cell['cpu_seconds']:8.1f} s processor"
         )
     for name, ratio in ratios.items():
         print(f"{name:<32} {ratio:.2f} ×")
