@@ -201,7 +201,7 @@ def time_ratios(rows: list[Row]) -> dict[str, float]:
     return ratios
 
 
-def scores(rows: list[Row]) -> Iterator[tuple[str, dict[str, float]]]:
+def scores(rows: list[Row]) -> Iterator[tuple[str, dict[str, float | None]]]:
     """Mean, spread and number of the scores, and mean times, of each cell of the table."""
     for data, split, contender in product(DATA, SPLITS, CONTENDERS):
         cell = [r for r in rows if (r.data, r.split, r.contender) == (data, split, contender)]
@@ -211,7 +211,7 @@ def scores(rows: list[Row]) -> Iterator[tuple[str, dict[str, float]]]:
                 f"{data}/{split}/{contender}",
                 {
                     "mean": round(statistics.mean(values), 4),
-                    "std": round(statistics.stdev(values), 4) if len(values) > 1 else float("nan"),
+                    "std": round(statistics.stdev(values), 4) if len(values) > 1 else None,
                     "splits": len(values),
                     "seconds": round(statistics.mean(row.seconds for row in cell), 1),
                     "cpu_seconds": round(statistics.mean(row.cpu_seconds for row in cell), 1),
@@ -262,7 +262,7 @@ def main() -> None:
         return
     for name, cell in table.items():
         print(
-            f"{name:<32} {cell['mean']:.4f} ± {cell['std']:.4f}  {cell['splits']} splits"
+            f"{name:<32} {cell['mean']:.4f} ± {cell['std'] or 0:.4f}  {cell['splits']} splits"
             f" {cell['seconds']:8.1f} s wall {cell['cpu_seconds']:8.1f} s processor"
         )
     for name, ratio in ratios.items():

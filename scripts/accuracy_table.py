@@ -92,7 +92,7 @@ class Cell(NamedTuple):
     """Accuracies in per cent."""
 
     mean: float  # over folds, weighted by their graphs
-    std: float  # over folds
+    std: float | None  # over folds; None of a single one
     folds: int
     seconds: float  # of one fold
 
@@ -107,7 +107,7 @@ def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
         accuracies = [100 * row.correct / row.graphs for row in group]
         table.setdefault(dataset, {})[model] = Cell(
             round(100 * sum(r.correct for r in group) / sum(r.graphs for r in group), 2),
-            round(statistics.stdev(accuracies), 2) if len(group) > 1 else float("nan"),
+            round(statistics.stdev(accuracies), 2) if len(group) > 1 else None,
             len(group),
             round(statistics.mean(row.seconds for row in group), 1),
         )
@@ -125,7 +125,8 @@ def markdown(table: dict[str, dict[str, Cell]]) -> str:
                 continue
             cell = row[model]
             mean = f"**{cell.mean:.1f}**" if cell.mean == best else f"{cell.mean:.1f}"
-            texts.append(f"{mean} ± {cell.std:.1f} ({cell.folds})")
+            spread = "" if cell.std is None else f" ± {cell.std:.1f}"
+            texts.append(f"{mean}{spread} ({cell.folds})")
         lines.append(f"| {dataset} | {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
 
