@@ -30,6 +30,7 @@ def test_the_names_of_graphs():
         "Structure",
         "colors",
         "fixed_split",
+        "folds_of_groups",
         "from_networkx",
         "from_pyg",
         "load",
@@ -37,6 +38,7 @@ def test_the_names_of_graphs():
         "pack",
         "split",
         "stratified_folds",
+        "time_split",
         "to_pyg",
         "triangles",
     ]

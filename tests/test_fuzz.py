@@ -54,7 +54,7 @@ def test_failures_are_noticed(fuzz, monkeypatch, target, function, replacement, 
 
 
 def _swapped(values):
-    from sagpool.graphs.features import encode
+    from sagpool.graphs.raw_graphs import encode
 
     codes = encode(values)
     return codes._replace(names=codes.names[::-1])

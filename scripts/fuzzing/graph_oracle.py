@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuzzing.target import expect
-from sagpool.graphs.features import RawGraphs
+from sagpool.graphs.raw_graphs import RawGraphs
 
 
 @dataclass

@@ -189,7 +189,9 @@ class Models:
             torch.manual_seed(1)
             shape = Shape(7, 2, hidden=4, k=5, max_nodes=28)
             weights = build(method, shape).state_dict()
-            model = TrainedModel(method, shape, Vocabulary.of(self.graphs), weights, {"note": 1})
+            model = TrainedModel.of_net(
+                method, shape, Vocabulary.of(self.graphs), weights, {"note": 1}
+            )
             path = model.save_pretrained(folder / method)
             self.saved.append((path, model.predict_proba(self.graphs).probabilities))
 

@@ -101,6 +101,13 @@ class OutputFolder:
         with _naming(manifest), replacing(manifest) as file:
             file.write(b"".join([*others, *ours]))
 
+    def abandon(self) -> None:
+        """After an error: remove the folder if it holds nothing but the manifest."""
+        with suppress(OSError):
+            if [path.name for path in self.path.iterdir()] == [MANIFEST]:
+                (self.path / MANIFEST).unlink()
+                self.path.rmdir()
+
     def _check(self, name: str, *, overwrite: bool = False) -> None:
         """Raise an error if a file of the folder is not ours; other commands own theirs."""
         entry = self.known.get(name)

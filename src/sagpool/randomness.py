@@ -23,7 +23,7 @@ def key_of(*parts: int | str) -> np.uint64:
 
 def bits(key: np.uint64, count: int) -> np.ndarray:
     """``[count]`` uint64"""
-    return _mix(np.arange(1, count + 1, dtype=np.uint64) * _GAMMA + key)
+    return mix(np.arange(1, count + 1, dtype=np.uint64) * _GAMMA + key)
 
 
 def uniform(key: np.uint64, count: int) -> np.ndarray:
@@ -36,7 +36,8 @@ def permutation(key: np.uint64, count: int) -> np.ndarray:
     return np.argsort(bits(key, count), kind="stable")
 
 
-def _mix(z: np.ndarray) -> np.ndarray:
+def mix(z: np.ndarray) -> np.ndarray:
+    """A hash of each 64-bit number (the finaliser of SplitMix64), uint64"""
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
     return z ^ (z >> np.uint64(31))

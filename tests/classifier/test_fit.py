@@ -1,22 +1,24 @@
-"""`fit`: candidates are chosen on validation graphs and estimated on held-out graphs."""
+"""`fit`: candidates predict graphs that they did not see, and the best of them are mixed."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 
-from sagpool import load
-from sagpool.classifier import Estimate, fit
-from sagpool.classifier.estimate import wilson_interval
-from sagpool.classifier.fit import candidates_for
-from sagpool.errors import SagpoolError
+from sagpool import SagpoolError, TrainedModel, load
+from sagpool.classifier import fit
+from sagpool.classifier.candidates import (
+    NetCandidate,
+    SimpleCandidate,
+    candidates_for,
+)
+from sagpool.classifier.parts import NetPart, SimplePart
 from sagpool.fleet import Training, train
-from sagpool.fleet.schedule import split_of
-from sagpool.graphs import NO_TEST
 
-SHORT = {"hidden": 8, "lr": 0.01, "max_epochs": 4}
+SHORT = {"hidden": 8, "lr": 0.01, "max_epochs": 4, "batch_size": 128}
+LINEAR = SimpleCandidate("counts-linear")
+FOLDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -26,140 +28,146 @@ def mutag():
 
 @pytest.fixture(scope="module")
 def quick(mutag):
-    return fit(mutag, search=False, method="sagpool-h", settings=SHORT, folds=3)
+    return fit(mutag, search=False, method="sagpool-g", settings=SHORT, folds=FOLDS)
+
+
+@pytest.fixture(scope="module")
+def both(mutag):
+    net = NetCandidate("mine", Training("sagpool-h", folds=FOLDS, **SHORT))
+    return fit(mutag, candidates=[net, LINEAR], folds=FOLDS)
+
+
+def in_folds(mutag, method) -> list:
+    trainings = [
+        Training(method, fold=fold, folds=FOLDS, split="given", **SHORT) for fold in range(FOLDS)
+    ]
+    return trainings
 
 
 def test_the_estimate_is_that_of_a_plain_cross_validation(mutag, quick):
-    trainings = [Training("sagpool-h", fold=fold, folds=3, **SHORT) for fold in range(3)]
-    accuracy = [result.test.accuracy for result in train(mutag, trainings)]
-    assert quick.estimate.accuracy == pytest.approx(np.mean(accuracy))
-    low, _ = quick.estimate.ci95
-    half = 4.302653 * np.sqrt((1 / 3 + 1 / 2) * np.var(accuracy, ddof=1))
-    assert low == pytest.approx(max(0, np.mean(accuracy) - half), abs=1e-6)
+    fold = torch.from_numpy(quick.fold)
+    results = train(replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True)
+    counts = np.bincount(quick.fold)
+    right = sum(result.test.accuracy * counts[n] for n, result in enumerate(results))
+    assert quick.estimate.accuracy == pytest.approx(right / 188)
     assert quick.estimate.majority == pytest.approx(125 / 188)
-    assert quick.estimate.folds == 3
+    assert quick.estimate.folds == FOLDS
+    low, high = quick.estimate.ci95
+    assert low < quick.estimate.accuracy < high
+    assert high - low < 0.2, "the interval is that of 188 graphs, not of three folds"
 
 
-def test_the_model_is_trained_on_all_graphs(mutag, quick):
-    about = quick.model.about
-    assert about["epochs"] >= 1
-    final = Training(
-        "sagpool-h",
-        fold=NO_TEST,
-        folds=3,
-        validation=0,
-        **{**SHORT, "max_epochs": about["epochs"]},
-        patience=about["epochs"],
+def test_the_model_is_the_ensemble_of_the_folds(mutag, quick):
+    fold = torch.from_numpy(quick.fold)
+    results = train(replace(mutag, fold=fold), in_folds(mutag, "sagpool-g"), keep_weights=True)
+    best_first = sorted(results, key=lambda result: result.validation.loss)
+    (part,) = quick.model.parts
+    assert part.members == FOLDS
+    for member, result in enumerate(best_first):
+        for name, weights in result.weights.items():
+            assert torch.equal(part.weights[name][member], weights[0])
+    assert torch.equal(
+        quick.model.weights["classifier.last.bias"], best_first[0].weights["classifier.last.bias"]
     )
-    parts = split_of(mutag, final)
-    assert len(parts.train) == len(parts.validation) == len(mutag)
-    assert len(parts.test) == 0
-    starts = [replace(final, seed=seed) for seed in range(5)]
-    results = train(mutag, starts, keep_weights=True)
-    result = min(results, key=lambda one: one.train.loss)
-    for name, weights in result.weights.items():
-        assert torch.equal(weights, quick.model.weights[name])
-    assert np.isnan(result.test.accuracy)
 
 
-def test_the_validation_part_without_a_test_part(mutag):
-    parts = split_of(mutag, Training("gpool-h", fold=NO_TEST, validation=0.25))
-    assert len(parts.test) == 0
-    assert len(parts.validation) == 47
-    assert sorted([*parts.train, *parts.validation]) == list(range(188))
-    positive = mutag.y[torch.from_numpy(parts.validation)].float().mean()
-    assert positive == pytest.approx(125 / 188, abs=0.02)
-    with pytest.raises(SagpoolError, match="validation must be in"):
-        Training("gpool-h", fold=0, validation=0)
+def test_members_are_averaged(mutag, quick):
+    (part,) = quick.model.parts
+    ks = np.broadcast_to(np.atleast_1d(part.shape.k).reshape(-1), FOLDS)
+    alone = [
+        NetPart(
+            part.method,
+            replace(part.shape, k=int(ks[member])),
+            {name: tensor[member : member + 1] for name, tensor in part.weights.items()},
+        ).outputs()(mutag)
+        for member in range(FOLDS)
+    ]
+    np.testing.assert_allclose(part.outputs()(mutag), np.mean(alone, 0), atol=1e-6)
+    np.testing.assert_allclose(part.outputs(batch_size=7)(mutag), np.mean(alone, 0), atol=1e-6)
 
 
-def test_the_choice_is_nested(mutag, monkeypatch):
-    """In each fold, the candidate with the best validation result is tested."""
-    asked = []
+def test_nets_and_simple_models_are_mixed_and_saved(mutag, both, tmp_path):
+    assert [row.kind for row in both.leaderboard] == ["simple", "net"]
+    assert both.leaderboard[0].weight > 0.5
+    assert sum(row.weight for row in both.leaderboard) == pytest.approx(1)
+    assert {row.name for row in both.leaderboard} == {"mine", "counts-linear"}
+    simple = next(part for part in both.model.parts if isinstance(part, SimplePart))
+    net = next(iter(part for part in in_net(mutag)))
+    model = replace(both.model, parts=(simple, net), mixture=(0.75, 0.25))
+    again = TrainedModel.from_pretrained(model.save_pretrained(tmp_path / "model"))
+    found, expected = again.predict_proba(mutag), model.predict_proba(mutag)
+    for name in ("probabilities", "predicted", "sets", "unlike"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
+    assert again.method == "sagpool-g"
+    assert again.name == "counts-linear + sagpool-g"
 
-    def pretend(graphs, trainings, **options):
-        asked.append(trainings)
-        return [made_up(graphs, training) for training in trainings]
 
-    def made_up(graphs, training):
-        # One candidate has the best validation accuracy in even folds, the other in odd ones. The
-        # test accuracies are the opposite, so choosing by them would give another result.
-        even = training.fold % 2 == 0
-        good = (training.lr == 5e-3) == even
-        result = quick_result(graphs, training)
-        return replace(
-            result,
-            validation=replace(result.validation, accuracy=0.9 if good else 0.5),
-            test=replace(result.test, accuracy=0.1 if good else 1.0),
-        )
+def in_net(mutag) -> list[NetPart]:
+    (result,) = train(mutag, [Training("sagpool-g", **SHORT)], keep_weights=True)
+    from sagpool.classifier.model import net_part
 
-    (template,) = train(mutag, [Training("gpool-h", hidden=4, max_epochs=1)], keep_weights=True)
+    return [net_part(mutag, result)]
 
-    def quick_result(graphs, training):
-        return replace(template, training=training)
 
-    judged = []
+def test_a_model_without_a_net_says_so(both):
+    simple = next(part for part in both.model.parts if isinstance(part, SimplePart))
+    model = replace(both.model, parts=(simple,), mixture=(1.0,))
+    assert model.net is None
+    with pytest.raises(SagpoolError, match=r"has no graph net: it is counts-linear\. `sagpool tra"):
+        model.module()
 
-    def estimate(graphs, picked):
-        judged.extend(picked)
-        return Estimate(0.5, (0.4, 0.6), 0.5, None, 0.6, 4)
 
-    module = import_module("sagpool.classifier.fit")
-    monkeypatch.setattr(module, "train", pretend)
-    monkeypatch.setattr(module, "estimate", estimate)
-    found = fit(mutag, method="gpool-h", settings={"hidden": 4}, folds=4)
-    assert [(r.training.fold, r.training.lr) for r in judged] == [
-        (0, 5e-3), (1, 1e-3), (2, 5e-3), (3, 1e-3),
-    ]  # fmt: skip
-    assert len(asked[0]) == 2 * 4
-    assert not found.estimate.better_than_majority
-    assert {final.fold for final in asked[1]} == {NO_TEST}
-    assert len({final.seed for final in asked[1]}) == 5
+def test_an_interrupt_after_the_first_result_keeps_it(mutag):
+    net = NetCandidate("mine", Training("sagpool-h", folds=FOLDS, **SHORT))
+
+    def stop(progress):
+        if "sagpool-h" in progress.stage:
+            raise KeyboardInterrupt
+
+    options = {"candidates": [LINEAR, net], "folds": FOLDS, "on_progress": stop}
+    found = fit(mutag[:60], keep_on_interrupt=True, **options)
+    assert found.interrupted
+    assert found.model.name == "counts-linear"
+    with pytest.raises(KeyboardInterrupt):
+        fit(mutag[:60], **options)
+    options["candidates"] = [net]
+    with pytest.raises(KeyboardInterrupt):
+        fit(mutag[:60], keep_on_interrupt=True, **options)
+
+
+def test_no_candidate_is_begun_after_the_time(mutag):
+    net = NetCandidate("mine", Training("sagpool-h", folds=2, **SHORT))
+    found = fit(mutag[:60], candidates=[LINEAR, net], folds=2, minutes=0)
+    assert [row.name for row in found.leaderboard] == ["counts-linear"]
+    assert found.interrupted
 
 
 def test_candidates(mutag):
-    grid = candidates_for(mutag, method=None, settings={}, search=True)
-    assert {c.method for c in grid} == {"sagpool-h", "sagpool-g"}
-    assert len(grid) == 8
-    assert len(candidates_for(mutag, method="gpool-h", settings={"lr": 0.1}, search=True)) == 2
-    (one,) = candidates_for(mutag, method=None, settings={"hidden": 16}, search=False)
-    assert (one.method, one.hidden, one.lr) == ("sagpool-g", 16, 1e-3)
-    large = replace(mutag, node_counts=mutag.node_counts * 10)
-    (one,) = candidates_for(large, method=None, settings={}, search=False)
-    assert one.method == "sagpool-h"
+    every = [one.name for one in candidates_for(mutag)]
+    assert {"counts-linear", "counts-forest", "wl-linear"} < set(every)
+    assert any(name.startswith("sagnet") for name in every)
+    assert not [c for c in candidates_for(mutag, only="graph-nets") if c in [LINEAR]]
+    assert LINEAR in candidates_for(mutag, only="simple")
+    with pytest.raises(SagpoolError, match="sagpool-h is a graph net, and only simple models"):
+        candidates_for(mutag, only="simple", method="sagpool-h")
+    (one,) = candidates_for(mutag, method="gpool-h", settings={"hidden": 16}, search=False)
+    assert (one.training.method, one.training.hidden) == ("gpool-h", 16)
 
 
 def test_three_classes_and_few_graphs():
     graphs = load("MUTAG")[:30]
     y = torch.arange(30) % 3
     graphs = replace(graphs, y=y, class_names=("a", "b", "c"))
-    found = fit(graphs, search=False, settings=SHORT, folds=20)
-    assert found.estimate.folds == 10, "at most the number of graphs of the rarest class"
+    found = fit(graphs, candidates=[LINEAR], folds=4, class_weight="balanced")
     assert found.estimate.majority == pytest.approx(1 / 3)
     assert 0 <= found.estimate.auroc <= 1
-    assert found.model.predict_proba(graphs).probabilities.shape == (30, 3)
+    predictions = found.model.predict_proba(graphs)
+    assert predictions.probabilities.shape == predictions.sets.shape == (30, 3)
+    assert np.sum(found.estimate.confusion) == 30
 
 
-@pytest.mark.parametrize(
-    ("y", "sentence"),
-    [
-        (None, "MUTAG needs at least two classes"),
-        ([0] * 9 + [1], "MUTAG has a class with a single graph; each class needs at least 2"),
-    ],
-)
-def test_graphs_without_enough_classes(mutag, y, sentence):
-    graphs = replace(mutag[:10], y=None if y is None else torch.tensor(y))
-    with pytest.raises(SagpoolError, match=sentence):
-        fit(graphs, search=False)
-
-
-def test_better_than_majority_needs_the_whole_interval(quick):
-    estimate = quick.estimate
-    assert not replace(estimate, ci95=(0.6, 0.8), majority=0.65).better_than_majority
-    assert replace(estimate, ci95=(0.66, 0.8), majority=0.65).better_than_majority
-
-
-def test_wilson_interval():
-    low, high = wilson_interval(30 / 63, 63)
-    assert (low, high) == pytest.approx((0.357, 0.598), abs=1e-3)
-    assert wilson_interval(1.0, 10) == pytest.approx((0.722, 1.0), abs=1e-3)
+def test_diverged_trainings(mutag):
+    net = NetCandidate("mine", Training("sagpool-h", folds=2, lr=1e30, hidden=8, max_epochs=3))
+    with pytest.raises(SagpoolError, match="diverged; try a lower learning rate"):
+        fit(mutag[:40], candidates=[net], folds=2)
+    assert fit(mutag[:40], candidates=[net, LINEAR], folds=2).model.name == "counts-linear"

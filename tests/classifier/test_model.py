@@ -18,7 +18,9 @@ from safetensors.torch import save as save_tensors
 
 from sagpool import GraphPoolingClassifier, Graphs, SagpoolError, load
 from sagpool.classifier import TrainedModel
+from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS, _checksum
+from sagpool.classifier.novelty import Novelty
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build, methods
 
@@ -30,7 +32,9 @@ def model_of(method: str, graphs: Graphs = MUTAG, **about) -> TrainedModel:
     torch.manual_seed(1)
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=16, k=5, max_nodes=28)
     weights = build(method, shape).state_dict()
-    return TrainedModel(method, shape, Vocabulary.of(graphs), weights, about)
+    model = TrainedModel.of_net(method, shape, Vocabulary.of(graphs), weights, about)
+    doubt = {"conformal": Conformal(0.9, (0.7,)), "novelty": Novelty.of(graphs)}
+    return replace(model, temperature=1.25, **doubt)
 
 
 @pytest.fixture(scope="module")
@@ -128,19 +132,34 @@ def test_the_folder(saved):
 
 
 def test_the_card(tmp_path):
+    scores = {
+        "accuracy": {"value": 0.8765, "ci95": [0.8, 0.9]},
+        "roc_auc": {"value": 0.912, "ci95": [0.85, 0.95]},
+        "pr_auc": {"value": None, "ci95": [None, None]},
+    }
     estimate = {
-        "accuracy": 0.8765, "ci95": (0.8, 0.9), "balanced_accuracy": 0.7, "auroc": 0.912,
-        "majority": 0.6, "folds": 10, "better_than_majority": False,
+        "scores": scores, "majority": 0.6, "folds": 10, "better_than_majority": False,
+        "coverage": {"promised": 0.9, "measured": 0.912, "size": 1.25},
+        "calibration": [{"probability": 0.3, "fraction": 0.25, "count": 40}],
     }  # fmt: skip
-    about = {"data": {"name": "MUTAG"}, "settings": {"lr": 1e-3}, "versions": {"torch": "2"}}
+    row = {"name": "counts-forest", "score": 0.8, "loss": 0.5, "error": 0.02, "weight": 0.25}
+    about = {
+        "data": {"name": "MUTAG"},
+        "settings": {"lr": 1e-3},
+        "versions": {"torch": "2"},
+        "leaderboard": [{**row, "seconds": 3.21}],
+    }
     text = (
         model_of("sagpool-h", estimate=estimate, **about).save_pretrained(tmp_path) / CARD
     ).read_text()
     for part in (
         "# Graph classifier: non-mutagenic, mutagenic",
-        "- accuracy 87.6% (95 % interval 80.0% to 90.0%); always predicting the most frequent "
-        "class: 60.0%",
-        "- area under the ROC curve 0.912",
+        "- accuracy 87.6% (80.0% to 90.0%)",
+        "- always predicting the most frequent class: 60.0%",
+        "- area under the ROC curve 0.912 (0.850 to 0.950)",
+        "- prediction sets: 90% promised, 91.2% contain the truth, mean size 1.25",
+        "| 0.300 | 0.250 | 40 |",
+        "| counts-forest | 0.8000 | 0.5000 ± 0.0200 | 0.25 | 3.2 |",
         "**Not shown to be better than always predicting the most frequent class.**",
         "- lr: 0.001",
         "torch 2",
@@ -155,7 +174,7 @@ def test_about_may_be_edited(folder):
     assert TrainedModel.from_pretrained(folder).about == {"note": "mine"}
 
 
-def edit(folder: Path, *way: str, value: object) -> None:
+def edit(folder: Path, *way: str | int, value: object) -> None:
     config = json.loads((folder / CONFIG).read_text())
     inner = config
     for key in way[:-1]:
@@ -165,36 +184,61 @@ def edit(folder: Path, *way: str, value: object) -> None:
 
 
 NAMES = ["C", "N", "O", "F", "I", "Cl", "Sn"]
-VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1 to 2)."
+VERSION = "{folder} was written by %s version of sagpool (format %d; this version reads 1 to 3)."
 INVALID = "{config} is invalid: "
 DAMAGED = "{config} is damaged: "
 CHANGED = "{config} was changed after it was written; save the model again."
 UNKNOWN = "there is no method 'magic'; if it is your own, load it with --plugin FILE."
+NET = ("parts", 0, "net")
+SHAPE = (*NET, "shape")
 EDITS = [
-    (("format",), 3, VERSION % ("a newer", 3)),
-    (("format",), 2, CHANGED),
+    (("format",), 4, VERSION % ("a newer", 4)),
+    (
+        ("format",),
+        2,
+        DAMAGED + "the configuration has no method, only format, parts, mixture, "
+        "temperature, decision.",
+    ),
     (("format",), 0, VERSION % ("an older", 0)),
     (("format",), "1", "{config} is not the configuration of a sagpool model."),
-    (("method",), "magic", INVALID + UNKNOWN),
+    ((*NET, "method"), "magic", INVALID + UNKNOWN),
+    ((*NET, "members"), 0, INVALID + "a net cannot have 0 members."),
+    ((*NET, "name"), "another", CHANGED),
     (
-        ("shape", "in_channels"),
+        (*SHAPE, "in_channels"),
         9,
         INVALID + "it has layers for 9 node features, but names for 7.",
     ),
-    (("shape", "classes"), 3, INVALID + "it has layers for 3 classes, but names for 2."),
-    (("shape", "hidden"), "4", DAMAGED + "hidden must be a whole number, not '4'."),
-    (("shape", "hidden"), -4, INVALID + "hidden cannot be -4."),
-    (("shape", "hidden"), 1, INVALID + "The hidden size must be at least 2, not 1."),
-    (("shape", "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
-    (("shape",), {}, DAMAGED + "shape has no in_channels."),
+    ((*SHAPE, "classes"), 3, INVALID + "it has layers for 3 classes, but names for 2."),
+    ((*SHAPE, "hidden"), "4", DAMAGED + "hidden must be a whole number, not '4'."),
+    ((*SHAPE, "hidden"), -4, INVALID + "hidden cannot be -4."),
+    ((*SHAPE, "hidden"), 1, INVALID + "The hidden size must be at least 2, not 1."),
+    ((*SHAPE, "ratio"), 2.0, INVALID + "The ratio must be above 0 and at most 1, not 2.0."),
+    (SHAPE, {}, DAMAGED + "shape has no in_channels."),
     (("vocabulary",), [], DAMAGED + "vocabulary must be a mapping, not []."),
     (("vocabulary", "class_names"), ["a", "a"], DAMAGED + "class_names has a duplicate name."),
     (("vocabulary", "node_labels"), NAMES, CHANGED),
-    (("shape", "ratio"), 0.6, CHANGED),
+    ((*SHAPE, "ratio"), 0.6, CHANGED),
+    (("temperature",), 1.5, CHANGED),
+    (("temperature",), 0, INVALID + "the temperature cannot be 0."),
+    (("mixture",), [0.5], INVALID + "the weights of the parts must be above 0 and sum to 1."),
+    (("mixture",), [0.5, 0.5], INVALID + "2 weights for 1 parts."),
+    (("parts",), [{}], INVALID + "a part must be either a net or a simple model."),
     (
-        ("shape", "hidden"),
+        ("vocabulary", "task"),
+        "regression",
+        INVALID + "there are no names of what it predicts (regression).",
+    ),
+    (("decision",), [1], INVALID + "decision must have a number for each class or task."),
+    (
+        ("conformal", "coverage"),
+        1.5,
+        INVALID + "conformal must have a coverage in (0, 1) and its thresholds.",
+    ),
+    (
+        (*SHAPE, "hidden"),
         6,
-        "{weights} does not fit config.json: 'classifier.first.bias' is (1, 1, 16), expected "
+        "{weights} does not fit config.json: '0.classifier.first.bias' is (1, 1, 16), expected "
         "(1, 1, 6).",
     ),
 ]
@@ -236,7 +280,7 @@ def craft(folder: Path, change) -> None:
     edit(folder, "sha256", "weights", value=hashlib.sha256(data).hexdigest())
 
 
-BIAS = "classifier.last.bias"
+BIAS = "0.classifier.last.bias"
 
 
 @pytest.mark.parametrize(
@@ -269,13 +313,13 @@ def test_weights_that_overflow_predict_no_nan(folder):
         (("about", "versions"), ["2"]),
         (("sha256",), "abc"),
         (("sha256", "weights"), 7),
-        (("method",), ["sagpool-h"]),
-        (("shape", "settings"), [1]),
-        (("shape", "settings"), {"conv": ["gcn"]}),
-        (("shape", "k"), -3),
-        (("shape", "hidden"), 10**30),
-        (("shape", "ratio"), "half"),
-        (("shape", "dropout"), float("nan")),
+        ((*NET, "method"), ["sagpool-h"]),
+        ((*SHAPE, "settings"), [1]),
+        ((*SHAPE, "settings"), {"conv": ["gcn"]}),
+        ((*SHAPE, "k"), -3),
+        ((*SHAPE, "hidden"), 10**30),
+        ((*SHAPE, "ratio"), "half"),
+        ((*SHAPE, "dropout"), float("nan")),
         (("vocabulary", "attributes"), 10**30),
         (("vocabulary", "class_names"), [["a"], ["b"]]),
         (("vocabulary", "feature_kind"), ["labels"]),
@@ -445,10 +489,9 @@ def test_settings_of_the_method_are_part_of_the_model(tmp_path):
     folder = classifier.model_.save_pretrained(tmp_path / "model")
     model = TrainedModel.from_pretrained(folder)
     assert model.shape.settings == settings
-    np.testing.assert_allclose(model.predict_proba(mutag)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(mutag).probabilities, expected, atol=1e-6)
     config = json.loads((folder / CONFIG).read_text())
-    assert config["format"] == 2, "a reader of format 1 would ignore the settings"
-    del config["shape"]["settings"]
+    del config["parts"][0]["net"]["shape"]["settings"]
     (folder / CONFIG).write_text(json.dumps(config))
     with pytest.raises(SagpoolError, match=r"does not fit|was changed"):
         TrainedModel.from_pretrained(folder)

@@ -22,9 +22,9 @@ def save(graphs: Graphs, folder: Path, method: str = "sagpool-h") -> Path:
         torch.manual_seed(0)
         weights = build(method, shape).state_dict()
     about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
-    return TrainedModel(method, shape, Vocabulary.of(graphs), weights, about).save_pretrained(
-        folder
-    )
+    return TrainedModel.of_net(
+        method, shape, Vocabulary.of(graphs), weights, about
+    ).save_pretrained(folder)
 
 
 @pytest.fixture

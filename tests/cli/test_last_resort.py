@@ -133,7 +133,7 @@ def test_predictions_need_an_output(tmp_path):
     graphs = load("MUTAG")
     shape = Shape(graphs.num_features, 2, hidden=4)
     weights = build("sagpool-h", shape).state_dict()
-    model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    model = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
     arguments = ["predict", str(model.save_pretrained(tmp_path / "model")), "--smiles", "CO"]
     ended = run(*arguments, preexec_fn=lambda: os.close(1))
     assert ended.returncode == 2

@@ -23,7 +23,7 @@ def model(tmp_path_factory) -> Path:
     torch.manual_seed(3)
     shape = Shape(graphs.num_features, graphs.num_classes, hidden=16)
     weights = {n: 3 * t for n, t in build("sagpool-h", shape).state_dict().items()}
-    trained = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    trained = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
     return trained.save_pretrained(tmp_path_factory.mktemp("model"))
 
 
@@ -32,7 +32,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def probabilities(text: str) -> np.ndarray:
-    return np.array([row[2:] for row in rows(text)[1:]], float)
+    return np.array([row[2:4] for row in rows(text)[1:]], float)
 
 
 def jsonl(path: Path, *graphs: dict) -> Path:
@@ -51,7 +51,7 @@ def test_csv(sagpool, model, tmp_path):
     outcome = sagpool("predict", model, jsonl(tmp_path / "x.jsonl", *MOLECULES))
     assert (outcome.code, outcome.err) == (0, "")
     header, *found = rows(outcome.out)
-    assert header == ["id", "class", "p_non-mutagenic", "p_mutagenic"]
+    assert header == ["id", "class", "p_non-mutagenic", "p_mutagenic", "unknown_nodes"]
     assert [row[0] for row in found] == ["a, b", "2", "c"]
     graphs = load(tmp_path / "x.jsonl")
     expected = TrainedModel.from_pretrained(model).predict_proba(graphs).probabilities
@@ -69,7 +69,7 @@ def test_json_lines(sagpool, model, tmp_path):
     ]
     assert list(first) == ["id", "class", "probabilities"]
     assert [
-        [one["id"], one["class"], *(f"{p:.6g}" for p in one["probabilities"].values())]
+        [one["id"], one["class"], *(f"{p:.6g}" for p in one["probabilities"].values()), ""]
         for one in lines
     ] == table
     assert list(first["probabilities"]) == ["non-mutagenic", "mutagenic"]
@@ -118,7 +118,7 @@ def test_molecules(sagpool, model, tmp_path, caplog):
         outcome = sagpool("predict", model, tmp_path / "x.csv", *columns)
     assert [row[0] for row in rows(outcome.out)] == ["id", "CCO", "N"]
     assert caplog.messages[0] == "x.csv, line 3 is left out: RDKit cannot read 'C(C'."
-    assert outcome.err.endswith("of the 1 graphs that came with a class\n")
+    assert "1 graphs came with a class:\n  accuracy " in outcome.err
     typed = sagpool("predict", model, "--smiles", "CCO", "--smiles", "N")
     assert rows(typed.out)[1:] == rows(outcome.out)[1:]
 
@@ -131,9 +131,13 @@ def test_a_tu_data_set_with_classes(sagpool, model):
     hits = sum(
         row[1] == graphs.class_names[y] for row, y in zip(found, graphs.y.tolist(), strict=True)
     )
-    assert outcome.err == (
-        f"accuracy {hits / 188:.1%}: {hits} of the 188 graphs that came with a class\n"
-    )
+    first, accuracy, *others = outcome.err.splitlines()
+    assert first == "188 graphs came with a class:"
+    assert accuracy.split() == ["accuracy", f"{hits / 188:.1%}"]
+    assert [line[:40].strip() for line in others] == [
+        *("balanced accuracy", "area under the ROC curve", "area under the precision-recall curve"),
+        *("Matthews' correlation coefficient", "F1", "log loss", "calibration error"),
+    ]
 
 
 def test_unknown_classes_do_not_count_as_errors(sagpool, model, tmp_path):
@@ -145,7 +149,8 @@ def test_one_warning_about_unknown_labels_for_the_whole_run(sagpool, model, tmp_
     odd = [{"nodes": ["C", "Xx", "Xx"]}, {"nodes": ["Yy"]}, {"nodes": ["Xx"]}]
     data = jsonl(tmp_path / "x.jsonl", *odd)
     with caplog.at_level(logging.WARNING):
-        assert sagpool("predict", model, data, "--batch-size", 1).code == 0
+        told = sagpool("predict", model, data, "--batch-size", 1)
+    assert [row[-1] for row in rows(told.out)[1:]] == ["2", "1", "1"], "flagged in each row"
     assert caplog.messages == [
         "4 nodes have labels that the model does not know: Xx (3), Yy (1); these nodes get no "
         "features."
@@ -195,7 +200,7 @@ def test_a_closed_pipe_is_no_error(model, tmp_path):
     with subprocess.Popen(
         [*command, "--batch-size", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        assert process.stdout.readline() == b"id,class,p_non-mutagenic,p_mutagenic\n"
+        assert process.stdout.readline() == b"id,class,p_non-mutagenic,p_mutagenic,unknown_nodes\n"
         process.stdout.close()
         assert process.stderr.read() == b""
 
@@ -209,7 +214,7 @@ def test_a_model_with_attributes_ignores_labels(sagpool, tmp_path):
     entries = [{"nodes": [{"label": "C", "features": [n, 1]}], "label": n % 2} for n in range(4)]
     graphs = load(jsonl(tmp_path / "x.jsonl", *entries), "attributes")
     shape = Shape(2, 2, hidden=16)
-    trained = TrainedModel(
+    trained = TrainedModel.of_net(
         "sagpool-h", shape, Vocabulary.of(graphs), build("sagpool-h", shape).state_dict()
     )
     place = replace(trained, about={"a": 1}).save_pretrained(tmp_path / "model")
@@ -241,7 +246,7 @@ def test_names_that_are_formulas(sagpool, model, tmp_path):
     odd = replace(trained, vocabulary=vocabulary).save_pretrained(tmp_path / "odd")
     data = jsonl(tmp_path / "x.jsonl", *({"id": "@SUM(A1)", "nodes": [n]} for n in "CNOF"))
     header, *found = rows(sagpool("predict", odd, data).out)
-    assert header == ["id", "class", "p_=1+1", "p_-1"]
+    assert header == ["id", "class", "p_=1+1", "p_-1", "unknown_nodes"]
     assert {row[0] for row in found} == {"'@SUM(A1)"}
     assert {row[1] for row in found} <= {"'=1+1", "-1"}
     exact = [json.loads(line) for line in sagpool("predict", odd, data, "--json").out.splitlines()]

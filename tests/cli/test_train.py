@@ -1,14 +1,23 @@
 """``sagpool train`` from the command line."""
 
+import csv
 import json
 import os
+import re
 
 import pytest
 
 from sagpool import TrainedModel, load
 from sagpool.output_folder import MANIFEST
 
-SHORT = ("--quick", "--folds", 2, "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu")
+SHORT = (
+    *("--quick", "--method", "sagpool-g", "--folds", 2, "--device", "cpu"),
+    *("--set", "max_epochs=2", "--set", "hidden=4", "--set", "batch_size=128"),
+)
+FILES = [
+    MANIFEST,
+    *("README.md", "config.json", "model.safetensors", "out-of-fold.csv", "report.html"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -20,39 +29,77 @@ def folder(monkeypatch, tmp_path):
 def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 0
-    assert "sagpool-g, lr 0.001, hidden size 4\n" in told.out
-    assert "Estimate from 2-fold cross-validation:" in told.out
-    assert "most frequent class 66.5%" in told.out
+    assert "Model: sagpool-g.\n" in told.out
+    assert "Estimate from 2-fold cross-validation, with 95 % intervals:" in told.out
+    assert re.search(r"most frequent class, always predicted +66.5%\n", told.out)
+    assert re.search(r"prediction sets contain the truth +\d+.\d% +promised 90%", told.out)
     assert "Warning: the model is not shown to be better than always predicting" in told.out
     assert "sagpool predict model DATA" in told.out
     assert os.listdir(folder) == ["model"]
-    assert sorted(os.listdir("model")) == [
-        MANIFEST,
-        "README.md",
-        "config.json",
-        "model.safetensors",
-    ]
+    assert sorted(os.listdir("model")) == FILES
     card = (folder / "model" / "README.md").read_text()
     assert "Not shown to be better" in card
     assert "graphs: 188" in card
-    assert TrainedModel.from_pretrained("model").predict_proba(load("MUTAG")).unseen == {}
+    model = TrainedModel.from_pretrained("model")
+    assert model.predict_proba(load("MUTAG", "all")).unseen == {}
+
+
+def test_held_out_predictions_and_the_page(sagpool, folder):
+    told = sagpool("train", "MUTAG", "-o", "model", "--only", "simple", "--folds", 2)
+    assert told.code == 0
+    assert "Model: " in told.out
+    with (folder / "model" / "out-of-fold.csv").open() as file:
+        header, *rows = csv.reader(file)
+    assert header == ["id", "fold", "truth", "predicted", "p_non-mutagenic", "p_mutagenic"]
+    assert len(rows) == 188
+    assert {row[1] for row in rows} == {"0", "1"}
+    right = sum(row[2] == row[3] for row in rows)
+    assert re.search(rf"  accuracy +{right / 188:.1%} ", told.out)
+    page = (folder / "model" / "report.html").read_text()
+    assert f"{right / 188:.1%}" in page
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_several_targets_with_gaps_and_numbers(sagpool, folder):
+    smiles = ["C" * n + end for n in range(1, 7) for end in ("", "O", "N", "F")]
+    table = [
+        f"{s},{len(s)},{'' if n % 5 == 0 else n % 2},{n // 2 % 2}" for n, s in enumerate(smiles)
+    ]
+    (folder / "x.csv").write_text("smiles,size,first,second\n" + "\n".join(table))
+    options = ("--only", "simple", "--folds", 2)
+    columns = ("--task", "multitask", "--label-column", "first,second")
+    assert sagpool("train", "x.csv", "-o", "tasks", *columns, *options).code == 0
+    told = sagpool("predict", "tasks", "x.csv")
+    header = told.out.splitlines()[0]
+    wanted = "id,first,p_first,set_first,second,p_second,set_second,unlike_training_data,unknown"
+    assert header.startswith(wanted)
+    assert "graphs came with a target" in told.err
+    columns = ("--task", "regression", "--label-column", "size")
+    told = sagpool("train", "x.csv", "-o", "size", *columns, *options)
+    assert "root mean squared error" in told.out
+    told = sagpool("predict", "size", "x.csv")
+    header, *rows = csv.reader(told.out.splitlines())
+    assert header[:4] == ["id", "size", "low_size", "high_size"]
+    low, value, high = (float(rows[0][column]) for column in (2, 1, 3))
+    assert low < value < high
 
 
 def test_json(sagpool):
-    told = sagpool("train", "MUTAG", "-o", "model", "--method", "gpool-h", "--json", *SHORT)
+    told = sagpool("train", "MUTAG", "-o", "model", "--json", *SHORT)
     found = json.loads(told.out)
-    assert found["method"] == "gpool-h"
-    assert found["settings"]["hidden"] == 4
+    assert found["model"] == "sagpool-g"
+    assert found["settings"]["sagpool-g"]["hidden"] == 4
     assert found["estimate"]["majority"] == pytest.approx(125 / 188)
-    assert found["candidates"] == 1
+    assert [row["name"] for row in found["leaderboard"]] == ["sagpool-g"]
 
 
-def test_the_search_tries_both_architectures(sagpool):
-    options = ("--folds", 2, "--set", "max_epochs=2", "--set", "lr=0.01", "--json")
+def test_nets_and_simple_models_are_tried(sagpool):
+    options = ("--folds", 2, "--set", "max_epochs=1", "--set", "hidden=4", "--json")
     told = sagpool("train", "MUTAG", "-o", "model", *options)
-    found = json.loads(told.out)
-    assert found["candidates"] == 4
-    assert found["method"] in ("sagpool-h", "sagpool-g")
+    rows = {row["name"]: row for row in json.loads(told.out)["leaderboard"]}
+    assert {"counts-linear", "counts-forest", "wl-linear", "sagnet", "gin-g"} < rows.keys()
+    assert sum(row["weight"] for row in rows.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +110,7 @@ def test_the_search_tries_both_architectures(sagpool):
         (["MUTAG", "--set", "lr=1,2"], "lr has 2 values; give one."),
         (["MUTAG", "--set", "lrr=1"], "'lrr' is not a setting; did you mean 'lr'."),
         (["MUTAG", "--features", "attributes"], "MUTAG has no node attributes."),
+        (["MUTAG", "--coverage", "2"], "coverage must be between 0 and 1, not 2.0."),
     ],
 )
 def test_wrong_input_is_one_sentence(sagpool, folder, options, sentence):
@@ -91,8 +139,7 @@ def test_files_that_are_not_part_of_a_model_are_not_overwritten(sagpool, folder)
     (folder / "README.md").unlink()
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0
     assert sagpool("train", "MUTAG", "-o", ".", *SHORT).code == 0, "a model may be replaced"
-    names = [MANIFEST, "README.md", "config.json", "model.safetensors"]
-    assert sorted(os.listdir(folder)) == names
+    assert sorted(os.listdir(folder)) == FILES
     (folder / "README.md").write_text("my own words about this model")
     told = sagpool("train", "MUTAG", "-o", ".", *SHORT)
     assert told.code == 2
@@ -115,7 +162,7 @@ def test_checkpoints_of_the_user_stay(sagpool, folder):
 
 def test_a_stopped_training_is_continued_and_its_checkpoint_removed(sagpool, folder, monkeypatch):
     def stop(*_, checkpoint, **__):
-        checkpoint.write_bytes(b"so far")
+        checkpoint("sagpool-g").write_bytes(b"so far")
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sagpool.cli.train.fit", stop)

@@ -65,7 +65,7 @@ def new_trained(new_model) -> Callable[..., TrainedModel]:
         sizes = {"hidden": 8, "k": 4, "max_nodes": 30, **shape}
         weights = new_model(method, graphs, torch.float32, **sizes).state_dict()
         full = Shape(graphs.num_features, graphs.num_classes, **sizes)
-        return TrainedModel(method, full, Vocabulary.of(graphs), weights)
+        return TrainedModel.of_net(method, full, Vocabulary.of(graphs), weights)
 
     return new
 

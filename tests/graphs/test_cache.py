@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sagpool.graphs import load
 from sagpool.graphs.cache import _load_if_fresh, cache_folder, load_raw, read_cached, replacing
-from sagpool.graphs.features import RawGraphs
+from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.tu import read_tu
 from sagpool.graphs.tu_files import open_files
 
@@ -26,6 +26,11 @@ def assert_same(one: RawGraphs, other: RawGraphs) -> None:
         if isinstance(first, np.ndarray):
             assert first.dtype == second.dtype, field.name
             assert np.array_equal(first, second), field.name
+        elif field.name == "edge_labels":
+            for labels, others in zip(first, second, strict=True):
+                assert (labels.title, labels.names) == (others.title, others.names)
+                assert labels.code.dtype == others.code.dtype
+                assert np.array_equal(labels.code, others.code)
         else:
             assert first == second, field.name
 
@@ -49,7 +54,7 @@ def test_absent_parts_are_absent_in_the_cache(small, no_text):
     no_text()
     second = read(small.folder)
     assert_same(second, first)
-    assert (second.node_labels, second.node_attr, second.edge_attr) == (None, None, None)
+    assert (second.node_labels, second.node_attr, second.edge_labels) == (None, None, ())
 
 
 @pytest.mark.parametrize("change", ["content", "new file", "file gone"])
@@ -140,7 +145,8 @@ def test_pickles_are_not_loaded(small, packed):
         ({"node_counts": {0: 4, 2: 3}}, "degree does not fit edge_counts"),
         ({"y": {0: 2}}, "y has a code without a name"),
         ({"node_labels": {0: -1}}, "node_labels has a code without a name"),
-        ({"edge_attr": {0: np.nan}}, "edge_attr is not finite"),
+        ({"node_attr": {0: np.nan}}, "node_attr is not finite"),
+        ({"edge_labels": {0: 99}}, "edge_labels has a code without a name"),
     ],
 )
 def test_arrays_that_do_not_fit_together_are_read_again(
@@ -285,7 +291,8 @@ def test_without_a_home_the_data_set_is_read_but_not_cached(small, monkeypatch, 
         ("y", lambda a: a + 9),
         ("node_labels", lambda a: a - 9),
         ("node_attr", lambda a: a * np.nan),
-        ("edge_attr", lambda a: a[1:]),
+        ("edge_labels", lambda a: a[1:]),
+        ("edge_labels", lambda a: a[:, 1:]),
         ("y", lambda a: a.astype(np.float64)),
     ],
 )

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import sagpool
-from sagpool.graphs.features import Codes, dense_matrix, unit_rows
+from sagpool.graphs.features import unit_rows
+from sagpool.graphs.raw_graphs import Codes, dense_matrix
 
 
 @pytest.fixture(scope="module")

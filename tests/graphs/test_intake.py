@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.features import encode_texts
 from sagpool.graphs.intake import pack_records
+from sagpool.graphs.raw_graphs import encode_texts
 from sagpool.graphs.records import Record
 
 

@@ -58,7 +58,8 @@ WRONG = {
     '{"nodes": ["\\ud800"]}': "a text has half of a surrogate pair, such as \\ud800",
     "[1, 2]": "a graph must be an object with nodes and edges",
     "{}": "nodes must be a list or a number",
-    '{"nodes": 1, "weight": 2}': "unknown key 'weight'; allowed are id, nodes, edges and label",
+    '{"nodes": 1, "weight": 2}': "unknown key 'weight'; allowed are id, nodes, edges, "
+    "edge_labels, edge_features, label, labels",
     '{"nodes": 0}': "the number of nodes must be at least 1, not 0",
     '{"nodes": -1}': "the number of nodes must be at least 1, not -1",
     '{"nodes": true}': "nodes must be a list or a number",

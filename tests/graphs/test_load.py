@@ -96,7 +96,8 @@ def test_unknown_features(small):
     with pytest.raises(SagpoolError) as error:
         load(small.folder, "colours")
     assert str(error.value) == (
-        "Unknown node features 'colours'; choose one of auto, labels, attributes, both, degree."
+        "Unknown node features 'colours'; choose one of auto, labels, attributes, both, degree, "
+        "all."
     )
     with pytest.raises(SagpoolError, match="degree cap must be at least 1, not 0"):
         load(small.folder, "degree", degree_cap=0)

@@ -98,13 +98,14 @@ def test_features_that_the_model_does_not_use_are_ignored(path):
     assert chunk.graphs.feature_kind == "degree"
 
 
-def test_some_graphs_may_have_a_class(path):
+def test_some_graphs_may_have_a_class(path, caplog):
     write(path, {"nodes": ["C"], "label": 1}, {"nodes": ["C"]})
     (chunk,) = chunks(path, LABELS)
     assert chunk.targets == ["1", None]
-    # For training, all must have one.
-    with pytest.raises(SagpoolError, match=r"^x\.jsonl, line 2 has no class, but x\.jsonl, line"):
-        load(path)
+    # For training, the others are left out.
+    assert len(load(path)) == 1
+    assert "x.jsonl, line 2 is left out: it has no class." in caplog.messages
+    assert "x.jsonl: 1 graphs were left out." in caplog.messages
 
 
 def test_self_loops_are_reported_once(path, caplog):

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import NO_TEST, Split, split, stratified_folds
+from sagpool.graphs import (
+    NO_TEST,
+    Split,
+    folds_of_groups,
+    split,
+    stratified_folds,
+    time_split,
+)
 from sagpool.randomness import key_of, permutation
 
 
@@ -159,3 +166,26 @@ def test_invalid_options_are_refused(options, message):
     y = np.array([2] * 20 + [4] * 6)
     with pytest.raises(SagpoolError, match=message):
         split(y, **{"seed": 0, "fold": 0, **options})
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=80), st.integers(2, 5), st.integers(0, 9))
+def test_groups_stay_together_and_folds_are_balanced(group, folds, seed):
+    group = np.array(group)
+    sizes = np.unique(group, return_counts=True)[1]
+    if len(sizes) < folds:
+        with pytest.raises(SagpoolError, match=f"{len(sizes)} groups of graphs, too few for"):
+            folds_of_groups(group, folds, seed)
+        return
+    fold = folds_of_groups(group, folds, seed)
+    assert all(len(set(fold[group == one])) == 1 for one in group)
+    filled = np.bincount(fold, minlength=folds)
+    assert filled.min() > 0
+    assert filled.max() - filled.min() <= sizes.max()  # greedy: no fold is ahead by more
+    assert (fold == folds_of_groups(group, folds, seed)).all()
+
+
+def test_the_latest_graphs_are_the_test():
+    s = time_split([2020, 2017, 2019, 2018, 2021], validation=0.2, test=0.4)
+    assert [part.tolist() for part in (s.train, s.validation, s.test)] == [[1, 3], [2], [0, 4]]
+    with pytest.raises(SagpoolError, match="leave no graphs for training"):
+        time_split([1, 2], validation=0.5, test=0.5)

@@ -245,5 +245,5 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Explained:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         weights = build("sagpool-h", shape).state_dict()
-    model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    model = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
     return explain_input(model, from_source(str(path), model.vocabulary, limit=50))

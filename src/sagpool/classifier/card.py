@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it was trained on, and how accurate it is."""
+"""The model card: what a model is, what it was trained on, and how good it is."""
 
 import html
 import re
@@ -15,8 +15,25 @@ from sagpool import TrainedModel, load
 
 model = TrainedModel.from_pretrained("FOLDER")
 graphs = load("graphs.jsonl", model.vocabulary.features)
-probabilities, unseen = model.predict_proba(graphs)
+found = model.predict_proba(graphs)  # found.probabilities, found.sets, found.unlike
 ```"""
+
+_KINDS = {"classification": "classifier", "multitask": "classifier", "regression": "regression"}
+_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "area under the ROC curve",
+    "pr_auc": "area under the precision-recall curve",
+    "mcc": "Matthews' correlation coefficient",
+    "f1": "F1",
+    "log_loss": "log loss",
+    "ece": "calibration error",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "r2": "R²",
+    "spearman": "Spearman's correlation",
+}
+_PERCENT = ("accuracy", "balanced_accuracy")
 
 
 def model_card(model: TrainedModel) -> str:
@@ -24,25 +41,27 @@ def model_card(model: TrainedModel) -> str:
     about = model.about
     data: dict[str, Any] = about.get("data", {})
     vocabulary = model.vocabulary
-    classes = ", ".join(map(_text, vocabulary.class_names))
+    outputs = ", ".join(map(_text, model.output_names))
+    source = _text(data.get("name", "unnamed data"))
     lines = [
         "---",
         "library_name: sagpool",
         "tags: [graph-classification, graph-neural-network, graph-pooling]",
         "---",
-        f"# Graph classifier: {classes}",
-        f"`{model.method}`, trained with [sagpool] on {_text(data.get('name', 'unnamed data'))}.",
+        f"# Graph {_KINDS[model.task]}: {outputs}",
+        f"{_text(model.name)}, trained with [sagpool] on {source}.",
         "",
-        "## Accuracy",
+        "## Scores" if model.task == "regression" else "## Accuracy",
         *_estimate(about.get("estimate")),
         "",
+        *_leaderboard(about.get("leaderboard")),
         "## Data",
         *(f"- {name.replace('_', ' ')}: {_text(value)}" for name, value in data.items()),
         f"- node features: {vocabulary.feature_kind}, {vocabulary.num_features} columns",
-        f"- classes: {classes}",
+        f"- {'classes' if model.task == 'classification' else 'targets'}: {outputs}",
         "",
         "## Settings",
-        *(f"- {name}: {_text(value)}" for name, value in about.get("settings", {}).items()),
+        *(f"- {_text(name)}: {_text(value)}" for name, value in about.get("settings", {}).items()),
         "",
         "## Use",
         _EXAMPLE,
@@ -58,20 +77,55 @@ def model_card(model: TrainedModel) -> str:
 def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     if not estimate:
         return ["The accuracy was not estimated."]
-    low, high = estimate.get("ci95") or (None, None)
-    interval = f" (95 % interval {low:.1%} to {high:.1%})" if low is not None else ""
     lines = [
-        f"Estimated by {estimate['folds']}-fold cross-validation, on graphs held out of training:",
+        f"Estimated by {estimate['folds']}-fold cross-validation, on graphs held out of training, "
+        "with 95 % intervals:",
         "",
-        f"- accuracy {estimate['accuracy']:.1%}{interval}; always predicting the most frequent "
-        f"class: {estimate['majority']:.1%}",
-        f"- balanced accuracy {estimate['balanced_accuracy']:.1%}",
     ]
-    if estimate.get("auroc") is not None:
-        lines.append(f"- area under the ROC curve {estimate['auroc']:.3f}")
-    if not estimate.get("better_than_majority", True):
+    for name, score in estimate.get("scores", {}).items():
+        if score["value"] is not None:
+            lines.append(f"- {_NAMES.get(name, name)} {_score(name, score)}")
+    if estimate.get("majority") is not None:
+        lines.append(f"- always predicting the most frequent class: {estimate['majority']:.1%}")
+    if coverage := estimate.get("coverage"):
+        size = coverage["size"]
+        lines.append(
+            f"- prediction sets: {coverage['promised']:.0%} promised, {coverage['measured']:.1%} "
+            f"contain the truth{'' if size is None else f', mean size {size:.3g}'}"
+        )
+    if estimate.get("better_than_majority") is False:
         lines += ["", "**Not shown to be better than always predicting the most frequent class.**"]
+    if curve := estimate.get("calibration"):
+        lines += ["", "| predicted probability | observed | graphs |", "|---:|---:|---:|"]
+        lines += [f"| {b['probability']:.3f} | {b['fraction']:.3f} | {b['count']} |" for b in curve]
     return lines
+
+
+def _score(name: str, score: dict[str, Any]) -> str:
+    low, high = score["ci95"]
+    if name in _PERCENT:
+        interval = f" ({low:.1%} to {high:.1%})" if low is not None else ""
+        return f"{score['value']:.1%}{interval}"
+    interval = f" ({low:.3f} to {high:.3f})" if low is not None else ""
+    return f"{score['value']:.3f}{interval}"
+
+
+def _leaderboard(rows: list[dict[str, Any]] | None) -> list[str]:
+    if not rows:
+        return []
+    return [
+        "## Candidates",
+        "On held-out graphs; a weight of 0 means that the model does without it.",
+        "",
+        "| candidate | score | loss | weight | seconds |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {_text(row['name'])} | {row['score']:.4f} | {row['loss']:.4f} ± {row['error']:.4f} "
+            f"| {row['weight']:.2f} | {row['seconds']:.1f} |"
+            for row in rows
+        ),
+        "",
+    ]
 
 
 def _text(value: Any) -> str:

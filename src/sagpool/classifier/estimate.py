@@ -1,76 +1,274 @@
-"""How accurate a classifier is on new graphs, estimated from cross-validation."""
+"""How good a model is on new graphs, estimated from out-of-fold predictions.
+
+The estimate is cross-fitted: mixture, temperature, thresholds and decision for the graphs of one
+fold are chosen on the predictions for the other folds, so that no graph has a say in how it is
+predicted. The scores are those of all graphs together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sagpool.classifier.model import trained_model
-from sagpool.fleet import Result
-from sagpool.fleet.schedule import split_of
-from sagpool.graphs import Graphs
-from sagpool.statistics import spread
+from sagpool.classifier.choice import Rules, choose
+from sagpool.classifier.metrics import (
+    Bin,
+    bootstrap,
+    calibration_curve,
+    confusion,
+    scores,
+)
+from sagpool.classifier.model import decide
+from sagpool.graphs.graphs import Task
+
+REPEATS = (100, 300)  # of the bootstrap: least and most
+REPEATED = 3_000_000  # predictions in all repeats of the bootstrap
+# Held-out graphs share training graphs, and the final model is another than those of the folds,
+# so intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
+WIDER = 1.2
+SIGNIFICANT = 0.05
 
 
-@dataclass(frozen=True)
+class Score(NamedTuple):
+    """A score with its 95 % interval, which is NaN where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Coverage(NamedTuple):
+    """Of prediction sets or intervals."""
+
+    promised: float
+    measured: float  # fraction that contain the truth
+    size: float  # mean number of classes in a set, or mean width of an interval
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFoldPredictions:
+    """Predictions for all graphs by models that did not see them."""
+
+    outputs: np.ndarray  # [graphs, outputs]
+    predicted: np.ndarray
+    contained: np.ndarray  # [graphs, tasks] whether the set contains the truth, NaN if unmeasured
+    sizes: np.ndarray  # [graphs, tasks] of the sets or intervals
+
+
+@dataclass(frozen=True, eq=False)
 class Estimate:
-    """Scores on held-out graphs, averaged over the folds of a cross-validation."""
+    """Scores on held-out graphs.
 
-    accuracy: float
-    ci95: tuple[float, float]
-    balanced_accuracy: float
-    auroc: float | None  # None if no test fold has all classes
-    majority: float  # accuracy of always predicting the most frequent class
+    Args:
+        task: of the model
+        graphs: that were held out, each once
+        folds: of the cross-validation
+        scores: by name, in the order in which they are printed; with several tasks, means
+        per_task: the scores of each task, if there are several
+        majority: accuracy of always predicting the most frequent class, for a classification
+        better_than_majority: whether more graphs are right for the model alone than for the
+            majority alone, beyond chance (McNemar's exact test, two-sided, 5 %)
+        coverage: of the prediction sets
+        confusion: ``[classes][classes]`` graphs, by class (row) and prediction, of a classification
+        calibration: the points of the calibration curve; empty for a regression
+    """
+
+    task: Task
+    graphs: int
     folds: int
+    scores: dict[str, Score]
+    per_task: dict[str, dict[str, float]]
+    majority: float | None
+    better_than_majority: bool | None
+    coverage: Coverage
+    confusion: list[list[int]] | None
+    calibration: list[Bin]
 
     @property
-    def better_than_majority(self) -> bool:
-        """Whether the whole confidence interval lies above the baseline."""
-        return self.ci95[0] > self.majority
+    def accuracy(self) -> float:
+        return self.scores["accuracy"].value
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        """Of the accuracy."""
+        return self.scores["accuracy"][1:]
+
+    @property
+    def balanced_accuracy(self) -> float:
+        return self.scores["balanced_accuracy"].value
+
+    @property
+    def auroc(self) -> float | None:
+        """None if it is not defined."""
+        found = self.scores["roc_auc"].value
+        return None if math.isnan(found) else found
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"better_than_majority": self.better_than_majority}
+        """JSON values; the main numbers of a classification are also on the first level."""
+        found: dict[str, Any] = {
+            "task": self.task,
+            "graphs": self.graphs,
+            "folds": self.folds,
+            "scores": {
+                name: {"value": _json(s.value), "ci95": [_json(s.low), _json(s.high)]}
+                for name, s in self.scores.items()
+            },
+            "per_task": {
+                task: {name: _json(value) for name, value in of_task.items()}
+                for task, of_task in self.per_task.items()
+            },
+            "coverage": self.coverage._asdict() | {"size": _json(self.coverage.size)},
+            "confusion": self.confusion,
+            "calibration": [one._asdict() for one in self.calibration],
+        }
+        if self.task == "classification":
+            found |= {
+                "accuracy": self.accuracy,
+                "ci95": list(self.ci95),
+                "balanced_accuracy": self.balanced_accuracy,
+                "auroc": self.auroc,
+                "majority": self.majority,
+                "better_than_majority": self.better_than_majority,
+            }
+        return found
 
 
-def estimate(graphs: Graphs, results: Sequence[Result]) -> Estimate:
-    """Test the models of one training per fold, none of which saw the test graphs of its fold."""
-    from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+def cross_fit(
+    rules: Rules, outputs: np.ndarray, truth: np.ndarray, fold: np.ndarray
+) -> OutOfFoldPredictions:
+    """Predict each fold by what is chosen on the others.
 
-    assert graphs.y is not None
-    y = graphs.y.cpu().numpy()
-    accuracy, balanced, auroc = [], [], list[float]()
-    for result in results:
-        test = split_of(graphs, result.training).test
-        probabilities = np.full((len(test), graphs.num_classes), 1 / graphs.num_classes)
-        if result.best_epoch:
-            probabilities = trained_model(graphs, result).predict_proba(graphs[test]).probabilities
-        predicted = probabilities.argmax(1)
-        accuracy.append(float((predicted == y[test]).mean()))
-        balanced.append(float(balanced_accuracy_score(y[test], predicted)))
-        if len(np.unique(y[test])) == graphs.num_classes:
-            score = probabilities[:, 1] if graphs.num_classes == 2 else probabilities
-            auroc.append(float(roc_auc_score(y[test], score, multi_class="ovr")))
-    over_folds = spread(np.array(accuracy), np.zeros(len(accuracy)), len(accuracy))
-    assert over_folds.ci95 is not None
-    low, high = wilson_interval(over_folds.mean, len(y))
+    Args:
+        rules: of the choice
+        outputs: ``[candidates, graphs, outputs]`` out of fold
+        truth: ``[graphs]`` classes, or ``[graphs, tasks]``
+        fold: ``[graphs]`` the fold in which a graph was held out
+    """
+    task = rules.task
+    tasks = 1 if task == "classification" else outputs.shape[2]
+    made = np.empty(outputs.shape[1:])
+    predicted = np.empty(truth.shape, np.int64 if task != "regression" else np.float64)
+    contained, sizes = np.empty((len(truth), tasks)), np.empty((len(truth), tasks))
+    for one in np.unique(fold):
+        here = fold == one
+        choice = choose(rules, outputs[:, ~here], truth[~here])
+        made[here] = choice.apply(outputs[:, here])
+        predicted[here] = decide(task, made[here], choice.decision)
+        contained[here] = choice.conformal.contains(task, made[here], truth[here])
+        if task == "regression":
+            sizes[here] = np.diff(choice.conformal.interval(made[here]), axis=2)[:, :, 0]
+        else:
+            sets = choice.conformal.sets(task, made[here])
+            sizes[here] = sets.sum(-1).reshape(len(sets), -1)
+    return OutOfFoldPredictions(made, predicted, contained, sizes)
+
+
+def estimate(
+    task: Task,
+    predictions: OutOfFoldPredictions,
+    truth: np.ndarray,
+    *,
+    folds: int,
+    coverage: float,
+    group: np.ndarray | None = None,
+    target_names: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Estimate:
+    """Scores of out-of-fold predictions, with intervals from a bootstrap over graphs (or groups).
+
+    Args:
+        task: of the model
+        predictions: of `cross_fit`
+        truth: ``[graphs]`` classes, or ``[graphs, tasks]``
+        folds: of the cross-validation
+        coverage: that the sets promise
+        group: ``[graphs]``; graphs of one group are not independent
+        target_names: of the tasks
+        seed: of the bootstrap
+    """
+    outputs, predicted = predictions.outputs, predictions.predicted
+
+    def scored(ids: np.ndarray) -> dict[str, float]:
+        return scores(task, truth[ids], outputs[ids], predicted[ids])
+
+    together = np.arange(len(truth)) if group is None else group
+    values = scored(np.arange(len(truth)))
+    repeats = int(np.clip(REPEATED // predicted.size, *REPEATS))
+    samples = bootstrap(scored, together, repeats=repeats, seed=seed)
+    intervals = {name: _interval(name, values[name], samples[name]) for name in values}
+    majority = better = None
+    matrix = None
+    if task == "classification":
+        frequent = int(np.bincount(truth).argmax())
+        majority = float((truth == frequent).mean())
+        better = mcnemar(predicted == truth, truth == frequent)
+        matrix = confusion(truth, predicted, outputs.shape[1]).tolist()
+        if group is None:
+            low, high = wilson_interval(values["accuracy"], len(truth), WIDER)
+            intervals["accuracy"] = Score(values["accuracy"], low, high)
+    per_task = {}
+    if task != "classification" and outputs.shape[1] > 1:
+        for column, name in enumerate(target_names):
+            one = slice(column, column + 1)
+            per_task[name] = scores(task, truth[:, one], outputs[:, one], predicted[:, one])
+    finite = predictions.sizes[np.isfinite(predictions.sizes)]
     return Estimate(
-        accuracy=over_folds.mean,
-        # Folds with equal accuracies would give an interval of width 0, so take the wider one.
-        ci95=(max(0.0, min(low, over_folds.ci95[0])), min(1.0, max(high, over_folds.ci95[1]))),
-        balanced_accuracy=float(np.mean(balanced)),
-        auroc=float(np.mean(auroc)) if auroc else None,
-        majority=float(np.bincount(y).max() / len(y)),
-        folds=len(results),
+        task=task,
+        graphs=len(truth),
+        folds=folds,
+        scores=intervals,
+        per_task=per_task,
+        majority=majority,
+        better_than_majority=better,
+        coverage=Coverage(
+            coverage,
+            float(np.nanmean(predictions.contained)),
+            float(finite.mean()) if len(finite) else float("nan"),
+        ),
+        confusion=matrix,
+        calibration=[] if task == "regression" else calibration_curve(task, truth, outputs),
     )
 
 
-def wilson_interval(fraction: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % confidence interval of a fraction observed on ``count`` graphs."""
-    z = 1.959964
+def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[float, float]:
+    """Wilson's 95 % confidence interval of a fraction observed on ``count`` graphs.
+
+    ``wider``: by which the standard error is larger than that of independent graphs.
+    """
+    z = 1.959964 * wider
     centre = (fraction + z**2 / (2 * count)) / (1 + z**2 / count)
     variance = fraction * (1 - fraction) / count + z**2 / (4 * count**2)
     half = z * np.sqrt(variance) / (1 + z**2 / count)
-    return float(centre - half), float(centre + half)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def mcnemar(model: np.ndarray, reference: np.ndarray) -> bool:
+    """Whether the model is right more often, by the graphs for which only one of the two is."""
+    from scipy.special import bdtr  # slow to import
+
+    won, lost = int((model & ~reference).sum()), int((reference & ~model).sum())
+    if won <= lost:
+        return False
+    return bool(2 * bdtr(lost, won + lost, 0.5) < SIGNIFICANT)
+
+
+_LIMITS = {"mcc": (-1.0, 1.0), "spearman": (-1.0, 1.0), "r2": (-np.inf, 1.0)}
+_UNBOUNDED = ("log_loss", "rmse", "mae")
+
+
+def _interval(name: str, value: float, samples: np.ndarray) -> Score:
+    """The percentiles of a bootstrap, made `WIDER` around the value."""
+    known = samples[~np.isnan(samples)]
+    if math.isnan(value) or len(known) < len(samples) // 2:
+        return Score(value, float("nan"), float("nan"))
+    low, high = np.percentile(known, [2.5, 97.5])
+    least, most = _LIMITS.get(name, (0.0, np.inf if name in _UNBOUNDED else 1.0))
+    below, above = value - WIDER * max(0.0, value - low), value + WIDER * max(0.0, high - value)
+    return Score(value, float(max(least, below)), float(min(most, above)))
+
+
+def _json(value: float) -> float | None:
+    return None if math.isnan(value) or math.isinf(value) else float(value)

@@ -15,11 +15,12 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from sagpool.classifier.fit import MAX_EPOCHS
+from sagpool.classifier.candidates import MAX_EPOCHS
 from sagpool.classifier.model import describe_unseen, trained_model
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training, train
 from sagpool.graphs import NO_TEST, Graphs, from_networkx, from_pyg
+from sagpool.graphs.columns import Encoding
 from sagpool.graphs.concat import concat
 from sagpool.graphs.features import Features
 from sagpool.graphs.vocabulary import Vocabulary
@@ -102,7 +103,7 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def fit(self, X: ManyGraphs, y: Any = None) -> Self:
         """Train on the graphs; without ``y``, on the classes stored in `Graphs`."""
         graphs = _pack(X, self.features)
-        features = Vocabulary.of(graphs).features
+        features = Vocabulary.of(graphs).kind
         if self.features not in ("auto", features):
             raise SagpoolError(
                 f"{graphs.name} already has {features} as node features, not {self.features}."
@@ -126,12 +127,12 @@ class GraphPoolingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         graphs = _pack(X, self.model_.vocabulary.features)
         graphs = replace(graphs, y=None, class_names=()).to(find_device(self.device))
-        probabilities, unseen = self.model_.predict_proba(graphs)
-        if unseen:
+        found = self.model_.predict_proba(graphs)
+        if found.unseen:
             what = "degrees" if graphs.feature_kind == "degree" else "labels"
-            log.warning("%s: %s.", graphs.name, describe_unseen(unseen, what))
+            log.warning("%s: %s.", graphs.name, describe_unseen(found.unseen, what))
         # Rows from float32 sum to 1 only in float32, but log_loss and others check in float64.
-        return probabilities / probabilities.sum(1, keepdims=True)
+        return found.probabilities / found.probabilities.sum(1, keepdims=True)
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
         """The most probable class of each graph, ``[graphs]``."""
@@ -187,7 +188,7 @@ def _classes_of(graphs: Graphs) -> np.ndarray:
     return np.array(graphs.class_names)[graphs.y.cpu().numpy()]
 
 
-def _pack(X: Any, features: Features) -> Graphs:
+def _pack(X: Any, features: Features | Encoding) -> Graphs:
     """All graphs in one collection; `Graphs` keep the features they have."""
     if isinstance(X, Graphs):
         graphs = [X] if len(X) else []

@@ -1,129 +1,225 @@
-"""`fit`: choose, estimate and train a classifier for a collection of graphs."""
+"""`fit`: choose, estimate and train a model for a collection of graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from sagpool.classifier.estimate import Estimate, estimate
-from sagpool.classifier.model import TrainedModel, trained_model
+from sagpool.classifier.candidates import Candidate, NetCandidate, Only, candidates_for
+from sagpool.classifier.choice import Choice, Rules, choose
+from sagpool.classifier.conformal import COVERAGE, Conformal
+from sagpool.classifier.estimate import Estimate, OutOfFoldPredictions, cross_fit, estimate
+from sagpool.classifier.folds import fold_of_each, folds_for
+from sagpool.classifier.leaderboard import Row, leaderboard
+from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.novelty import Novelty
+from sagpool.classifier.out_of_fold import FitProgress, Trials, Tried
+from sagpool.classifier.parts import NetPart, Part, SimplePart
+from sagpool.classifier.saved_parts import versions_of
+from sagpool.classifier.simple import fit_simple
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Progress, Result, Training, train
-from sagpool.graphs import NO_TEST, Graphs
+from sagpool.graphs import Graphs
+from sagpool.graphs.vocabulary import Vocabulary
 
-# In the paper the global architecture is better on data sets of small graphs (NCI1, NCI109,
-# FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on those of larger graphs.
-SMALL_GRAPHS = 35
-METHODS = ("sagpool-h", "sagpool-g")
-GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}
-QUICK = {"lr": 1e-3, "hidden": 64}
-MAX_EPOCHS = 1000
-STARTS = 5  # initialisations of the final training
+MOST_NUMBERS = 2**25  # weights of all members of a part; 128 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A model trained on all graphs, its estimated accuracy, and how it was chosen."""
+    """A model trained on all graphs, how good it is, and how it was chosen.
+
+    Args:
+        model: to save and to predict with
+        estimate: of its scores on new graphs
+        leaderboard: a row for each candidate, the best first
+        fold: ``[graphs]`` in which each graph was held out
+        out_of_fold: predictions for all graphs, each by models that did not see it
+        interrupted: whether candidates are missing, because of Ctrl-C or for lack of time
+    """
 
     model: TrainedModel
     estimate: Estimate
-    chosen: Training
-    candidates: tuple[Training, ...]
-
-
-def candidates_for(
-    graphs: Graphs, *, method: str | None, settings: Mapping[str, Any], search: bool, **common: Any
-) -> list[Training]:
-    """The trainings to choose from: a small grid, or a single one without a search."""
-    fixed = {"max_epochs": MAX_EPOCHS, **common}
-    if not search:
-        small = graphs.node_counts.mean() < SMALL_GRAPHS
-        chosen = method or ("sagpool-g" if small else "sagpool-h")
-        return [Training.from_dict({"method": chosen, **fixed, **QUICK, **settings})]
-    grid = [
-        Training.from_dict({"method": name, **fixed, "lr": lr, "hidden": hidden, **settings})
-        for name in ([method] if method else METHODS)
-        for lr in GRID["lr"]
-        for hidden in GRID["hidden"]
-    ]
-    return list(dict.fromkeys(grid))
+    leaderboard: tuple[Row, ...]
+    fold: np.ndarray
+    out_of_fold: OutOfFoldPredictions
+    interrupted: bool
 
 
 def fit(
     graphs: Graphs,
     *,
+    candidates: Sequence[Candidate] | None = None,
     method: str | None = None,
     settings: Mapping[str, Any] | None = None,
     search: bool = True,
-    folds: int = 10,
+    only: Only | None = None,
+    folds: int | None = None,
     seed: int = 0,
+    minutes: float | None = None,
+    coverage: float = COVERAGE,
+    class_weight: Literal["balanced"] | None = None,
     device: torch.device | str = "cpu",
     members: int | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    checkpoint: Path | None = None,
+    on_progress: Callable[[FitProgress], None] = lambda progress: None,
+    checkpoint: Callable[[str], Path] | None = None,
+    keep_on_interrupt: bool = False,
 ) -> Fit:
-    """Choose a method and settings, estimate the accuracy, and train on all graphs.
+    """Choose among graph nets and simple models, estimate the scores, and train on all graphs.
 
-    The estimate comes from nested cross-validation: in each fold, the candidate is chosen by its
-    validation results, without the test graphs. The final model is trained on all graphs, for the
-    median number of epochs to the best one over the folds, from a few initialisations, of which
-    the one with the lowest loss is kept.
+    Every candidate predicts each graph by models that did not see it (nets stop early on a part of
+    their training graphs). A weighted average of the best candidates is selected on these
+    predictions; a simple model alone is kept if the average is not better by more than a standard
+    error. The estimate is cross-fitted, see `sagpool.classifier.estimate`.
+
+    In the final model, simple models are fitted to all graphs, and nets are the ensemble of those
+    of the folds.
 
     Args:
-        graphs: with classes
-        method: a registered name; None to choose one
-        settings: settings of the trainings that are not to be searched
-        search: whether to search; otherwise a single candidate is estimated and trained
-        folds: of the cross-validation; at most the number of graphs of the rarest class
+        graphs: with classes or targets
+        candidates: what to choose from; by default `candidates_for` with the next four arguments
+        method: a registered name, to try no other
+        settings: settings of the nets that are not to be searched
+        search: whether nets have a grid of settings
+        only: nets or simple models alone
+        folds: of the cross-validation; by default 10, or fewer for large data
         seed: of everything random
+        minutes: after which no candidate is begun and unfinished nets are dropped; at least one
+            candidate is finished
+        coverage: that the prediction sets promise
+        class_weight: ``balanced`` decides for high balanced accuracy, by a threshold (or factors
+            of the classes) chosen out of fold; the probabilities stay calibrated
         device: where to train
-        members: models trained side by side; None for as many as fit
-        on_progress: called after each epoch
-        checkpoint: a file to resume from, as in `sagpool.fleet.train`
+        members: nets trained side by side; None for as many as fit
+        on_progress: called from time to time
+        checkpoint: gives a file for the trainings of a method, from which they are resumed as in
+            `sagpool.fleet.train`
+        keep_on_interrupt: whether Ctrl-C, once there is a result, ends the search in place of the
+            fit; a second one ends the fit
     """
-    folds = _possible_folds(graphs, folds)
-    candidates = candidates_for(
-        graphs, method=method, settings=settings or {}, search=search, seed=seed, folds=folds
+    if not 0 < coverage < 1:
+        raise SagpoolError(f"coverage must be between 0 and 1, not {coverage}.")
+    folds = folds_for(graphs, folds)
+    if candidates is None:
+        candidates = candidates_for(
+            graphs, method=method, settings=settings, search=search, only=only, seed=seed,
+            folds=folds,
+        )  # fmt: skip
+    trials = Trials(
+        graphs,
+        fold_of_each(graphs, folds, seed),
+        seed=seed,
+        device=device,
+        members=members,
+        deadline=float("inf") if minutes is None else time.monotonic() + 60 * minutes,
+        on_progress=on_progress,
+        checkpoint=checkpoint,
     )
-    options: dict[str, Any] = {"device": device, "members": members, "on_progress": on_progress}
-    in_folds = [replace(one, fold=fold) for one in candidates for fold in range(folds)]
-    results = train(graphs, in_folds, keep_weights=True, checkpoint=checkpoint, **options)
-    by_candidate = [results[i * folds : (i + 1) * folds] for i in range(len(candidates))]
-    best_of_fold = [max(fold, key=_validation) for fold in zip(*by_candidate, strict=True)]
-    estimated = estimate(graphs, best_of_fold)
-    means = [np.mean([_validation(r) for r in row], 0).tolist() for row in by_candidate]
-    best = means.index(max(means))
-    epochs = max(1, int(np.median([result.best_epoch for result in by_candidate[best]])))
-    final = replace(
-        candidates[best], fold=NO_TEST, validation=0, max_epochs=epochs, patience=epochs
+    interrupted = False
+    try:
+        trials.run(candidates)
+    except KeyboardInterrupt:
+        if not (keep_on_interrupt and trials.done):
+            raise
+        interrupted = True
+    if not trials.done:
+        raise SagpoolError("The training diverged; try a lower learning rate.")
+    on_progress(FitProgress("final model", 1.0, None))
+    rules = Rules(
+        graphs.task,
+        np.array([not isinstance(one.candidate, NetCandidate) for one in trials.done]),
+        coverage,
+        balanced=class_weight == "balanced",
     )
-    # Initial weights can be unlucky, and without held-out graphs nothing else would show it.
-    starts = [replace(final, seed=seed + start) for start in range(STARTS)]
-    results = train(graphs, starts, keep_weights=True, **options)
-    result = min(results, key=lambda one: np.nan_to_num(one.train.loss, nan=np.inf))
-    model = trained_model(graphs, result, estimate=estimated.to_json(), epochs=epochs)
-    return Fit(model, estimated, candidates[best], tuple(candidates))
+    return _finish(trials, rules, folds, interrupted=interrupted or bool(trials.unfinished))
 
 
-def _validation(result: Result) -> tuple[float, float]:
-    """A sort key: higher is better, and a diverged training is the worst."""
-    score = result.validation
-    if np.isnan(score.accuracy):
-        return 0.0, -np.inf
-    return score.accuracy, -score.loss
+def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> Fit:
+    graphs = trials.graphs
+    truth = truth_of(graphs)
+    outputs = np.stack([one.outputs for one in trials.done])
+    choice = choose(rules, outputs, truth)
+    predictions = cross_fit(rules, outputs, truth, trials.fold)
+    # The choice knows its own graphs a little too well; cross-fitted predictions do not.
+    conformal = Conformal.of(graphs.task, predictions.outputs, truth, rules.coverage)
+    choice = replace(choice, conformal=conformal)
+    estimated = estimate(
+        graphs.task,
+        predictions,
+        truth,
+        folds=folds,
+        coverage=rules.coverage,
+        group=None if graphs.group is None else graphs.group.cpu().numpy(),
+        target_names=graphs.target_names,
+        seed=trials.seed,
+    )
+    rows = leaderboard(graphs.task, trials, choice, predictions.outputs, truth)
+    model = _model(trials, choice, estimated, rows)
+    return Fit(model, estimated, rows, trials.fold, predictions, interrupted)
 
 
-def _possible_folds(graphs: Graphs, folds: int) -> int:
-    if graphs.y is None or graphs.num_classes < 2:
-        raise SagpoolError(f"{graphs.name} needs at least two classes.")
-    rarest = int(np.bincount(graphs.y.cpu().numpy(), minlength=graphs.num_classes).min())
-    if rarest < 2:
-        raise SagpoolError(
-            f"{graphs.name} has a class with a single graph; each class needs at least 2."
-        )
-    return min(folds, rarest)
+def truth_of(graphs: Graphs) -> np.ndarray:
+    """``[graphs]`` classes, or ``[graphs, tasks]`` float64 targets with NaN where not measured."""
+    known = graphs.y if graphs.task == "classification" else graphs.targets
+    assert known is not None
+    found = known.cpu().numpy()
+    return found if graphs.task == "classification" else found.astype(np.float64)
+
+
+def _model(
+    trials: Trials, choice: Choice, estimated: Estimate, rows: Sequence[Row]
+) -> TrainedModel:
+    graphs = trials.graphs
+    chosen = [number for number in np.argsort(-choice.mixture) if choice.mixture[number] > 0]
+    parts = tuple(_part(trials, trials.done[number]) for number in chosen)
+    weights = [round(float(choice.mixture[number]), 6) for number in chosen]
+    weights[0] = round(1 - sum(weights[1:]), 6)
+    return TrainedModel(
+        vocabulary=Vocabulary.of(graphs),
+        parts=parts,
+        mixture=tuple(weights),
+        temperature=choice.temperature,
+        decision=choice.decision,
+        conformal=choice.conformal,
+        novelty=Novelty.of(graphs, trials.seed),
+        about={
+            "data": vars(graphs.statistics()),
+            "settings": _settings([trials.done[number] for number in chosen]),
+            "estimate": estimated.to_json(),
+            "leaderboard": [asdict(row) for row in rows],
+            "versions": versions_of(parts),
+        },
+    )
+
+
+def _part(trials: Trials, tried: Tried) -> Part:
+    if not isinstance(tried.candidate, NetCandidate):
+        every = np.arange(len(trials.graphs))
+        return SimplePart(fit_simple(tried.candidate.name, trials.graphs, every, trials.seed))
+    first = tried.nets[0]
+    # Some methods have layers whose sizes depend on the training graphs.
+    alike = [net for net in tried.nets if _sizes(net) == _sizes(first)]
+    numbers = sum(tensor.numel() for tensor in first.weights.values())
+    return NetPart.stack(alike[: max(1, MOST_NUMBERS // numbers)])
+
+
+def _sizes(net: NetPart) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for tensor in net.weights.values()]
+
+
+def _settings(tried: Sequence[Tried]) -> dict[str, Any]:
+    """Of the nets of the model, by name of the candidate."""
+    return {
+        one.candidate.name: {
+            name: value
+            for name, value in one.candidate.training.to_dict().items()
+            if name not in ("fold", "split")
+        }
+        for one in tried
+        if isinstance(one.candidate, NetCandidate)
+    }

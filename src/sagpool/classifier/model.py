@@ -1,4 +1,4 @@
-"""`TrainedModel`: a trained model with everything it needs to classify other graphs."""
+"""`TrainedModel`: a trained model with everything it needs to predict other graphs."""
 
 from __future__ import annotations
 
@@ -7,77 +7,172 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sagpool.classifier.calibration import with_temperature
+from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.hub import download, is_name, similar_folder, upload
+from sagpool.classifier.novelty import Novelty
+from sagpool.classifier.parts import NetPart, Part
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Result
-from sagpool.fleet.evaluate import predict
 from sagpool.fleet.schedule import shape_of
 from sagpool.fleet.versions import versions
 from sagpool.foreign.paths import user_path
 from sagpool.graphs import Graphs
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.vocabulary import Vocabulary
-from sagpool.models import Shape, build
+from sagpool.models import Shape
 
 BATCH_SIZE = 1024
 MOST_LISTED = 5  # unknown node labels in a warning
 
 
-class Predictions(NamedTuple):
-    probabilities: np.ndarray  # [graphs, classes]
-    unseen: Counter[str]  # number of nodes for each node label that is not in the vocabulary
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says about some graphs, with its doubts.
+
+    Args:
+        probabilities: ``[graphs, classes]``; with several tasks ``[graphs, tasks]``, of a 1; for a
+            regression the values, ``[graphs, tasks]``
+        predicted: ``[graphs]`` number of the class; with several tasks ``[graphs, tasks]`` of 0
+            and 1; for a regression the values
+        sets: ``[graphs, classes]`` bool, the classes that are possible at the coverage that the
+            model promises; with several tasks ``[graphs, tasks, 2]``; None without a promise
+        interval: ``[graphs, tasks, 2]`` of a regression, in place of sets
+        unlike: ``[graphs]`` bool, graphs unlike the training data
+        unseen: number of nodes for each node label that is not in the vocabulary
+        unseen_nodes: ``[graphs]`` number of nodes with such a label
+    """
+
+    probabilities: np.ndarray
+    predicted: np.ndarray
+    sets: np.ndarray | None
+    interval: np.ndarray | None
+    unlike: np.ndarray
+    unseen: Counter[str]
+    unseen_nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A model, the node features and classes it was trained with, and how it was trained."""
+    """A weighted average of parts, the features and classes it knows, and how it was trained.
 
-    method: str
-    shape: Shape
-    vocabulary: Vocabulary  # the meaning of feature columns and classes
-    weights: dict[str, Tensor]  # a state dict for ``build(method, shape)``
-    about: dict[str, Any] = field(default_factory=dict)  # JSON values for the model card
+    Args:
+        vocabulary: the meaning of feature columns and classes
+        parts: graph nets and simple models
+        mixture: weight of each part in the average; they sum to 1
+        temperature: by which the log-odds of the average are divided
+        decision: factor of each class before the most probable is taken, or the threshold of each
+            task; None for 1 and 0.5
+        conformal: promise and bounds of the prediction sets; None for no sets
+        novelty: what graphs like the training graphs have on average
+        about: JSON values for the model card
+    """
+
+    vocabulary: Vocabulary
+    parts: tuple[Part, ...]
+    mixture: tuple[float, ...] = (1.0,)
+    temperature: float = 1.0
+    decision: tuple[float, ...] | None = None
+    conformal: Conformal | None = None
+    novelty: Novelty | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of_net(
+        method: str,
+        shape: Shape,
+        vocabulary: Vocabulary,
+        weights: dict[str, Tensor],
+        about: dict[str, Any] | None = None,
+    ) -> TrainedModel:
+        """A model of one graph net; ``weights`` is a state dict for ``build(method, shape)``."""
+        return TrainedModel(vocabulary, (NetPart(method, shape, weights),), about=about or {})
+
+    @property
+    def net(self) -> NetPart | None:
+        """The graph nets with the largest weight, if there are any."""
+        nets = [
+            (weight, -place, part)
+            for place, (weight, part) in enumerate(zip(self.mixture, self.parts, strict=True))
+            if isinstance(part, NetPart)
+        ]
+        return max(nets, key=lambda one: one[:2])[2] if nets else None
+
+    @property
+    def method(self) -> str:
+        """Of the best net."""
+        return self._best().method
+
+    @property
+    def shape(self) -> Shape:
+        """Of the best net."""
+        return self._best().shape
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Of the best net, a state dict for ``build(method, shape)``."""
+        return self._best().weights
 
     def module(self, device: torch.device | str = "cpu") -> nn.Module:
-        """The model as a module in evaluation mode, to be called with a packed batch."""
-        # On the meta device no random numbers are drawn for weights that are replaced anyway.
-        with torch.device("meta"):
-            model = build(self.method, self.shape)
-        weights = {name: tensor.clone() for name, tensor in self.weights.items()}
-        model.load_state_dict(weights, assign=True)
-        return model.to(device).eval()
+        """The best net as a module in evaluation mode, to be called with a packed batch."""
+        return self._best().module(device)
+
+    @property
+    def name(self) -> str:
+        """The parts, the largest weight first."""
+        order = np.argsort([-weight for weight in self.mixture], kind="stable")
+        return " + ".join(self.parts[number].name for number in order)
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.vocabulary.task
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Of the columns of the probabilities: classes or tasks."""
+        known = self.vocabulary
+        return known.class_names if self.task == "classification" else known.target_names
 
     def predict_proba(self, graphs: Graphs, *, batch_size: int = BATCH_SIZE) -> Predictions:
-        """Class probabilities of each graph; feature columns are matched by name."""
+        """Predictions for each graph; feature columns are matched by name."""
         return self.predictor(graphs.device, batch_size=batch_size)(graphs)
 
     def predictor(
         self, device: torch.device | str = "cpu", *, batch_size: int | None = None
     ) -> Callable[[Graphs], Predictions]:
-        """A function like `predict_proba` for many collections: the module is built only once.
+        """A function like `predict_proba` for many collections: modules are built only once.
 
         Without a ``batch_size``, each collection is one batch.
         """
-        model = self.module(device)
-        keys = torch.zeros(1, dtype=torch.int64, device=device)
+        outputs = [part.outputs(device, batch_size) for part in self.parts]
 
-        def predict_proba(graphs: Graphs) -> Predictions:
+        def predictions(graphs: Graphs) -> Predictions:
             fitted, unseen = self.vocabulary.fit(graphs)
-            logs = predict(model, fitted.to(device), 1, keys, batch_size or len(graphs))[0]
-            if np.isnan(logs).any():
-                number = int(np.isnan(logs).any(1).argmax())
-                raise SagpoolError(
-                    f"The model gives no number for graph {number} of {graphs.name}: its weights "
-                    "or the features are too large."
-                )
-            return Predictions(np.exp(logs), unseen)
+            of_parts = zip(self.mixture, outputs, strict=True)
+            mean = sum(weight * function(fitted) for weight, function in of_parts)
+            p = with_temperature(self.task, np.asarray(mean), self.temperature)
+            sets = interval = None
+            if self.conformal is not None and self.task == "regression":
+                interval = self.conformal.interval(p)
+            elif self.conformal is not None:
+                sets = self.conformal.sets(self.task, p)
+            unlike = np.zeros(len(graphs), bool)
+            if self.novelty is not None and len(graphs):
+                unlike = self.novelty.unlike(fitted)
+            predicted = decide(self.task, p, self.decision)
+            unseen_nodes = np.zeros(len(graphs), np.int64)
+            if unseen:
+                unseen_nodes = self.vocabulary.unseen_nodes(graphs)
+            return Predictions(p, predicted, sets, interval, unlike, unseen, unseen_nodes)
 
-        return predict_proba
+        return predictions
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write weights, configuration and model card into a folder; returns its path."""
@@ -110,11 +205,28 @@ class TrainedModel:
         with tempfile.TemporaryDirectory() as folder:
             return upload(self.save_pretrained(folder), name, private=private)
 
+    def _best(self) -> NetPart:
+        net = self.net
+        if net is None:
+            raise SagpoolError(
+                f"The model has no graph net: it is {self.name}. `sagpool train --only graph-nets` "
+                "trains one."
+            )
+        return net.best
+
+
+def decide(task: Task, outputs: np.ndarray, decision: tuple[float, ...] | None) -> np.ndarray:
+    """The class ``[graphs]``, or 0 or 1 for each task, or the values; see `TrainedModel`."""
+    if task == "regression":
+        return outputs
+    if task == "multitask":
+        return (outputs >= (0.5 if decision is None else np.array(decision))).astype(np.int64)
+    return np.asarray((outputs if decision is None else outputs * np.array(decision)).argmax(1))
+
 
 def trained_model(graphs: Graphs, result: Result, **about: Any) -> TrainedModel:
     """The model of a training that ran with ``keep_weights=True`` on these graphs."""
-    if result.weights is None or not result.best_epoch:
-        raise SagpoolError("The training diverged; try a lower learning rate.")
+    part = net_part(graphs, result)
     training = result.training
     settings = {
         name: value
@@ -126,13 +238,15 @@ def trained_model(graphs: Graphs, result: Result, **about: Any) -> TrainedModel:
         "settings": settings,
         "versions": versions([training.method]),
     }
-    return TrainedModel(
-        training.method,
-        shape_of(graphs, training),
-        Vocabulary.of(graphs),
-        result.weights,
-        described | about,
-    )
+    return TrainedModel(Vocabulary.of(graphs), (part,), about=described | about)
+
+
+def net_part(graphs: Graphs, result: Result) -> NetPart:
+    """The net of a training that ran with ``keep_weights=True`` on these graphs."""
+    if result.weights is None or not result.best_epoch:
+        raise SagpoolError("The training diverged; try a lower learning rate.")
+    training = result.training
+    return NetPart(training.method, shape_of(graphs, training), result.weights)
 
 
 def describe_unseen(unseen: Counter[str], what: str = "labels") -> str:

@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.metrics import scores
+from sagpool.classifier.model import Predictions, TrainedModel
 from sagpool.foreign.paths import user_path
 from sagpool.graphs import load
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.molecules import read_texts
 from sagpool.graphs.record_files import CHUNK_NODES, Chunk, chunks, chunks_of, holds_records
 from sagpool.graphs.records import Columns
@@ -21,19 +23,50 @@ from sagpool.graphs.vocabulary import Vocabulary
 
 class PredictedChunk(NamedTuple):
     names: list[str]  # of the graphs
-    classes: list[str]  # the most probable class of each graph
-    probabilities: np.ndarray  # [graphs, classes]
+    found: Predictions
     fraction_read: float | None  # of the source so far; None if its size is unknown
 
 
 @dataclass
 class Tally:
-    """Counts over all chunks of a run."""
+    """What is counted over all chunks of a run."""
 
+    graphs: int = 0
     nodes: int = 0
     unseen: Counter[str] = field(default_factory=Counter)  # nodes of each unknown label
-    labelled: int = 0  # graphs that came with a class known to the model
-    correct: int = 0  # graphs whose class was predicted
+    unlike: int = 0  # graphs unlike the training data
+    truth: list[np.ndarray] = field(default_factory=list)  # of the graphs that came with it
+    outputs: list[np.ndarray] = field(default_factory=list)  # of the same graphs
+    predicted: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def labelled(self) -> int:
+        """Graphs that came with a class known to the model, or with a target."""
+        return sum(map(len, self.truth))
+
+    def scores(self, task: Task) -> dict[str, float]:
+        """Of the graphs that came with a class or a target."""
+        columns = (np.concatenate(parts) for parts in (self.truth, self.outputs, self.predicted))
+        return scores(task, *columns)
+
+    def add(self, chunk: Chunk, found: Predictions, class_names: Sequence[str]) -> None:
+        self.graphs += len(chunk.graphs)
+        self.nodes += chunk.graphs.num_nodes
+        self.unseen += found.unseen
+        self.unlike += int(found.unlike.sum())
+        if chunk.graphs.task == "classification":
+            number = {name: place for place, name in enumerate(class_names)}
+            truth = np.array([number.get(str(target), -1) for target in chunk.targets])
+            known = truth >= 0
+        elif chunk.graphs.targets is not None:
+            truth = chunk.graphs.targets.cpu().numpy().astype(np.float64)
+            known = ~np.isnan(truth).all(1)
+        else:
+            return
+        if known.any():
+            self.truth.append(truth[known])
+            self.outputs.append(found.probabilities[known])
+            self.predicted.append(found.predicted[known])
 
 
 def chunks_from(
@@ -70,15 +103,8 @@ def predict_chunks(
     model: TrainedModel, parts: Iterable[Chunk], tally: Tally, *, device: torch.device | str = "cpu"
 ) -> Iterator[PredictedChunk]:
     """Predict chunk after chunk, and add each to the tally."""
-    class_names = model.vocabulary.class_names
-    known = set(class_names)
     predict = model.predictor(device)
-    for graphs, names, targets, fraction_read in parts:
-        probabilities, unseen = predict(graphs)
-        predicted = [class_names[best] for best in probabilities.argmax(1).tolist()]
-        tally.nodes += graphs.num_nodes
-        tally.unseen += unseen
-        for target, prediction in zip(targets, predicted, strict=True):
-            tally.labelled += target in known
-            tally.correct += target == prediction
-        yield PredictedChunk(names, predicted, probabilities, fraction_read)
+    for chunk in parts:
+        found = predict(chunk.graphs)
+        tally.add(chunk, found, model.vocabulary.class_names)
+        yield PredictedChunk(chunk.names, found, chunk.fraction)

@@ -13,11 +13,11 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from sagpool.cli.console import table_console
-from sagpool.cli.options import AsJson
+from sagpool.cli.options import AsJson, IdColumn, LabelColumns, SmilesColumn, columns_of
 from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
 from sagpool.graphs.features import Features
-from sagpool.graphs.graphs import Statistics
+from sagpool.graphs.graphs import Statistics, Task
 from sagpool.graphs.load import load
 from sagpool.graphs.named_datasets import data_folders, list_datasets
 
@@ -33,11 +33,16 @@ def data(
         ),
     ] = None,
     features: Annotated[Features, typer.Option(help="Which node features to use.")] = "auto",
+    task: Annotated[Task, typer.Option(help="What the labels are.")] = "classification",
+    smiles_column: SmilesColumn = None,
+    label_column: LabelColumns = None,
+    id_column: IdColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the statistics of data sets: size, classes, features (the paper's Table 1)."""
     if names:
-        rows = [load(name, features).statistics() for name in names]
+        columns = columns_of(smiles_column, label_column, id_column)
+        rows = [load(name, features, columns=columns, task=task).statistics() for name in names]
         locations: dict[str, list[str]] = {}
     else:
         rows, locations = _all_local(features)

@@ -10,12 +10,19 @@ from rich.progress import track
 
 from sagpool.classifier.model import TrainedModel, describe_unseen
 from sagpool.cli.console import new_console
-from sagpool.cli.options import DATA_HELP, AsJson, Force, LabelColumn, SmilesColumn
+from sagpool.cli.options import (
+    DATA_HELP,
+    AsJson,
+    Force,
+    IdColumn,
+    LabelColumns,
+    SmilesColumn,
+    columns_of,
+)
 from sagpool.errors import SagpoolError
 from sagpool.explain.explained import explain_input
 from sagpool.explain.inputs import from_smiles, from_source
 from sagpool.explain.surroundings import MOST_DRAWN_NODES
-from sagpool.graphs.records import Columns
 from sagpool.output_folder import OutputFolder
 from sagpool.report.gallery import write_gallery
 
@@ -36,7 +43,8 @@ def explain(
         int, typer.Option(min=1, max=10**6, help="Explain this many graphs at most.")
     ] = 50,
     smiles_column: SmilesColumn = None,
-    label_column: LabelColumn = None,
+    label_column: LabelColumns = None,
+    id_column: IdColumn = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +56,7 @@ def explain(
     if smiles:
         given = from_smiles(smiles, trained.vocabulary)
     else:
-        columns = Columns(smiles_column, label_column)
+        columns = columns_of(smiles_column, label_column, id_column)
         given = from_source(str(data), trained.vocabulary, columns, limit=limit)
     explained = explain_input(trained, given)
     if explained.unseen:

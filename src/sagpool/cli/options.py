@@ -7,14 +7,23 @@ import typer
 
 from sagpool.bench.experiment import parse_value
 from sagpool.errors import SagpoolError
+from sagpool.graphs.records import Columns
 from sagpool.models import Value
 
 DATA_HELP = "A .jsonl, .csv, .tsv or .sdf file, a TU folder or zip, or the name of a data set."
 SmilesColumn = Annotated[
     str | None, typer.Option(help="Column of a table with the SMILES, unless it has a usual name.")
 ]
-LabelColumn = Annotated[
-    str | None, typer.Option(help="Column of a table, or SDF property, with the classes, likewise.")
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label-column",
+        help="Column of a table, or SDF property, with the classes or targets, likewise. For "
+        "several targets, repeat the option or separate them by commas.",
+    ),
+]
+IdColumn = Annotated[
+    str | None, typer.Option(help="Column, or SDF property, with the name of each graph.")
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda; auto: cuda if available.")]
 Force = Annotated[
@@ -32,6 +41,12 @@ def device_name(option: str) -> str:
     if option == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return option
+
+
+def columns_of(smiles: str | None, labels: list[str] | None, id_: str | None = None) -> Columns:
+    """What `load` needs to know about the columns of a table."""
+    named = several(labels)
+    return Columns(smiles, named[0] if len(named) == 1 else named or None, id_)
 
 
 def several(options: list[str] | None) -> tuple[str, ...]:

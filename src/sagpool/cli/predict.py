@@ -1,10 +1,8 @@
 """``sagpool predict``: classes and probabilities of graphs."""
 
-import csv
 import gc
-import io
-import json
 import logging
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,14 +15,22 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from sagpool.classifier.model import TrainedModel, describe_unseen
 from sagpool.classifier.predict import PredictedChunk, Tally, chunks_from, predict_chunks
+from sagpool.classifier.score_names import NAMES, score_text
 from sagpool.cli.console import new_console
-from sagpool.cli.options import DATA_HELP, Device, LabelColumn, SmilesColumn, device_name
+from sagpool.cli.options import (
+    DATA_HELP,
+    Device,
+    IdColumn,
+    LabelColumns,
+    SmilesColumn,
+    columns_of,
+    device_name,
+)
+from sagpool.cli.prediction_rows import csv_rows, json_lines
 from sagpool.errors import SagpoolError
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.record_files import CHUNK
-from sagpool.graphs.records import Columns
 from sagpool.ops.device import find_device
-from sagpool.spreadsheet import as_text
 
 log = logging.getLogger("sagpool")
 
@@ -52,14 +58,15 @@ def predict(
         typer.Option(metavar="SMILES", help="A molecule instead of DATA; may be repeated."),
     ] = None,
     smiles_column: SmilesColumn = None,
-    label_column: LabelColumn = None,
+    label_column: LabelColumns = None,
+    id_column: IdColumn = None,
     batch_size: Annotated[
         int, typer.Option(min=1, max=2**31 - 1, help="Graphs at a time.")
     ] = CHUNK,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format jsonl.")] = False,
 ) -> None:
-    """Write the class and the class probabilities of each graph, in the order of DATA.
+    """Write what the model predicts for each graph, and its doubts, in the order of DATA.
 
     Molecules that cannot be read are listed on stderr and get no row. Files of any size are read
     and predicted in chunks; only TU data sets are loaded as a whole.
@@ -69,18 +76,18 @@ def predict(
     if output and data and output.exists() and Path(data).exists() and output.samefile(data):
         raise SagpoolError(f"{output} is the input; choose another output file.")
     trained = TrainedModel.from_pretrained(model)
-    columns = Columns(smiles_column, label_column)
+    columns = columns_of(smiles_column, label_column, id_column)
     chunks = chunks_from(data or smiles or [], trained.vocabulary, columns, size=batch_size)
     if as_json or (format_ is None and output is not None and output.suffix in JSONL_SUFFIXES):
         format_ = Format.jsonl
-    write = _jsonl if format_ is Format.jsonl else _csv
+    write = json_lines if format_ is Format.jsonl else csv_rows
     tally = Tally()
     with _open(output) as file, _less_garbage_collection():
         predicted = predict_chunks(trained, chunks, tally, device=find_device(device_name(device)))
-        for text in write(_with_progress(predicted, output), trained.vocabulary.class_names):
+        for text in write(trained, _with_progress(predicted, output)):
             file.write(text.encode())
             file.flush()  # before a later line of the input turns out to be wrong
-    _report(tally)
+    _report(tally, trained)
 
 
 @contextmanager
@@ -111,32 +118,6 @@ def _less_garbage_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _csv(chunks: Iterable[PredictedChunk], class_names: tuple[str, ...]) -> Iterator[str]:
-    buffer = io.StringIO()
-    rows = csv.writer(buffer, lineterminator="\n")
-    rows.writerow(["id", "class", *(f"p_{name}" for name in class_names)])
-    for chunk in chunks:
-        columns = [[f"{p:.6g}" for p in column] for column in chunk.probabilities.T.tolist()]
-        names, classes = map(as_text, chunk.names), map(as_text, chunk.classes)
-        rows.writerows(zip(names, classes, *columns, strict=True))
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-
-
-def _jsonl(chunks: Iterable[PredictedChunk], class_names: tuple[str, ...]) -> Iterator[str]:
-    for chunk in chunks:
-        lines = []
-        rows = zip(chunk.names, chunk.classes, chunk.probabilities.tolist(), strict=True)
-        for name, predicted, row in rows:
-            probabilities = {
-                one: float(f"{p:.6g}") for one, p in zip(class_names, row, strict=True)
-            }
-            record = {"id": name, "class": predicted, "probabilities": probabilities}
-            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        yield "".join(lines)
-
-
 def _with_progress(
     chunks: Iterable[PredictedChunk], output: Path | None
 ) -> Iterator[PredictedChunk]:
@@ -160,14 +141,19 @@ def _with_progress(
             bar.update(task, completed=chunk.fraction_read or 0, total=total, graphs=graphs)
 
 
-def _report(tally: Tally) -> None:
+def _report(tally: Tally, model: TrainedModel) -> None:
     if tally.unseen:
         if tally.unseen.total() == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
         log.warning("%s; these nodes get no features.", describe_unseen(tally.unseen))
-    if tally.labelled:
-        typer.echo(
-            f"accuracy {tally.correct / tally.labelled:.1%}: {tally.correct} of the "
-            f"{tally.labelled} graphs that came with a class",
-            err=True,
+    if tally.unlike:
+        log.warning(
+            "%d of %d graphs are unlike the training data: do not rely on their predictions.",
+            *(tally.unlike, tally.graphs),
         )
+    if tally.labelled:
+        what = "class" if model.task == "classification" else "target"
+        typer.echo(f"{tally.labelled} graphs came with a {what}:", err=True)
+        for name, value in tally.scores(model.task).items():
+            if not math.isnan(value):
+                typer.echo(f"  {NAMES[name]:38s} {score_text(name, value)}", err=True)

@@ -2,41 +2,44 @@
 
 import hashlib
 import json
-import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
 
 from sagpool.bench.experiment import check_method, check_setting
-from sagpool.classifier import Fit, fit
-from sagpool.classifier.fit import METHODS
+from sagpool.classifier import fit
+from sagpool.classifier.candidates import METHODS, Only
 from sagpool.classifier.folder import files_of
 from sagpool.cli import options
 from sagpool.cli.console import new_console
+from sagpool.cli.fit_progress import fit_progress
+from sagpool.cli.fit_results import fit_json, fit_lines, out_of_fold_csv
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Progress
 from sagpool.graphs.features import Features
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.load import load
-from sagpool.graphs.records import Columns
-from sagpool.models import method_version
+from sagpool.models import Value, method_version
 from sagpool.output_folder import OutputFolder
+from sagpool.report.training_page import training_page
 
 
 def train(
     data: Annotated[str, typer.Argument(help=options.DATA_HELP)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
+    task: Annotated[
+        Task,
+        typer.Option(help="Classes; several targets of 0 and 1 (multitask); or numbers."),
+    ] = "classification",
     quick: Annotated[
-        bool, typer.Option("--quick", help="No search: estimate and train one candidate.")
+        bool, typer.Option("--quick", help="Simple models and one graph net, without a search.")
     ] = False,
+    only: Annotated[
+        Only | None, typer.Option(help="Only graph nets, or only simple models.")
+    ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Name of a method; by default sagpool-h or sagpool-g.")
+        str | None, typer.Option(help="Name of a graph net, to try no other model.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -44,16 +47,32 @@ def train(
             "--set", metavar="NAME=VALUE", help="Fix a setting, such as lr=0.005 or hidden=64."
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="Begin no further model after this time, and keep the best."),
+    ] = None,
     folds: Annotated[
-        int, typer.Option(min=2, max=10**6, help="Folds of the cross-validation.")
-    ] = 10,
+        int | None,
+        typer.Option(min=2, max=10**6, help="Of the cross-validation; by default 10 or fewer."),
+    ] = None,
+    split: Annotated[
+        Literal["random", "scaffold"],
+        typer.Option(help="Folds of molecules: scaffold keeps those of one scaffold together."),
+    ] = "random",
+    class_weight: Annotated[
+        Literal["balanced"] | None,
+        typer.Option(help="balanced: rare classes count as much as frequent ones."),
+    ] = None,
+    coverage: Annotated[
+        float, typer.Option(help="How often a prediction set must contain the truth.")
+    ] = 0.9,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     features: Annotated[
-        Features,
-        typer.Option(help="Node features; auto: labels, or else attributes, or else degrees."),
-    ] = "auto",
+        Features, typer.Option(help="Node features; all: everything that is known.")
+    ] = "all",
     smiles_column: options.SmilesColumn = None,
-    label_column: options.LabelColumn = None,
+    label_column: options.LabelColumns = None,
+    id_column: options.IdColumn = None,
     device: options.Device = "auto",
     members: Annotated[
         int | None, typer.Option(min=1, max=2**20, help="Models side by side.")
@@ -62,103 +81,65 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Choose a model for your graphs, estimate its accuracy, and train it on all graphs."""
+    chosen = _settings(settings, method)
+    folder = OutputFolder(output, "train", force=force)
+    graphs = load(
+        data,
+        features,
+        columns=options.columns_of(smiles_column, label_column, id_column),
+        task=task,
+        scaffolds=split == "scaffold",
+        need_labels=True,
+    )
+    # Each set of options has its own checkpoint, so that changed options start from the beginning.
+    version = method_version(method) if method else ""
+    decisive = [data, task, method, version, chosen, quick, only, folds, split, class_weight]
+    key = json.dumps([*decisive, seed, features, label_column])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+    console = new_console(stderr=True)
+    console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
+    try:
+        with fit_progress(console) as show:
+            fitted = fit(
+                graphs,
+                method=method,
+                settings=chosen,
+                search=not quick,
+                only=only,
+                folds=folds,
+                seed=seed,
+                minutes=minutes,
+                coverage=coverage,
+                class_weight=class_weight,
+                device=options.device_name(device),
+                members=members,
+                on_progress=show,
+                checkpoint=lambda name: folder.reserve(f"checkpoint-{digest}-{name}.npz"),
+                keep_on_interrupt=True,
+            )
+    except SagpoolError:
+        folder.abandon()
+        raise
+    model = replace(fitted.model, about={**fitted.model.about, "source": data})
+    for name, content in files_of(model).items():
+        folder.write(name, content)
+    folder.write("out-of-fold.csv", out_of_fold_csv(graphs, fitted).encode())
+    folder.write("report.html", training_page(graphs, fitted).encode())
+    folder.finish()  # removes the checkpoint
+    if as_json:
+        print(json.dumps(fit_json(fitted), indent=2))
+    else:
+        typer.echo("\n".join(fit_lines(fitted, output)))
+
+
+def _settings(options_: list[str] | None, method: str | None) -> dict[str, Value]:
+    """The settings of ``--set``, checked before anything is read."""
     if method is not None:
         check_method(method)
     chosen = {}
-    for name, values in options.parse_settings(settings).items():
+    for name, values in options.parse_settings(options_).items():
         if len(values) > 1:
             raise SagpoolError(f"{name} has {len(values)} values; give one.")
         check_setting(name, values[0], [method] if method else METHODS)
         chosen[name] = values[0]
-    folder = OutputFolder(output, "train", force=force)
-    graphs = load(data, features, columns=Columns(smiles_column, label_column))
-    # Each set of options has its own checkpoint, so that changed options start from the beginning.
-    version = method_version(method) if method else ""
-    key = json.dumps([data, method, version, chosen, quick, folds, seed, features])
-    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-    console = new_console(stderr=True)
-    console.print(f"{graphs!r}", highlight=False, soft_wrap=True)
-    with _progress_bar(console) as show:
-        fitted = fit(
-            graphs,
-            method=method,
-            settings=chosen,
-            search=not quick,
-            folds=folds,
-            seed=seed,
-            device=options.device_name(device),
-            members=members,
-            on_progress=show,
-            checkpoint=folder.reserve(f"checkpoint-{digest}.npz"),
-        )
-    model = replace(fitted.model, about={**fitted.model.about, "source": data})
-    for name, content in files_of(model).items():
-        folder.write(name, content)
-    folder.finish()  # removes the checkpoint
-    if as_json:
-        print(json.dumps(_json(fitted), indent=2))
-    else:
-        _print(fitted, output)
-
-
-@contextmanager
-def _progress_bar(console: Console) -> Iterator[Callable[[Progress], None]]:
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[status]}"))
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, status="")
-
-        def show(progress: Progress) -> None:
-            status = (
-                f"{progress.done}/{progress.total} trainings, "
-                f"{progress.epochs_per_second:.0f} models·epochs/s"
-            )
-            bar.update(task, completed=progress.done, total=progress.total, status=status)
-
-        try:
-            yield show
-        except KeyboardInterrupt:
-            bar.stop()
-            console.print("Stopped. Run the same command again to continue.", highlight=False)
-            raise
-
-
-def _json(fitted: Fit) -> dict[str, object]:
-    return {
-        "method": fitted.model.method,
-        "settings": fitted.model.about["settings"],
-        "epochs": fitted.model.about["epochs"],
-        "candidates": len(fitted.candidates),
-        "estimate": fitted.estimate.to_json(),
-    }
-
-
-def _print(fitted: Fit, output: Path) -> None:
-    estimate, chosen = fitted.estimate, fitted.chosen
-    low, high = estimate.ci95
-    count = len(fitted.candidates)
-    lines = [
-        f"{chosen.method}, lr {chosen.lr:g}, hidden size {chosen.hidden}"
-        + (f", chosen from {count} candidates" if count > 1 else ""),
-        "",
-        f"Estimate from {estimate.folds}-fold cross-validation:",
-        f"  accuracy           {estimate.accuracy:6.1%}   95 % interval {low:.1%} to {high:.1%}",
-        f"  most frequent class{estimate.majority:6.1%}   accuracy of always predicting it",
-        f"  balanced accuracy  {estimate.balanced_accuracy:6.1%}",
-    ]
-    if estimate.auroc is not None:
-        lines.append(f"  AUROC               {estimate.auroc:.3f}")
-    if not estimate.better_than_majority:
-        lines += [
-            "",
-            "Warning: the model is not shown to be better than always predicting the most "
-            "frequent class.",
-        ]
-    folder = shlex.quote(str(output))
-    lines += [
-        "",
-        f"The model, trained on all graphs, is in {output}.",
-        "Next:",
-        f"  sagpool predict {folder} DATA",
-        f"  sagpool explain {folder} DATA -o pictures",
-    ]
-    typer.echo("\n".join(lines))
+    return chosen

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sagpool.errors import SagpoolError
 from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs, from_networkx, from_pyg, load
+from sagpool.graphs.columns import Encoding
 from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.intake import pack_records
 from sagpool.graphs.molecules import parse_smiles, record_of, why_unreadable
@@ -83,7 +84,7 @@ def from_object(graph: Any, vocabulary: Vocabulary | None) -> ExplainInput:
     return ExplainInput(_pack(graph, vocabulary.features), 1)
 
 
-def _pack(graph: Any, features: Features) -> Graphs:
+def _pack(graph: Any, features: Features | Encoding) -> Graphs:
     import networkx
 
     if isinstance(graph, networkx.Graph):

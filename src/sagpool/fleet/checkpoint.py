@@ -115,6 +115,8 @@ class Checkpoint:
         for number, result in done.items():
             for name, weights in (result.weights or {}).items():
                 arrays[f"{number}.weights.{name}"] = weights.numpy()
+            if result.predictions is not None:
+                arrays[f"{number}.predictions"] = result.predictions
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +247,7 @@ def _result(
     settings = {name: value for name, value in row.items() if name not in _Row._fields}
     if Training.from_dict(settings) != training:
         raise DecodingError(f"the result {number} belongs to another training")
-    confusion = np.array(found.confusion, np.int64)
+    confusion = np.array(found.confusion or np.zeros((0, 0)), np.int64)  # empty without classes
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
         raise DecodingError(f"the confusion of training {number} is not square")
     return Result(
@@ -261,6 +263,7 @@ def _result(
         parameters=found.parameters,
         seconds=found.seconds,
         weights=weights or None,
+        predictions=arrays.get(f"{number}.predictions"),
         more_tests={
             name: Score(score["loss"], score["accuracy"])
             for name, score in found.more_tests.items()
@@ -274,13 +277,18 @@ def identity_of(
     dtype: torch.dtype,
     keep_weights: Callable[[Training], bool],
     until: int | None = None,
+    *,
+    keep_predictions: bool = False,
 ) -> str:
     """Everything that must be the same when a checkpoint is continued, as a string."""
     settings = [training.to_dict() for training in trainings]
     with_weights = [number for number, one in enumerate(trainings) if keep_weights(one)]
     precision = f"{dtype}, {torch.get_float32_matmul_precision()}"
     versions = {one.method: version for one in trainings if (version := method_version(one.method))}
-    return json.dumps([graphs.fingerprint(), settings, precision, with_weights, until, versions])
+    more = ["predictions"] if keep_predictions else []
+    return json.dumps(
+        [graphs.fingerprint(), settings, precision, with_weights, until, versions, *more]
+    )
 
 
 def trainings_of(identity: str) -> list[Training]:

@@ -1,5 +1,7 @@
 """Losses and predictions of each member."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +10,9 @@ from torch import Tensor, nn
 
 from sagpool.fleet.training import Score
 from sagpool.graphs import Batch, Graphs, pack
+from sagpool.graphs.graphs import Task
 from sagpool.nn import Streams
+from sagpool.nn.from_graphs import mean_and_scale
 
 
 class Losses(NamedTuple):
@@ -17,56 +21,123 @@ class Losses(NamedTuple):
     loss: Tensor  # [members]
     hits: Tensor  # [members] int64
     graphs: Tensor  # [members] int64
+    asked: Tensor  # [members] int64, of which hits are a part: graphs, or measured targets
 
     @staticmethod
-    def zeros(keys: Tensor, dtype: torch.dtype) -> "Losses":
+    def zeros(keys: Tensor, dtype: torch.dtype) -> Losses:
         """For as many members as there are keys."""
-        return Losses(
-            torch.zeros_like(keys, dtype=dtype), torch.zeros_like(keys), torch.zeros_like(keys)
-        )
+        zeros = (torch.zeros_like(keys) for _ in range(3))
+        return Losses(torch.zeros_like(keys, dtype=dtype), *zeros)
 
     def reset(self) -> None:
         for tensor in self:
             tensor.zero_()
 
     def means(self) -> tuple[Tensor, Tensor]:
-        """Mean loss and accuracy of each member."""
-        count = self.graphs.clamp(min=1)
-        return self.loss / count, self.hits.double() / count
+        """Mean loss and accuracy of each member; the accuracy is NaN where there is none."""
+        return self.loss / self.graphs.clamp(min=1), self.hits.double() / self.asked
 
 
 @torch.no_grad()
-def validate(model: nn.Module, batch: Batch, streams: Streams, losses: Losses) -> None:
+def validate(
+    model: nn.Module,
+    batch: Batch,
+    streams: Streams,
+    losses: Losses,
+    class_weight: Tensor | None = None,
+) -> None:
     """Add the losses and hits on a batch of validation graphs."""
-    assert batch.y is not None
     output = model(batch, streams)
     # Auxiliary losses are for training; models are compared by their classification.
-    losses.loss.add_(output._replace(auxiliary=None).loss_sums(batch))
-    losses.hits.add_(((output.logits.argmax(2) == batch.y) & batch.real).sum(1))
-    losses.graphs.add_(batch.real.sum(1))
+    losses.loss.add_(output._replace(auxiliary=None).loss_sums(batch, class_weight))
+    count = batch.real.sum(1)
+    losses.graphs.add_(count)
+    if batch.targets is None:
+        losses.hits.add_(((output.logits.argmax(2) == batch.y) & batch.real).sum(1))
+        losses.asked.add_(count)
+    elif batch.task == "multitask":
+        measured = ~batch.targets.isnan()
+        losses.hits.add_((((output.logits > 0) == (batch.targets > 0.5)) & measured).sum((1, 2)))
+        losses.asked.add_(measured.sum((1, 2)))
 
 
 @torch.no_grad()
-def predict(model: nn.Module, graphs: Graphs, members: int, keys: Tensor, chunk: int) -> np.ndarray:
-    """Log-probabilities of every graph by every member, ``[members, graphs, classes]``."""
+def predict(
+    model: nn.Module,
+    graphs: Graphs,
+    members: int,
+    keys: Tensor,
+    chunk: int,
+    task: Task = "classification",
+) -> np.ndarray:
+    """The outputs of every member for every graph, ``[members, graphs, outputs]``.
+
+    Log-probabilities of classes; the logit of each of several tasks; values of a regression.
+    """
     chunks = []
     for start in range(0, len(graphs), chunk):
         ids = np.arange(start, min(start + chunk, len(graphs)))
         batch = pack(graphs, np.broadcast_to(ids, (members, len(ids))))
         logits = model(batch, Streams(keys, start)).logits[:, : len(ids)]
-        chunks.append(logits.log_softmax(2))
+        chunks.append(logits.log_softmax(2) if task == "classification" else logits)
     return torch.cat(chunks, 1).double().cpu().numpy()
 
 
-def score(log_probability: np.ndarray, y: np.ndarray, ids: np.ndarray) -> Score:
-    """Loss and accuracy of one member on some graphs.
+class Truth(NamedTuple):
+    """What is to be predicted for each graph."""
 
-    Args:
-        log_probability: ``[graphs, classes]``
-        y: ``[graphs]``
-        ids: numbers of the graphs to look at
-    """
-    if not len(ids):
-        return Score(float("nan"), float("nan"))
-    loss = -log_probability[ids, y[ids]].mean()
-    return Score(float(loss), float((log_probability[ids].argmax(1) == y[ids]).mean()))
+    task: Task
+    known: np.ndarray  # [graphs] classes, or [graphs, tasks] targets
+
+    @staticmethod
+    def of(graphs: Graphs) -> Truth:
+        known = graphs.y if graphs.task == "classification" else graphs.targets
+        assert known is not None
+        return Truth(graphs.task, known.cpu().numpy())
+
+    def score(self, outputs: np.ndarray, ids: np.ndarray, unit: np.ndarray) -> Score:
+        """Loss and accuracy of one member on some graphs.
+
+        Args:
+            outputs: ``[graphs, outputs]`` as `predict` gives them
+            ids: numbers of the graphs to look at
+            unit: ``[outputs]``, the weight of each class, or the unit of the errors of each task
+        """
+        if not len(ids):
+            return Score(float("nan"), float("nan"))
+        known, found = self.known[ids], outputs[ids]
+        if self.task == "classification":
+            loss = -(unit[known] * found[np.arange(len(ids)), known]).mean()
+            return Score(float(loss), float((found.argmax(1) == known).mean()))
+        measured = ~np.isnan(known)
+        known = np.where(measured, known, 0)
+        if self.task == "multitask":
+            losses = np.logaddexp(0, found) - known * found
+            right = ((found > 0) == (known > 0.5))[measured]
+            accuracy = float(right.mean()) if len(right) else float("nan")
+        else:
+            losses, accuracy = ((found - known) / unit) ** 2, float("nan")
+        each = np.where(measured, losses, 0).sum(1) / measured.sum(1).clip(1)
+        return Score(float(each.mean()), accuracy)
+
+    def unit(self, train: np.ndarray, outputs: int, class_weight: str = "none") -> np.ndarray:
+        """``[outputs]`` for `score`, from the graphs that a member trains on."""
+        if self.task == "classification" and class_weight == "balanced":
+            return balanced_weights(self.known[train], outputs)
+        if self.task == "regression":
+            return 1 / mean_and_scale(torch.from_numpy(self.known[train]))[1].numpy()
+        return np.ones(outputs)
+
+    def confusion(self, outputs: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """``[classes, classes]`` graphs by class and prediction; empty without classes."""
+        classes = outputs.shape[1] if self.task == "classification" else 0
+        counts = np.zeros((classes, classes), np.int64)
+        if classes:
+            np.add.at(counts, (self.known[ids], outputs[ids].argmax(1)), 1)
+        return counts
+
+
+def balanced_weights(y: np.ndarray, classes: int) -> np.ndarray:
+    """``[classes]``, n / (classes · n_c): 1 on average over these graphs; 0 for a class without."""
+    counts = np.bincount(y, minlength=classes)
+    return np.where(counts > 0, len(y) / (classes * np.maximum(counts, 1)), 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from sagpool.fleet.evaluate import score
+from sagpool.fleet.evaluate import Truth
 from sagpool.fleet.slot_settings import SlotSettings
 from sagpool.fleet.state import FleetState
 from sagpool.fleet.training import Curve, Result, Training
@@ -53,47 +53,49 @@ class Finished:
     def result(
         self,
         training: Training,
-        log_probability: np.ndarray,
-        y: np.ndarray,
+        outputs: np.ndarray,
+        truth: Truth,
         weights: dict[str, Tensor] | None,
         *,
         parameters: int,
         seconds: float,
+        keep_predictions: bool = False,
     ) -> Result:
         """Its result.
 
         Args:
             training: its settings
-            log_probability: ``[graphs, classes]`` by the weights of the best epoch
-            y: ``[graphs]`` classes
+            outputs: ``[graphs, outputs]`` by the weights of the best epoch
+            truth: what they should have been
             weights: for the result
             parameters: of the model
             seconds: that its evaluation took
+            keep_predictions: whether the result has those of the test graphs
         """
         # Without a best epoch, scores are NaN and the confusion is zero, as for an empty split.
         train, validation, test = (
             part if self.best_epoch > 0 else part[:0]
             for part in (self.split.train, self.split.validation, self.split.test)
         )
-        confusion = np.zeros((log_probability.shape[1],) * 2, np.int64)
-        np.add.at(confusion, (y[test], log_probability[test].argmax(1)), 1)
+        unit = truth.unit(self.split.train, outputs.shape[1], training.class_weight)
         return Result(
             training=training,
             diverged=self.diverged,
             best_epoch=self.best_epoch,
             epochs=self.epochs,
-            train=score(log_probability, y, train),
-            validation=score(log_probability, y, validation),
-            test=score(log_probability, y, test),
-            confusion=confusion,
+            train=truth.score(outputs, train, unit),
+            validation=truth.score(outputs, validation, unit),
+            test=truth.score(outputs, test, unit),
+            confusion=truth.confusion(outputs, test),
             curve=self.curve,
             parameters=parameters,
             seconds=self.seconds + seconds,
             weights=weights,
             more_tests={
-                name: score(log_probability, y, graphs if self.best_epoch > 0 else graphs[:0])
+                name: truth.score(outputs, graphs if self.best_epoch > 0 else graphs[:0], unit)
                 for name, graphs in self.split.more_tests.items()
             },
+            predictions=outputs[self.split.test] if keep_predictions else None,
         )
 
 

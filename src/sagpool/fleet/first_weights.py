@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sagpool.fleet.random_guard import SeededDraws
-from sagpool.fleet.stack import row_length
+from sagpool.fleet.stack import columns_from_graphs, row_length
+from sagpool.graphs import Graphs
+from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
 
 
@@ -62,6 +65,25 @@ class FirstWeights:
                 draws.place(parameter, start)
             start = aligned(end)
         return weights
+
+
+class StartFromGraphs:
+    """Numbers in the weights of new models that come from the graphs that they train on.
+
+    Args:
+        build: makes a new model
+    """
+
+    def __init__(self, build: Callable[[], nn.Module]) -> None:
+        with torch.device("meta"):
+            model = build()
+        self.layers, self.columns = layers_from_graphs(model), columns_from_graphs(model)
+
+    def put(self, weights: Tensor, graphs: Graphs, train: np.ndarray) -> None:
+        """Set them in ``[numbers]`` weights of a model that trains on these graphs."""
+        values = {name: layer.start_from(graphs, train) for name, layer in self.layers.items()}
+        for (layer, parameter), columns in self.columns.items():
+            weights[columns] = values[layer][parameter].view(-1).to(weights)
 
 
 class _Draw(NamedTuple):

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.evaluate import predict
+from sagpool.fleet.evaluate import Truth, predict
 from sagpool.fleet.finished import Finished, WaitingRoom
-from sagpool.fleet.first_weights import FirstWeights
+from sagpool.fleet.first_weights import FirstWeights, StartFromGraphs
 from sagpool.fleet.lockstep import Lockstep, Sizes
 from sagpool.fleet.memory import MemoryShortageError
 from sagpool.fleet.order import Members, Orders
@@ -22,7 +22,7 @@ from sagpool.fleet.profile import Profile
 from sagpool.fleet.random_guard import SkippedDraws
 from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import RecordingMemory
-from sagpool.fleet.schedule import Slots, shape_of, trained_on
+from sagpool.fleet.schedule import Slots, shape_of, split_of, trained_on
 from sagpool.fleet.slot_settings import NO_GRAPHS, SlotSettings
 from sagpool.fleet.stack import AdamState, Stack, row_length
 from sagpool.fleet.state import FleetState, MemberState
@@ -48,6 +48,7 @@ class Fleet:
         until: the epoch after which trainings pause
         profile: where the time is noted
         share: part of the device that this fleet has; the others train beside it
+        keep_predictions: whether results contain the outputs for the test graphs
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class Fleet:
         until: int | None = None,
         profile: Profile | None = None,
         share: Callable[[], float] = lambda: 1.0,
+        keep_predictions: bool = False,
     ) -> None:
         self.graphs, self.trainings, self.slots, self.dtype = graphs, trainings, slots, dtype
+        self.keep_predictions = keep_predictions
         self.keep_weights, self.parts, self.until, self.share = keep_weights, parts, until, share
         self.profile, self.memory = profile or Profile(graphs.device), RecordingMemory()
         self.suspended = dict(suspended)
@@ -74,8 +77,8 @@ class Fleet:
         self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
         self.graph_sizes = GraphSizes.of(graphs, trained_on(graphs, self.first))
         self.parameters = count_parameters(self.first.method, self.shape)
-        assert graphs.y is not None
-        self.y = graphs.y.cpu().numpy()
+        self.start = StartFromGraphs(partial(build, self.first.method, self.shape))
+        self.truth = Truth.of(graphs)
         self.epochs_trained = 0  # of all members together
         self._allocate()
 
@@ -152,7 +155,8 @@ class Fleet:
     def _allocate(self) -> None:
         """Make the state and the model for as many members as there are slots, and load them."""
         members, device = len(self.slots.running), self.graphs.device
-        self.settings = SlotSettings.empty(members, self.shape, device)
+        weighted = self.first.class_weight != "none"
+        self.settings = SlotSettings.empty(members, self.shape, device, weighted=weighted)
         # Frees the memory of the previous ones.
         self.lockstep: Lockstep | None = None
         self.state = FleetState.empty(torch.zeros(0, 0))
@@ -203,6 +207,7 @@ class Fleet:
             profile=self.profile,
             rule=self.rule,
             graph_sizes=self.graph_sizes,
+            class_weight=settings.class_weight,
         )
 
     def _load(self, slots: Sequence[int]) -> None:
@@ -227,7 +232,9 @@ class Fleet:
         weights = self.first_weights.setdefault(
             shape.k, FirstWeights(partial(build, training.method, shape))
         )
-        return MemberState.fresh(weights.draw(training.stream("weights", self.graphs.name)))
+        drawn = weights.draw(training.stream("weights", self.graphs.name))
+        self.start.put(drawn, self.graphs, split_of(self.graphs, training).train)
+        return MemberState.fresh(drawn)
 
     def refill(self) -> None:
         """Give the slots of finished trainings to waiting ones; to be called after each epoch."""
@@ -309,17 +316,20 @@ class Fleet:
             chunk = Sizes.of(self.first.batch_size, self.parts).train
             chunk = max(1, chunk * len(self.slots.running) // len(ended))
             keys = torch.stack([member.key for member in ended])
-            log_probability = predict(stack.model.eval(), self.graphs, len(ended), keys, chunk)
+            outputs = predict(
+                stack.model.eval(), self.graphs, len(ended), keys, chunk, self.graphs.task
+            )
         weights = stack.state_dicts([self.keep_weights(training) for training in trainings])
         seconds = (time.perf_counter() - begin) * self.share() / len(ended)
-        own = zip(ended, trainings, log_probability, weights, strict=True)
+        own = zip(ended, trainings, outputs, weights, strict=True)
         results: dict[int, Outcome] = {
             member.number: member.result(
-                *(training, scores, self.y, own_weights),
+                *(training, own_outputs, self.truth, own_weights),
                 parameters=self.parameters,
                 seconds=seconds,
+                keep_predictions=self.keep_predictions,
             )
-            for member, training, scores, own_weights in own
+            for member, training, own_outputs, own_weights in own
         }
         self.ended.members = []
         return results

@@ -203,6 +203,7 @@ class Lane:
                     work.until,
                     crew.profile,
                     crew.share,
+                    work.keep_predictions,
                 )
             if len(slots.running) == 1:
                 raise MemoryShortageError(crew.device)

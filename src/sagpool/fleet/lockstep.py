@@ -65,6 +65,7 @@ class Lockstep:
         profile: where the time is noted
         rule: by which members stop
         graph_sizes: of those that batches are made of, by default of all graphs
+        class_weight: ``[members, classes]``, if classes have weights
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Lockstep:
         profile: Profile,
         rule: Rule = LOSS,
         graph_sizes: GraphSizes | None = None,
+        class_weight: Tensor | None = None,
     ) -> None:
         self.graphs, self.stack, self.adam, self.sizes = graphs, stack, adam, sizes
         self.best, self.stopping, self.rule = best, stopping, rule
-        self.graph_sizes = graph_sizes
+        self.graph_sizes, self.class_weight = graph_sizes, class_weight
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
         self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
         self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
@@ -187,7 +189,7 @@ class Lockstep:
         batch = pack_on_device(self.graphs.batch_source, *padded)
         count = batch.real.sum(1)
         output = self.stack.model.train()(batch, Streams(self._step_keys()))
-        loss = output.loss_sums(batch) / count.clamp(min=1)
+        loss = output.loss_sums(batch, self.class_weight) / count.clamp(min=1)
         self._learn(loss.detach(), self.stack.gradients(loss), count)
 
     def _step_in_parts(self, ids: np.ndarray) -> None:
@@ -201,7 +203,8 @@ class Lockstep:
         loss = grad = None
         for first in range(0, ids.shape[1], self.sizes.train):
             batch = pack(self.graphs, ids[:, first : first + self.sizes.train])
-            part = model(batch, Streams(keys, first)).loss_sums(batch) / divisor
+            output = model(batch, Streams(keys, first))
+            part = output.loss_sums(batch, self.class_weight) / divisor
             part_grad = self.stack.gradients(part)
             loss = part.detach() if loss is None else loss + part.detach()
             grad = part_grad if grad is None else grad.add_(part_grad)
@@ -210,7 +213,8 @@ class Lockstep:
         self._learn(loss, grad, count)
 
     def _learn(self, loss: Tensor, grad: Tensor, count: Tensor) -> None:
-        adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
+        with self.stack.keeping_fixed():
+            adam_step(self.adam, grad, self.lr, self.weight_decay, count > 0)
         if (kernels := kernels_for(loss)) is not None:
             kernels.add_losses(self.sums, loss, count)
         else:
@@ -250,4 +254,5 @@ class Lockstep:
         self._validate_batch(first, pack_on_device(self.graphs.batch_source, *padded))
 
     def _validate_batch(self, first: int, batch: Batch) -> None:
-        validate(self.stack.model.eval(), batch, Streams(self.keys[:, 1], first), self.losses)
+        streams = Streams(self.keys[:, 1], first)
+        validate(self.stack.model.eval(), batch, streams, self.losses, self.class_weight)

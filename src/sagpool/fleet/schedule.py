@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
+from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
-from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split, split
+from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
 
 # Thousands of trainings have a few splits.
@@ -29,18 +30,14 @@ def split_of(graphs: Graphs, training: Training) -> Split:
 
 
 def _split_of(graphs: Graphs, training: Training) -> Split:
-    if graphs.y is None or graphs.num_classes < 2:
-        raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+    if graphs.task == "classification":
+        if graphs.y is None or graphs.num_classes < 2:
+            raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+    elif graphs.targets is None:
+        raise SagpoolError(f"{graphs.name} has no targets for its task, {graphs.task}.")
     if training.split == "fixed":
         return _own_split(graphs, training)
-    found = split(
-        graphs.y.cpu(),
-        training.seed,
-        training.fold,
-        folds=training.folds,
-        validation=training.validation,
-        kind=training.split,
-    )
+    found = drawn_split(graphs, training)
     if training.fold == NO_TEST and not training.validation:
         # Nothing is held out: validation on the training graphs leaves max_epochs to stop.
         return replace(found, validation=found.train)
@@ -73,13 +70,14 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
     train = split_of(graphs, training).train
     return Shape(
         in_channels=graphs.num_features,
-        classes=graphs.num_classes,
+        classes=graphs.num_outputs,
         hidden=training.hidden,
         ratio=training.ratio,
         k=sort_k(graphs.node_counts[train]),
         max_nodes=int(graphs.node_counts.max()),
         dropout=training.dropout,
         settings=dict(training.method_settings),
+        task=graphs.task,
     )
 
 
@@ -87,8 +85,8 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     """The positions of the trainings that can be stacked, in order of their first appearance.
 
     Members of a fleet have the same method, shapes of weights, pooling ratio, dropout, batch size,
-    order of batches and rule for stopping; they may differ in learning rate, weight decay,
-    patience, split, seed and fold.
+    order of batches, rule for stopping and whether classes have weights; they may differ in
+    learning rate, weight decay, patience, split, seed and fold.
     """
     groups: dict[Hashable, list[int]] = {}
     parameters: dict[Hashable, Hashable] = {}
@@ -100,7 +98,10 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
             with torch.device("meta"):
                 model = build(training.method, shape)
             parameters[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
-        lockstep = (training.batch_size, training.order, training.stopping)
+        lockstep = (
+            *(training.batch_size, training.order, training.stopping),
+            training.class_weight,
+        )
         key = (*common, *lockstep, parameters[layers])
         groups.setdefault(key, []).append(position)
     return list(groups.values())

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sagpool.fleet.evaluate import Truth
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs, Split
@@ -29,9 +30,12 @@ class SlotSettings:
     keys: Tensor  # [members, 2] int64, of the random streams for training and for evaluation
     order_keys: np.ndarray  # [members] uint64
     splits: list[Split]  # an empty slot has no graphs
+    class_weight: Tensor | None  # [members, classes] float64; None if all are 1
 
     @staticmethod
-    def empty(members: int, shape: Shape, device: torch.device) -> SlotSettings:
+    def empty(
+        members: int, shape: Shape, device: torch.device, *, weighted: bool = False
+    ) -> SlotSettings:
         lr = torch.zeros(members, dtype=torch.float64, device=device)
         return SlotSettings(
             k=np.full((members, 1), shape.k),
@@ -40,6 +44,7 @@ class SlotSettings:
             keys=torch.zeros(members, 2, dtype=torch.int64, device=device),
             order_keys=np.zeros(members, np.uint64),
             splits=[NO_GRAPHS] * members,
+            class_weight=lr.new_ones(members, shape.classes) if weighted else None,
         )
 
     def put(self, slots: Sequence[int], trainings: Sequence[Training], graphs: Graphs) -> None:
@@ -57,6 +62,13 @@ class SlotSettings:
         for slot, training in zip(slots, trainings, strict=True):
             self.k[slot] = shape_of(graphs, training).k
             self.splits[slot] = split_of(graphs, training)
+        if self.class_weight is not None:
+            truth = Truth.of(graphs)
+            weights = [
+                truth.unit(self.splits[slot].train, self.class_weight.shape[1], t.class_weight)
+                for slot, t in zip(slots, trainings, strict=True)
+            ]
+            self.class_weight[rows] = to_device(np.stack(weights), device)
 
     def take(self, slots: np.ndarray) -> SlotSettings:
         """A copy with only these slots."""
@@ -68,4 +80,5 @@ class SlotSettings:
             keys=self.keys[rows],
             order_keys=self.order_keys[slots],
             splits=[self.splits[slot] for slot in slots.tolist()],
+            class_weight=None if self.class_weight is None else self.class_weight[rows],
         )

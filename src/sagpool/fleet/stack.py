@@ -1,12 +1,14 @@
 """The weights of all members as one matrix, and the optimiser that changes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
+from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
 from sagpool.ops.device import kernels_for
 
@@ -40,6 +42,7 @@ class Stack:
         self.weights = weights.detach()
         self.ones = self.weights.new_ones(self.members)
         self.gaps, start = [], 0
+        self.fixed = [*columns_from_graphs(model).values()]
         for _, parameter in named:
             end = start + parameter[0].numel()
             view = self.weights[:, start:end].view(parameter.shape)
@@ -59,6 +62,14 @@ class Stack:
         pairs = zip((grad.flatten(1) for grad in grads), self.gaps, strict=True)
         return torch.cat([part for pair in pairs for part in pair], dim=1)
 
+    @contextmanager
+    def keeping_fixed(self) -> Iterator[None]:
+        """What layers know from the training graphs is the same at the end of this block."""
+        before = [self.weights[:, columns].clone() for columns in self.fixed]
+        yield
+        for columns, values in zip(self.fixed, before, strict=True):
+            self.weights[:, columns] = values
+
     def norms(self) -> Tensor:
         """√Σθ² over all parameters of each member, ``[members]`` float64."""
         return torch.linalg.vector_norm(self.weights, dim=1, dtype=torch.float64)
@@ -77,6 +88,20 @@ class Stack:
 def row_length(model: nn.Module) -> int:
     """Length of the row of `Stack.weights` that holds one member."""
     return sum(aligned(parameter[0].numel()) for parameter in model.parameters())
+
+
+def columns_from_graphs(model: nn.Module) -> dict[tuple[str, str], slice]:
+    """Where the parameters that start from the training graphs lie in a row of `Stack.weights`.
+
+    By the names of the layer (`sagpool.nn.FromGraphs`) and the parameter.
+    """
+    layers, places, start = layers_from_graphs(model), {}, 0
+    for name, parameter in model.named_parameters():
+        layer, _, own = name.rpartition(".")
+        if layer in layers and own in layers[layer].from_graphs:
+            places[layer, own] = slice(start, start + parameter[0].numel())
+        start += aligned(parameter[0].numel())
+    return places
 
 
 FIRST, SECOND, EPS = 0.9, 0.999, 1e-8

@@ -22,6 +22,7 @@ def train(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     keep_weights: bool | Callable[[Training], bool] = False,
+    keep_predictions: bool = False,
     on_result: Callable[[Result], None] = lambda result: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     checkpoint: Path | str | None = None,
@@ -30,7 +31,7 @@ def train(
     """Train all models; those of the same shape train side by side in one fleet.
 
     Args:
-        graphs: the data set, with classes
+        graphs: the data set, with classes or targets
         trainings: what to train
         members: most models of one shape that train side by side; by default as many as fit into
             memory. A run that is continued has as many as before
@@ -38,6 +39,7 @@ def train(
         dtype: float32 or float64; torch.set_float32_matmul_precision sets the precision of float32
             matrix products on a GPU
         keep_weights: whether results contain the best weights, for all trainings or by training
+        keep_predictions: whether they contain the outputs for the test graphs
         on_result: called with each result as soon as its training is done
         on_progress: called after each epoch of a fleet
         checkpoint: a file with the state of all fleets; continued if it exists, written from time
@@ -54,6 +56,7 @@ def train(
         device=device,
         dtype=dtype,
         keep_weights=keep_weights,
+        keep_predictions=keep_predictions,
         on_result=lambda outcome: on_result(_result(outcome)),
         on_progress=on_progress,
         checkpoint=checkpoint,
@@ -72,6 +75,7 @@ def train_until(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     keep_weights: bool | Callable[[Training], bool] = False,
+    keep_predictions: bool = False,
     on_result: Callable[[Outcome], None] = lambda outcome: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     checkpoint: Path | str | None = None,
@@ -90,6 +94,7 @@ def train_until(
         dtype=dtype,
         members=members,
         keep_weights=keep_weights if callable(keep_weights) else lambda _: bool(keep_weights),
+        keep_predictions=keep_predictions,
         until=until,
         begun=begun,
         checkpoint=None if checkpoint is None else Path(checkpoint),

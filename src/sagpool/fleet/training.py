@@ -29,8 +29,10 @@ NUMERICS = 2
 # Options of the protocol, with their values. The first is the default and no part of an identity:
 # neither of a run key nor of a random stream.
 PROTOCOL: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"split": SPLITS, "order": ORDERS, "stopping": tuple(RULES)}
+    {"split": (*SPLITS, "given"), "order": ORDERS, "stopping": tuple(RULES)}
 )
+# So are these, which are no part of a protocol.
+_OPTIONS = MappingProxyType({**PROTOCOL, "class_weight": ("none", "balanced")})
 
 _LARGEST = 2**31 - 1
 _LARGEST_SEED = 2**62  # the next seeds must also fit 64 bits
@@ -57,12 +59,15 @@ class Training:
         folds: of the cross-validation
         validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
         split: ``stratified``, or ``contiguous`` slices of the shuffled graphs, see `split`; or
-            ``fixed``, that of the data set, which has a single fold
+            ``fixed``, that of the data set, which has a single fold; or ``given``, by
+            `Graphs.fold`
         order: of the training graphs: ``shuffled`` for each epoch, or ``fixed``, the first such
             shuffle in all epochs
         stopping: by the validation ``loss``; or ``loss+norm``: with the norm of the weights, times
             the weight decay, added to it, equal values accepted as an improvement, and one more
             epoch of patience
+        class_weight: ``none``; or ``balanced``: the loss of a graph is divided by how frequent its
+            class is in the training part
         method_settings: settings of the method itself, a mapping or pairs; those that differ
             from its defaults are stored, sorted by name
     """
@@ -83,6 +88,7 @@ class Training:
     split: str = "stratified"
     order: str = "shuffled"
     stopping: str = "loss"
+    class_weight: str = "none"
     method_settings: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,7 +129,7 @@ class Training:
             )
         if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
             raise SagpoolError(f"validation must be in (0, 1), not {self.validation}.")
-        for name, known in PROTOCOL.items():
+        for name, known in _OPTIONS.items():
             if (value := getattr(self, name)) not in known:
                 raise SagpoolError(f"{name} must be one of {', '.join(known)}, not '{value}'.")
 
@@ -141,7 +147,7 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """All settings by name, without options of the protocol and of the method at default."""
         own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
-        for name, (default, *_) in PROTOCOL.items():
+        for name, (default, *_) in _OPTIONS.items():
             if own[name] == default:
                 del own[name]
         return own | dict(self.method_settings)
@@ -167,7 +173,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Loss and accuracy of the best weights on one part of the data."""
+    """Loss and accuracy of the best weights on one part of the data.
+
+    The accuracy of several tasks is the fraction of measured targets that are right; a regression
+    has none, NaN.
+    """
 
     loss: float
     accuracy: float
@@ -184,12 +194,15 @@ class Result:
     train: Score
     validation: Score
     test: Score
-    confusion: np.ndarray  # [classes, classes] test graphs, by class (row) and prediction
+    # [classes, classes] test graphs, by class (row) and prediction; empty without classes
+    confusion: np.ndarray
     curve: Curve
     parameters: int
     seconds: float  # wall-clock time, divided among the members that trained together
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
+    # [test graphs, outputs] log-probabilities of classes, logits of tasks, or values
+    predictions: np.ndarray | None = field(default=None, repr=False)
 
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""

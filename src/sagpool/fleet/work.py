@@ -48,6 +48,7 @@ class Work:
         dtype: float32 or float64
         members: most models of one shape that train side by side; by default as many as fit
         keep_weights: whether the result of a training contains its best weights
+        keep_predictions: whether results contain the outputs for the test graphs
         until: the epoch after which trainings pause; None: they run to their end
         begun: states of paused trainings, which go on from there
         checkpoint: the file that a stopped work is continued from
@@ -62,6 +63,7 @@ class Work:
     dtype: torch.dtype = torch.float32
     members: int | None = None
     keep_weights: Callable[[Training], bool] = lambda training: False
+    keep_predictions: bool = False
     until: int | None = None
     begun: Mapping[Training, MemberState] = field(default_factory=dict)
     checkpoint: Path | None = None
@@ -82,7 +84,8 @@ class Work:
         """
         groups = group_by_shape(self.graphs, self.trainings)
         identity = identity_of(
-            self.graphs, self.trainings, self.dtype, self.keep_weights, self.until
+            *(self.graphs, self.trainings, self.dtype, self.keep_weights, self.until),
+            keep_predictions=self.keep_predictions,
         )
         begun = {n: self.begun[one] for n, one in enumerate(self.trainings) if one in self.begun}
         self.saved = Checkpoint(identity, members=begun)

@@ -8,7 +8,15 @@ from sagpool.graphs.edge_list import EdgeList
 from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
-from sagpool.graphs.splits import NO_TEST, Split, fixed_split, split, stratified_folds
+from sagpool.graphs.splits import (
+    NO_TEST,
+    Split,
+    fixed_split,
+    folds_of_groups,
+    split,
+    stratified_folds,
+    time_split,
+)
 
 __all__ = [
     "NO_TEST",
@@ -21,6 +29,7 @@ __all__ = [
     "Structure",
     "colors",
     "fixed_split",
+    "folds_of_groups",
     "from_networkx",
     "from_pyg",
     "load",
@@ -28,6 +37,7 @@ __all__ = [
     "pack",
     "split",
     "stratified_folds",
+    "time_split",
     "to_pyg",
     "triangles",
 ]

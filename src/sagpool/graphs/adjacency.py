@@ -45,6 +45,10 @@ class Structure(ABC):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A x``, ``[rows, channels]``."""
 
+    def sum_with_self(self, x: Tensor) -> Tensor:
+        """``(A + I) x``, ``[rows, channels]``."""
+        return x + self.neighbour_sum(x)
+
     def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
         """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
         return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
@@ -131,7 +135,10 @@ class Adjacency(Structure):
         return self
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric) - x
+        return self.sum_with_self(x) - x
+
+    def sum_with_self(self, x: Tensor) -> Tensor:
+        return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric)
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
         """The entries of D̃^-1/2 Ã D̃^-1/2, ``[entries]``.

@@ -27,7 +27,7 @@ from sagpool.ops import (
 from sagpool.ops.device import kernels_for
 
 if TYPE_CHECKING:
-    from sagpool.graphs.graphs import Graphs
+    from sagpool.graphs.graphs import Graphs, Task
 
 # Features of a whole collection are kept beside it up to this many numbers.
 MOST_NUMBERS = 2**26
@@ -48,6 +48,8 @@ class BatchSource:
         ptr: ``[graphs + 1]`` first entry of each graph, on the host
         first_node: ``[graphs + 1]`` first node of each graph, on the host
         y: ``[graphs + 1]``
+        targets: ``[graphs + 1, tasks]``, if those are learnt in place of y
+        task: of the collection
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32
         num_labels: how many one-hot columns there are
@@ -62,6 +64,8 @@ class BatchSource:
     node_label: Tensor | None
     node_attr: Tensor | None
     num_labels: int
+    targets: Tensor | None = None
+    task: Task = "classification"
     _propagated: dict[torch.dtype, Tensor] = field(default_factory=dict)
 
     @cached_property
@@ -89,6 +93,18 @@ class BatchSource:
             for of_all in (self.node_label, self.node_attr)
         )
         return dense_features(attr, label, self.num_labels)
+
+    @cached_property
+    def feature_sums(self) -> Tensor:
+        """``[graphs, features]`` float64 on the host, the features of each graph's nodes, added."""
+        graphs = len(self.first_node) - 1
+        columns = self.num_labels + (0 if self.node_attr is None else self.node_attr.shape[1])
+        sums = torch.zeros(graphs, columns, dtype=torch.float64)
+        graph = torch.from_numpy(np.repeat(np.arange(graphs), np.diff(self.first_node)))
+        nodes = self._nodes()[:-1].split(2**16)
+        for part, own in zip(nodes, graph.split(2**16), strict=True):
+            sums.index_add_(0, own, self.features(part).cpu().double())
+        return sums
 
     def propagated(self, dtype: torch.dtype) -> Tensor | None:
         """``D̃^-1/2 Ã D̃^-1/2 x``, ``[nodes + 1, features]``; None if that is too large."""
@@ -128,6 +144,7 @@ class BatchSource:
             counts=np.append(np.diff(ptr), 0),
             ptr=ptr,
             y=None,
+            targets=None,
             node_label=None,
             node_attr=None,
             num_labels=0,
@@ -168,6 +185,7 @@ class Batch:
         structure: of all rows; see there for the filler graphs
         real: ``[members, graphs]`` bool, False for padding
         y: ``[members, graphs]`` int64 classes, 0 where not real
+        targets: ``[members, graphs, tasks]`` in place of classes, NaN where not measured or real
         source: what the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
     """
@@ -177,6 +195,11 @@ class Batch:
     y: Tensor | None
     source: BatchSource
     node: Tensor
+    targets: Tensor | None = None
+
+    @property
+    def task(self) -> Task:
+        return self.source.task
 
     @property
     def x(self) -> Tensor:
@@ -271,7 +294,15 @@ def pack(
         y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
         source=source,
         node=node,
+        targets=_targets_of(source, graph.view(sizes.shape)),
     )
+
+
+def _targets_of(source: BatchSource, graph: Tensor) -> Tensor | None:
+    """``[members, graphs, tasks]`` of ``[members, graphs]`` graph numbers."""
+    if source.targets is None:
+        return None
+    return source.targets.index_select(0, graph.reshape(-1)).view(*graph.shape, -1)
 
 
 def _pack_entries(
@@ -344,6 +375,8 @@ def pack_on_device(
         y=placed.y,
         source=source,
         node=node,
+        # The graph of -1, a filler, is the last.
+        targets=_targets_of(source, pad(ids, (0, 1), value=NO_GRAPH) % source.sizes.shape[1]),
     )
 
 

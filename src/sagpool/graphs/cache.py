@@ -27,14 +27,14 @@ from sagpool.foreign.archives import read_arrays
 from sagpool.foreign.paths import user_path
 from sagpool.foreign.values import DecodingError, decode, parse_json
 from sagpool.graphs.edge_cleaning import Repairs
-from sagpool.graphs.features import RawGraphs
 from sagpool.graphs.raw_checks import check_raw
+from sagpool.graphs.raw_graphs import Labels, RawGraphs
 from sagpool.graphs.tu import read_tu
 from sagpool.graphs.tu_files import TUFiles
 
 log = logging.getLogger("sagpool")
 
-FORMAT = 1  # of the cache files; files of another format are ignored
+FORMAT = 2  # of the cache files; files of another format are ignored
 
 _ARRAYS = {
     "node_counts": np.int64,
@@ -44,6 +44,7 @@ _ARRAYS = {
     "y": np.int64,
     "node_labels": np.int32,
     "node_attr": np.float32,
+    "edge_labels": np.int32,  # [titles, edges]
     "edge_attr": np.float32,
 }
 
@@ -54,6 +55,7 @@ class _Meta(NamedTuple):
     name: str
     class_names: tuple[str, ...]
     node_label_names: tuple[tuple[str, ...], ...]
+    edge_label_names: dict[str, tuple[str, ...]]  # by title
     repairs: Repairs
 
 
@@ -87,13 +89,17 @@ def read_cached(files: TUFiles, path: Path) -> RawGraphs:
 
 
 def save_raw(raw: RawGraphs, file: IO[bytes], stamp: str, *, compressed: bool = False) -> None:
-    arrays = {name: getattr(raw, name) for name in _ARRAYS if getattr(raw, name) is not None}
+    codes = [labels.code for labels in raw.edge_labels]
+    arrays = {name: getattr(raw, name) for name in _ARRAYS if name != "edge_labels"}
+    arrays["edge_labels"] = np.stack(codes) if codes else None
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     meta = {
         "format": FORMAT,
         "stamp": stamp,
         "name": raw.name,
         "class_names": raw.class_names,
         "node_label_names": raw.node_label_names,
+        "edge_label_names": {labels.title: labels.names for labels in raw.edge_labels},
         "repairs": asdict(raw.repairs),
     }
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -122,11 +128,18 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
     for name in ("node_counts", "edge_counts", "degree", "col"):
         if name not in present:
             raise DecodingError(f"{name} is missing")
+    codes, edge_labels = present.pop("edge_labels", ()), meta.edge_label_names.items()
+    if len(codes) != len(edge_labels):
+        raise DecodingError("edge_labels does not fit its names")
     return check_raw(
         RawGraphs(
             name=meta.name,
             class_names=meta.class_names,
             node_label_names=meta.node_label_names,
+            edge_labels=tuple(
+                Labels(title, code, names)
+                for code, (title, names) in zip(codes, edge_labels, strict=True)
+            ),
             repairs=meta.repairs,
             **present,
         )

@@ -49,4 +49,12 @@ def _columns(graphs: Graphs) -> tuple[object, ...]:
     tensors = (getattr(graphs, field) for field in TENSORS)
     widths = tuple(None if tensor is None else tensor.shape[1:] for tensor in tensors)
     others = (graphs.ids is None, graphs.fragments is None, graphs.target_names, graphs.device)
-    return graphs.feature_kind, graphs.node_label_names, graphs.class_names, widths, *others
+    columns = (graphs.encoding, graphs.task)
+    return (
+        *columns,
+        graphs.feature_kind,
+        graphs.node_label_names,
+        graphs.class_names,
+        widths,
+        *others,
+    )

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.features import Codes, choose_features
+from sagpool.graphs.features import choose_features
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.intake import pack_arrays
+from sagpool.graphs.raw_graphs import Codes
 from sagpool.graphs.splits import TRAIN, VALIDATION
 from sagpool.randomness import key_of, permutation, uniform
 

@@ -1,10 +1,7 @@
-"""`RawGraphs`, all that a source has, and the choice of node features from it."""
+"""The choice of node features from all that a source has."""
 
 import logging
-import math
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,116 +10,47 @@ from torch.nn.functional import normalize
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import DENSE, LABELS
-from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
+from sagpool.graphs.columns import Encoding
+from sagpool.graphs.everything import encode_everything
 from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.raw_graphs import Codes, RawGraphs, dense_matrix, encode_degrees
 
 log = logging.getLogger("sagpool")
 
-Features = Literal["auto", "labels", "attributes", "both", "degree"]
+Features = Literal["auto", "labels", "attributes", "both", "degree", "all"]
 Normalise = Literal["none", "l2"]  # the features of each node
 FEATURE_KINDS = {"both": "attributes+labels"}  # `Graphs.feature_kind`, if it is not the same word
 
 
-class Codes(NamedTuple):
-    """Values as small integers; ``names[code]`` is the value as text."""
-
-    code: np.ndarray
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class RawGraphs:
-    """Packed adjacency as in `Graphs`, with all labels and attributes of the source."""
-
-    name: str
-    node_counts: np.ndarray  # [graphs] int64
-    edge_counts: np.ndarray  # [graphs] int64
-    degree: np.ndarray  # [nodes] int32
-    col: np.ndarray  # [edges] int32
-    y: np.ndarray | None = None  # [graphs] int64
-    class_names: tuple[str, ...] = ()
-    node_labels: np.ndarray | None = None  # [nodes, label columns] int32 codes
-    node_label_names: tuple[tuple[str, ...], ...] = ()  # one tuple for each label column
-    node_attr: np.ndarray | None = None  # [nodes, attributes] float32
-    edge_attr: np.ndarray | None = None  # [edges, edge features] float32
-    repairs: Repairs = NO_REPAIRS
+class _Chosen(NamedTuple):
+    label: np.ndarray | None  # [nodes]
+    label_names: tuple[str, ...]
+    attr: np.ndarray | None  # [nodes, attributes]
+    kind: str
+    encoding: Encoding | None = None
 
 
-def encode(values: Sequence[object] | np.ndarray) -> Codes:
-    """Number the values that occur, in ascending order."""
-    array = np.asarray(values)
-    if array.dtype.kind == "U" and any(str(value).endswith("\0") for value in values):
-        array = np.array(values, object)  # NumPy's texts lose null characters at their end
-    unique, code = np.unique(array, return_inverse=True)
-    return Codes(code.reshape(-1), tuple(str(value) for value in unique))
-
-
-def encode_degrees(degree: np.ndarray, cap: int) -> Codes:
-    """Number the degrees that occur, in ascending order; higher ones than the cap count as it."""
-    capped = np.minimum(degree, np.int32(min(cap, 2**31 - 1)))
-    occurs = np.bincount(capped) > 0
-    code_of = (np.cumsum(occurs) - 1).astype(np.int32)
-    return Codes(code_of[capped], tuple(map(str, np.flatnonzero(occurs).tolist())))
-
-
-def encode_texts(texts: Sequence[str]) -> Codes:
-    """Number the texts that occur, in ascending order; by size if all are finite numbers."""
-    names = sorted(set(texts))
-    with suppress(ValueError):  # raised by float for a text that is not a number
-        if all(math.isfinite(float(name)) for name in names):
-            names.sort(key=float)
-    code = {name: number for number, name in enumerate(names)}
-    return Codes(np.fromiter(map(code.__getitem__, texts), np.int64, len(texts)), tuple(names))
-
-
-def dense_matrix(attributes: np.ndarray | None, labels: Sequence[Codes]) -> np.ndarray | None:
-    """``[rows, columns]`` float32: attributes, then one-hot labels; None if there is neither."""
-    if not labels:
-        return attributes
-    width = 0 if attributes is None else attributes.shape[1]
-    rows = np.arange(len(labels[0].code))
-    matrix = np.zeros((len(rows), width + sum(len(codes.names) for codes in labels)), np.float32)
-    if attributes is not None:
-        matrix[:, :width] = attributes
-    for code, names in labels:
-        matrix[rows, width + code] = 1
-        width += len(names)
-    return matrix
-
-
-def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int = 64) -> Graphs:
+def choose_features(
+    raw: RawGraphs, features: Features | Encoding = "auto", degree_cap: int = 64
+) -> Graphs:
     """Make `Graphs` with the requested node features.
 
     Args:
         raw: the graphs as they were read
-        features: as in `sagpool.load`; ``auto`` prefers labels, as the paper's code does
+        features: as in `sagpool.load`; ``auto`` prefers labels, as the paper's code does; an
+            `Encoding` gives the columns of ``all`` that other graphs have
         degree_cap: higher degrees count as this one
     """
-    if features not in get_args(Features):
+    if not isinstance(features, Encoding) and features not in get_args(Features):
         raise SagpoolError(
             f"Unknown node features '{features}'; choose one of {', '.join(get_args(Features))}."
         )
-    kind = _feature_kind(raw, features)
-    attr = raw.node_attr if kind in ("attributes", "both") else None
-    labels, names = None, raw.node_label_names
-    if kind in ("labels", "both"):
-        labels = raw.node_labels
-    elif kind == "degree":
-        if degree_cap < 1:
-            raise SagpoolError(f"The degree cap must be at least 1, not {degree_cap}.")
-        degrees = encode_degrees(raw.degree, degree_cap)
-        labels, names = degrees.code[:, None], (degrees.names,)
-
-    if labels is not None:
-        LABELS.check(sum(map(len, names)), raw.name)
-    if labels is not None and labels.shape[1] > 1:
-        DENSE.check(len(labels) * sum(map(len, names)), f"{raw.name} (several columns of labels)")
-        # `Graphs` holds one label per node; data sets with several are rare and small.
-        attr = dense_matrix(attr, [Codes(*one) for one in zip(labels.T, names, strict=True)])
-        labels = None
-
+    if degree_cap < 1:
+        raise SagpoolError(f"The degree cap must be at least 1, not {degree_cap}.")
+    chosen = _chosen(raw, features, degree_cap)
     if raw.repairs:
         log.warning("%s: %s.", raw.name, raw.repairs)
+    attr, edge_attr = chosen.attr, _edge_matrix(raw)
     return Graphs(
         node_counts=raw.node_counts,
         edge_counts=raw.edge_counts,
@@ -130,15 +58,63 @@ def choose_features(raw: RawGraphs, features: Features = "auto", degree_cap: int
         col=torch.from_numpy(raw.col),
         y=None if raw.y is None else torch.from_numpy(raw.y),
         node_label=None
-        if labels is None
-        else torch.from_numpy(np.ascontiguousarray(labels[:, 0], np.int32)),
+        if chosen.label is None
+        else torch.from_numpy(np.ascontiguousarray(chosen.label, np.int32)),
         node_attr=None if attr is None else torch.from_numpy(attr),
-        edge_attr=None if raw.edge_attr is None else torch.from_numpy(raw.edge_attr),
-        node_label_names=() if labels is None else names[0],
+        edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr),
+        targets=None if raw.targets is None else torch.from_numpy(raw.targets),
+        group=None if raw.group is None else torch.from_numpy(raw.group),
+        fragments=raw.fragments,
+        ids=_numbers(len(raw.node_counts)) if raw.ids is None else raw.ids,
+        node_label_names=chosen.label_names,
         class_names=raw.class_names,
-        feature_kind=FEATURE_KINDS.get(kind, kind),
+        target_names=raw.target_names,
+        task=raw.task,
+        continuous=0 if chosen.encoding is None else chosen.encoding.continuous,
+        encoding=chosen.encoding,
+        feature_kind=chosen.kind,
         name=raw.name,
     )
+
+
+def _numbers(graphs: int) -> np.ndarray:
+    """The ids of graphs without names: 1, 2, ..."""
+    return np.array([str(number) for number in range(1, graphs + 1)], object)
+
+
+def _chosen(raw: RawGraphs, features: Features | Encoding, degree_cap: int) -> _Chosen:
+    if isinstance(features, Encoding) or features == "all":
+        known = features if isinstance(features, Encoding) else None
+        label, label_names, everything, encoding = encode_everything(raw, known, degree_cap)
+        return _Chosen(label, label_names, everything, "all", encoding)
+    kind = _feature_kind(raw, features)
+    attr = raw.node_attr if kind in ("attributes", "both") else None
+    labels, names = None, raw.node_label_names
+    if kind in ("labels", "both"):
+        labels = raw.node_labels
+    elif kind == "degree":
+        degrees = encode_degrees(raw.degree, degree_cap)
+        labels, names = degrees.code[:, None], (degrees.names,)
+    word = FEATURE_KINDS.get(kind, kind)
+    if labels is None:
+        return _Chosen(None, (), attr, word)
+    LABELS.check(sum(map(len, names)), raw.name)
+    if labels.shape[1] == 1:
+        return _Chosen(labels[:, 0], names[0], attr, word)
+    DENSE.check(len(labels) * sum(map(len, names)), f"{raw.name} (several columns of labels)")
+    # `Graphs` holds one label per node; data sets with several are rare and small.
+    attr = dense_matrix(attr, [Codes(*one) for one in zip(labels.T, names, strict=True)])
+    return _Chosen(None, (), attr, word)
+
+
+def _edge_matrix(raw: RawGraphs) -> np.ndarray | None:
+    """Attributes of the edges, then one-hot labels (PyG's order), ``[edges, features]``."""
+    labels = raw.edge_labels
+    numbers = len(raw.col) * sum(len(codes.names) for codes in labels)
+    if numbers > DENSE.most:
+        log.warning("%s. `edge_attr` is without them.", DENSE.sentence(numbers, raw.name))
+        labels = ()
+    return dense_matrix(raw.edge_attr, [Codes(code, names) for _, code, names in labels])
 
 
 def unit_rows(graphs: Graphs) -> Graphs:

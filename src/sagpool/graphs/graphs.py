@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sagpool.graphs.batch import BatchSource, dense_features
+from sagpool.graphs.columns import Encoding
 from sagpool.graphs.indexing import Index, selected
 from sagpool.ops import ragged_arange, repeat_each, with_self_entries
 
@@ -63,6 +64,7 @@ class Graphs:
             a number, 0 for nothing
         part: ``[graphs]`` int64, for data sets with a split of their own
         targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
+        fold: ``[graphs]`` int64, the fold of a cross-validation that tests each graph, if given
         group: ``[graphs]`` int64; graphs of one group (a scaffold) are never split up
         fragments: ``[graphs, 2**32]`` sparse counts of the Morgan environments of molecules
         ids: ``[graphs]`` the name of each graph in its source
@@ -72,7 +74,9 @@ class Graphs:
         target_names: name of each task
         task: what the targets are: ``classification`` (y), ``multitask`` (targets of 0 and 1) or
             ``regression`` (targets)
-        continuous: the first so many columns of ``node_attr`` are measurements on any scale
+        continuous: the first so many columns of ``node_attr`` are measurements on any scale; 0
+            unless the features are ``all``
+        encoding: the meaning of the columns, if the features are ``all``
         feature_kind: source of the node features (labels, attributes, degree, ...)
         name: of the data set
     """
@@ -88,6 +92,7 @@ class Graphs:
     ground_truth: Tensor | None = None
     part: Tensor | None = None
     targets: Tensor | None = None
+    fold: Tensor | None = None
     group: Tensor | None = None
     fragments: csr_array | None = None
     ids: np.ndarray | None = None
@@ -97,6 +102,7 @@ class Graphs:
     target_names: tuple[str, ...] = ()
     task: Task = "classification"
     continuous: int = 0
+    encoding: Encoding | None = None
     feature_kind: str = "attributes"
     name: str = "graphs"
 
@@ -141,8 +147,29 @@ class Graphs:
         return attributes + len(self.node_label_names)
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The name of each column of ``x``."""
+        attributes = self.num_features - len(self.node_label_names)
+        numbered = tuple(f"attribute {number}" for number in range(attributes))
+        dense = numbered if self.encoding is None else tuple(map(str, self.encoding.columns))
+        of_labels = "label" if self._has_labels else "degree"
+        return (*dense, *(f"{of_labels} {name}" for name in self.node_label_names))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether the one-hot labels are not degrees."""
+        return self.feature_kind != "degree" if self.encoding is None else self.encoding.labels
+
+    @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def num_outputs(self) -> int:
+        """What a model has an output for: classes, or the tasks of the targets."""
+        if self.task == "classification" or self.targets is None:
+            return self.num_classes
+        return self.targets.shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -177,6 +204,8 @@ class Graphs:
             ptr=_offsets(counts[:-1]),
             first_node=self.node_ptr,
             y=None if self.y is None else pad(self.y, (0, 1)),
+            targets=self._batch_targets(),
+            task=self.task,
             node_label=None if label is None else pad(label, (0, 1), value=-1),
             node_attr=None if attr is None else pad(attr, (0, 0, 0, 1)),
             num_labels=len(self.node_label_names),
@@ -217,9 +246,18 @@ class Graphs:
         digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
-        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets"):
+        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets", "fold"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
+        if self.fragments is not None:
+            for array in (self.fragments.indptr, self.fragments.indices, self.fragments.data):
+                digest.update(np.ascontiguousarray(array).data)
+        if self.group is not None:
+            digest.update(b"group")
+            digest.update(self.group.contiguous().cpu().numpy().data)
+        described = (self.task, self.target_names, self.continuous, self.encoding)
+        if described != ("classification", (), 0, None):
+            digest.update(repr(described).encode())
         return digest.hexdigest()
 
     def statistics(self) -> Statistics:
@@ -287,6 +325,12 @@ class Graphs:
                 changed[name] = of_graphs[graphs]
         return dataclasses.replace(self, **changed)
 
+    def _batch_targets(self) -> Tensor | None:
+        """``[graphs + 1, tasks]``, NaN for the filler; None if the classes are learnt."""
+        if self.targets is None or self.task == "classification":
+            return None
+        return pad(self.targets, (0, 0, 0, 1), value=torch.nan)
+
     def _first_node(self) -> Tensor:
         """``[nodes]`` int64, the first node of each node's graph."""
         return self._per_node(torch.from_numpy(self.node_ptr[:-1]))
@@ -307,6 +351,7 @@ TENSORS = {
     "ground_truth": "node",
     "part": "graph",
     "targets": "graph",
+    "fold": "graph",
     "group": "graph",
 }
 

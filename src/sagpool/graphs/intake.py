@@ -1,16 +1,24 @@
 """The intake of graphs: every source gives records or arrays, which are checked and packed here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import BARE_NODES
 from sagpool.graphs.edge_cleaning import pack_edges
-from sagpool.graphs.features import Codes, RawGraphs, encode_texts
+from sagpool.graphs.raw_graphs import Codes, Labels, RawGraphs, encode_some, encode_texts
 from sagpool.graphs.records import Record, all_or_none
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+FRAGMENTS = 2**32  # numbers that a Morgan environment can have
 
 
 def pack_records(
@@ -40,7 +48,7 @@ def pack_records(
     if all_or_none(records, "labels", "node labels"):
         node_labels.append(encode(list(chain.from_iterable(r.labels or () for r in records))))
     targets = [record.target for record in records]
-    return pack_arrays(
+    raw = pack_arrays(
         name,
         node_counts,
         ends,
@@ -49,6 +57,16 @@ def pack_records(
         node_labels=node_labels,
         node_attr=_feature_matrix(records, "features", "node", node_counts),
         edge_attr=_feature_matrix(records, "edge_features", "edge", edge_counts),
+        more_labels=_labels(records, "more_labels", node_counts),
+        edge_labels=_labels(records, "edge_labels", edge_counts),
+    )
+    groups = [record.group for record in records]
+    return replace(
+        raw,
+        attribute_names=records[0].attribute_names,
+        ids=np.array([record.name for record in records], object),
+        group=None if None in groups else encode_texts(groups).code,  # type: ignore[arg-type]
+        fragments=_fragments(records),
     )
 
 
@@ -62,6 +80,8 @@ def pack_arrays(
     node_labels: Sequence[Codes] = (),
     node_attr: np.ndarray | None = None,
     edge_attr: np.ndarray | None = None,
+    more_labels: Sequence[Labels] = (),
+    edge_labels: Sequence[Labels] = (),
 ) -> RawGraphs:
     """Pack graphs that were given as arrays over the whole collection.
 
@@ -75,12 +95,14 @@ def pack_arrays(
         node_labels: one for each node, for each column of labels
         node_attr: ``[nodes, attributes]`` float32
         edge_attr: ``[input edges, edge features]`` float32
+        more_labels: further labels of the nodes, for ``features="all"``
+        edge_labels: one for each input edge, for each column of labels
     """
     edges = pack_edges(
         np.ascontiguousarray(ends[:, 0]),
         np.ascontiguousarray(ends[:, 1]),
         node_counts,
-        with_origin=edge_attr is not None,
+        with_origin=edge_attr is not None or bool(edge_labels),
         undirected=undirected,
     )
     codes = [column.code for column in node_labels]
@@ -95,6 +117,11 @@ def pack_arrays(
         node_labels=np.stack(codes, axis=1, dtype=np.int32, casting="same_kind") if codes else None,
         node_label_names=tuple(column.names for column in node_labels),
         node_attr=node_attr,
+        more_labels=tuple(more_labels),
+        edge_labels=tuple(
+            Labels(title, code[edges.origin].astype(np.int32), names)
+            for title, code, names in edge_labels
+        ),
         edge_attr=None if edge_attr is None else edge_attr[edges.origin],
         repairs=edges.repairs,
     )
@@ -125,6 +152,39 @@ def _feature_matrix(
             f"{owners[owner].place}: {kind} {row} has a feature that is not a finite number."
         )
     return matrix
+
+
+def _labels(records: Sequence[Record], field: str, counts: np.ndarray) -> list[Labels]:
+    """Labels by title; graphs without any node or edge of that kind need not have the title."""
+    owners = [record for record, count in zip(records, counts, strict=True) if count]
+    titles = list(getattr(owners[0], field)) if owners else []
+    for record in owners:
+        if list(getattr(record, field)) != titles:
+            here, there = getattr(record, field), getattr(owners[0], field)
+            title = next(t for t in [*here, *there] if (t in here) != (t in there))
+            one, other = (record, owners[0]) if title in there else (owners[0], record)
+            raise SagpoolError(f"{one.place} has no '{title}', but {other.place} has.")
+    columns = []
+    for title in titles:
+        values = chain.from_iterable(getattr(record, field)[title] for record in owners)
+        code, names = encode_some(list(values))
+        columns.append(Labels(title, code.astype(np.int32), names))
+    return columns
+
+
+def _fragments(records: Sequence[Record]) -> csr_array | None:
+    """``[graphs, 2**32]`` counts; None unless all records have them."""
+    counts = [record.fragments for record in records if record.fragments is not None]
+    if len(counts) < len(records):
+        return None
+    from scipy.sparse import csr_array
+
+    ends = np.cumsum([0, *map(len, counts)], dtype=np.int64)
+    columns = np.fromiter(chain.from_iterable(counts), np.int64, ends[-1])
+    values = np.fromiter(chain.from_iterable(c.values() for c in counts), np.float32, ends[-1])
+    fragments = csr_array((values, columns, ends), shape=(len(records), FRAGMENTS))
+    fragments.sort_indices()
+    return fragments
 
 
 def _concatenate(parts: Iterable[Sequence[Any] | np.ndarray], dtype: Any) -> np.ndarray:

@@ -4,7 +4,10 @@
 "label": 1}``
 
 ``nodes`` may also be a list of plain labels, ``["C", "O"]``, or the number of nodes; ``id``,
-``edges`` and ``label`` are optional. ``docs/graphs.schema.json`` is the full description.
+``edges`` and ``label`` are optional. Edges can have labels, ``"edge_labels": ["single", ...]``,
+and features, ``"edge_features": [[0.5], ...]``, one entry for each edge. A graph can have several
+targets in place of a label: ``"labels": {"solubility": 1.5, "toxicity": null}``.
+``docs/graphs.schema.json`` is the full description.
 """
 
 import json
@@ -16,11 +19,12 @@ from typing import Any, BinaryIO, NoReturn
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import NODES
 from sagpool.foreign.values import shorten
+from sagpool.graphs.raw_graphs import EDGE_LABEL
 from sagpool.graphs.records import Columns, Record, text_lines
 
 MAX_FEATURE = 3.4e38  # float32 is infinite beyond
 
-_KNOWN = {"id", "nodes", "edges", "label"}
+_KNOWN = ("id", "nodes", "edges", "edge_labels", "edge_features", "label", "labels")
 _INTEGER, _PAIR = {int}, {2}  # type(True) is not int
 
 
@@ -52,19 +56,24 @@ class _Line:
         graph = self._parse(text)
         if not isinstance(graph, dict):
             self._fail("a graph must be an object with nodes and edges")
-        if not graph.keys() <= _KNOWN:
+        if not graph.keys() <= set(_KNOWN):
             unknown = next(key for key in graph if key not in _KNOWN)
-            self._fail(f"unknown key {shorten(unknown)}; allowed are id, nodes, edges and label")
+            self._fail(f"unknown key {shorten(unknown)}; allowed are {', '.join(_KNOWN)}")
         nodes, labels, features = self._nodes(graph.get("nodes"))
         label, name = graph.get("label"), graph.get("id")
+        edges = self._edges(graph.get("edges", []))
+        edge_labels, edge_features = graph.get("edge_labels"), graph.get("edge_features")
         return Record(
             self.place,
             str(number) if name is None else self._text(name, "id"),
             nodes,
-            self._edges(graph.get("edges", [])),
+            edges,
             labels,
             features,
             None if label is None else self._text(label, "label"),
+            edge_features=None if edge_features is None else self._edge_features(edge_features),
+            targets=self._targets(graph.get("labels"), label),
+            edge_labels={} if edge_labels is None else self._edge_labels(edge_labels),
         )
 
     def _parse(self, text: str) -> Any:
@@ -104,18 +113,40 @@ class _Line:
         if "label" in keys:
             labels = self._texts([node["label"] for node in nodes], "a node's label")
         if "features" in keys:
-            features = self._features([node["features"] for node in nodes])
+            features = self._features([node["features"] for node in nodes], "node")
         return len(nodes), labels, features
 
-    def _features(self, rows: list[Any]) -> list[float]:
+    def _features(self, rows: list[Any], owner: str) -> list[float]:
         if set(map(type, rows)) != {list} or not all(rows):
-            self._fail("a node's features must be a list of numbers")
+            self._fail(f"{_a(owner)}'s features must be a list of numbers")
         if len(set(map(len, rows))) > 1:
-            self._fail("not all nodes have the same number of features")
+            self._fail(f"not all {owner}s have the same number of features")
         flat = list(chain.from_iterable(rows))
         if not set(map(type, flat)) <= {int, float} or max(map(abs, flat)) > MAX_FEATURE:
-            self._fail(f"a node's features must be numbers of at most {MAX_FEATURE}")
+            self._fail(f"{_a(owner)}'s features must be numbers of at most {MAX_FEATURE}")
         return flat
+
+    def _edge_features(self, rows: Any) -> list[float] | None:
+        if type(rows) is not list:
+            self._fail("edge_features must be a list with the features of each edge")
+        return self._features(rows, "edge") if rows else None
+
+    def _edge_labels(self, labels: Any) -> dict[str, list[str | None]]:
+        if type(labels) is not list:
+            self._fail("edge_labels must be a list with a label for each edge")
+        return {EDGE_LABEL: [*self._texts(labels, "an edge's label")]}
+
+    def _targets(self, labels: Any, label: Any) -> dict[str, float | None] | None:
+        if labels is None:
+            return None
+        if label is not None:
+            self._fail("a graph has either a label or labels")
+        if type(labels) is not dict or not labels or not all(labels):
+            self._fail("labels must be an object with a number or null for each name")
+        for name, value in labels.items():
+            if type(value) not in (int, float, type(None)) or abs(value or 0) > MAX_FEATURE:
+                self._fail(f"the label {shorten(name)} must be a number or null")
+        return labels
 
     def _edges(self, edges: Any) -> list[int]:
         if type(edges) is not list:
@@ -151,3 +182,7 @@ class _Line:
 
     def _fail(self, what: str) -> NoReturn:
         raise SagpoolError(f"{self.place}: {what}.")
+
+
+def _a(owner: str) -> str:
+    return f"an {owner}" if owner == "edge" else f"a {owner}"

@@ -1,26 +1,33 @@
 """`load`: a data set by name or path."""
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.paths import user_path
 from sagpool.graphs.cache import load_raw, read_cached
-from sagpool.graphs.features import Features, RawGraphs, choose_features
-from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.columns import Encoding
+from sagpool.graphs.features import Features, choose_features
+from sagpool.graphs.graphs import Graphs, Task
 from sagpool.graphs.motifs import motifs
 from sagpool.graphs.named_datasets import find_dataset
+from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.record_files import holds_records, load_records
 from sagpool.graphs.records import Columns
+from sagpool.graphs.targets import check_task
 from sagpool.graphs.tu_files import open_files
 
 
 def load(
     source: str | Path,
-    features: Features = "auto",
+    features: Features | Encoding = "auto",
     *,
     degree_cap: int = 64,
     columns: Columns = Columns(),
+    task: Task = "classification",
+    scaffolds: bool = False,
+    need_labels: bool = False,
 ) -> Graphs:
     """Load a data set.
 
@@ -29,19 +36,31 @@ def load(
             (.jsonl), a table with a SMILES column (.csv, .tsv), an SDF file (.sdf), or the name of
             a TU data set, looked up in the folders of ``SAGPOOL_DATA``, then in the cache folder,
             then on the official site
-        features: node features: ``labels``, ``attributes``, ``both``, ``degree``, or ``auto``
-            (labels; attributes if there are none; degrees if there is neither)
-        degree_cap: higher degrees count as this one, if degrees are the features
+        features: node features: ``labels``, ``attributes``, ``both``, ``degree``, ``auto``
+            (labels; attributes if there are none; degrees if there is neither), or ``all`` that is
+            known: also edge labels and, of molecules, charges, rings, fragments, ...; an
+            `Encoding`, as in ``model.vocabulary.features``, gives the columns that a model knows
+        degree_cap: higher degrees count as this one
         columns: of a table of molecules, if they have no standard names
+        task: what the labels are: classes, several targets of 0 and 1 (``multitask``), or numbers
+            (``regression``)
+        scaffolds: whether ``group`` is the scaffold of each molecule
+        need_labels: whether it is an error if there are no labels
     """
+    check_task(task)
+    columns = replace(columns, need_label=need_labels)
     # Path("MUTAG") is a folder of the user's, not the built-in data set.
     name = source.lower() if isinstance(source, str) else None
     if name == "motifs":
-        if features not in ("auto", "degree"):
+        if isinstance(features, str) and features not in ("auto", "degree", "all"):
             raise SagpoolError(f"motifs has node degrees as features, no {features}.")
-        return motifs(degree_cap=degree_cap)
+        graphs = motifs(
+            degree_cap=degree_cap, features="degree" if features == "auto" else features
+        )
+        return _with_classes(graphs, task, scaffolds)
     if name == "mutag":
-        return choose_features(_read_mutag(), features, degree_cap)
+        graphs = choose_features(_read_mutag(), features, degree_cap)
+        return _with_classes(graphs, task, scaffolds)
     path = user_path(source)
     try:
         if not path.exists():
@@ -49,11 +68,22 @@ def load(
             is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
             path = path if is_path or holds_records(path) else find_dataset(str(source))
         if holds_records(path):
-            return choose_features(load_records(path, columns), features, degree_cap)
+            everything = features == "all" or isinstance(features, Encoding)
+            raw = load_records(path, columns, task=task, everything=everything, scaffolds=scaffolds)
+            return choose_features(raw, features, degree_cap)
         raw = read_cached(open_files(path), path)
     except OSError as error:
         raise SagpoolError(f"{path} cannot be read: {error.strerror or error}.") from None
-    return choose_features(raw, features, degree_cap)
+    return _with_classes(choose_features(raw, features, degree_cap), task, scaffolds)
+
+
+def _with_classes(graphs: Graphs, task: Task, scaffolds: bool) -> Graphs:
+    """A data set that can have nothing but classes."""
+    if task != "classification":
+        raise SagpoolError(f"{graphs.name} has classes, no targets for {task}.")
+    if scaffolds:
+        raise SagpoolError(f"{graphs.name} has no molecules, so it has no scaffolds.")
+    return graphs
 
 
 def _read_mutag() -> RawGraphs:

@@ -7,9 +7,11 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs.features import Codes, choose_features
+from sagpool.graphs.columns import Encoding
+from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.intake import pack_arrays
+from sagpool.graphs.raw_graphs import Codes
 from sagpool.randomness import key_of, permutation, uniform
 
 # Five nodes and six edges each, so that size and density do not reveal the class.
@@ -30,6 +32,7 @@ def motifs(
     classes: tuple[str, ...] = ("house", "bowtie"),
     seed: int = 0,
     degree_cap: int = 64,
+    features: Features | Encoding = "degree",
 ) -> Graphs:
     """Generate random graphs, each with one motif that decides its class.
 
@@ -43,6 +46,7 @@ def motifs(
         classes: motifs to plant (house, bowtie, theta), one class each, balanced
         seed: the same seed gives the same graphs
         degree_cap: higher degrees count as this one
+        features: ``degree``, or ``all``, which are the degrees as well
 
     Returns:
         graphs with ``ground_truth``: the nodes of the motif
@@ -78,7 +82,7 @@ def motifs(
         classes=Codes(y, classes),
     )
     return dataclasses.replace(
-        choose_features(raw, "degree", degree_cap), ground_truth=torch.from_numpy(truth[order])
+        choose_features(raw, features, degree_cap), ground_truth=torch.from_numpy(truth[order])
     )
 
 

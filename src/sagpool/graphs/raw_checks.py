@@ -3,7 +3,7 @@
 import numpy as np
 
 from sagpool.foreign.values import DecodingError
-from sagpool.graphs.features import RawGraphs
+from sagpool.graphs.raw_graphs import RawGraphs
 
 
 def check_raw(raw: RawGraphs) -> RawGraphs:
@@ -34,6 +34,10 @@ def check_raw(raw: RawGraphs) -> RawGraphs:
         _expect(raw.node_labels.shape == (nodes, len(raw.node_label_names)), "labels do not fit")
         for column, names in zip(raw.node_labels.T, raw.node_label_names, strict=True):
             _codes(column, len(names), "node_labels")
+    for labels in raw.edge_labels:
+        _expect(labels.code.shape == (edges,), "edge_labels has another length")
+        if edges:
+            _codes(labels.code, len(labels.names), "edge_labels")
     for name, rows in (("node_attr", nodes), ("edge_attr", edges)):
         matrix = getattr(raw, name)
         if matrix is not None:

@@ -9,13 +9,16 @@ from typing import BinaryIO, NamedTuple
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import CLASSES
+from sagpool.graphs.atoms import described, with_scaffold
 from sagpool.graphs.edge_cleaning import NO_REPAIRS, Repairs
-from sagpool.graphs.features import RawGraphs, choose_features, log
-from sagpool.graphs.graphs import Graphs
+from sagpool.graphs.features import choose_features, log
+from sagpool.graphs.graphs import Graphs, Task
 from sagpool.graphs.intake import pack_records
 from sagpool.graphs.jsonl import read_jsonl
-from sagpool.graphs.molecules import only_labelled, read_sdf, read_smiles
-from sagpool.graphs.records import Columns, Record, all_or_none
+from sagpool.graphs.molecules import read_sdf, read_smiles
+from sagpool.graphs.raw_graphs import RawGraphs
+from sagpool.graphs.records import Columns, Record
+from sagpool.graphs.targets import only_labelled, refuse_several, renamed, with_targets
 from sagpool.graphs.vocabulary import Vocabulary
 
 CHUNK = 4096  # most graphs in a chunk
@@ -25,16 +28,14 @@ CHUNK_NODES = 2**16  # most nodes in a chunk, unless a single graph has more
 class Format(NamedTuple):
     # Yields the graphs of an open file one by one; the file's name is for messages.
     read: Callable[[BinaryIO, str, Columns], Iterator[Record]]
-    # Whether graphs without a class are left out if others have one; otherwise it is an error.
-    skip_unlabelled: bool = False
 
 
 FORMATS: dict[str, Format] = {
     ".jsonl": Format(read_jsonl),
     ".ndjson": Format(read_jsonl),
-    ".csv": Format(read_smiles, skip_unlabelled=True),
-    ".tsv": Format(partial(read_smiles, delimiter="\t"), skip_unlabelled=True),
-    ".sdf": Format(read_sdf, skip_unlabelled=True),
+    ".csv": Format(read_smiles),
+    ".tsv": Format(partial(read_smiles, delimiter="\t")),
+    ".sdf": Format(read_sdf),
 }
 
 
@@ -56,25 +57,48 @@ def read_records(path: Path, columns: Columns = Columns()) -> Iterator[Record]:
         yield from _format(path).read(file, path.name, columns)
 
 
-def load_records(path: Path, columns: Columns = Columns()) -> RawGraphs:
-    """All graphs of a file; either all have a class, or none has."""
-    # A molecule takes many times the memory of its graph.
-    records = [
-        record if record.molecule is None else replace(record, molecule=None)
-        for record in read_records(path, columns)
-    ]
-    if _format(path).skip_unlabelled:
-        records = only_labelled(records, path.name)
-    all_or_none(records, "target", "class")
+def load_records(
+    path: Path,
+    columns: Columns = Columns(),
+    *,
+    task: Task = "classification",
+    everything: bool = False,
+    scaffolds: bool = False,
+) -> RawGraphs:
+    """All graphs of a file that have a class or a target; all graphs if none has.
+
+    Args:
+        path: of the file
+        columns: of a table
+        task: what the labels are
+        everything: whether atoms and bonds of molecules are described for ``features="all"``
+        scaffolds: whether the groups are the scaffolds of the molecules
+    """
+    records = [_compact(record, everything, scaffolds) for record in read_records(path, columns)]
+    if scaffolds and any(record.group is None for record in records):
+        raise SagpoolError(f"{path.name} has no molecules, so it has no scaffolds.")
+    if task == "classification":
+        refuse_several(records, path.name)
+    records = only_labelled(records, path.name, columns, task)
     raw = pack_records(records, path.stem)
     CLASSES.check(len(raw.class_names), path.name)
-    return raw
+    return with_targets(raw, records, task, columns.labels)
+
+
+def _compact(record: Record, everything: bool, scaffolds: bool) -> Record:
+    """The record without its molecule, which takes many times the memory of its graph."""
+    if record.molecule is None:
+        return record
+    if scaffolds:
+        record = with_scaffold(record)
+    return replace(described(record) if everything else record, molecule=None)
 
 
 def chunks(
     path: Path, vocabulary: Vocabulary, columns: Columns = Columns(), *, size: int = CHUNK
 ) -> Iterator[Chunk]:
     """The graphs of a file for a model, at most ``size`` at a time, without holding the rest."""
+    columns = replace(columns, expected=vocabulary.target_names)
     with _open(path) as file:
         records = _format(path).read(file, path.name, columns)
         total = os.fstat(file.fileno()).st_size
@@ -92,6 +116,8 @@ def chunks_of(
     for part in _portions(map(vocabulary.check, records), size):
         raw = pack_records(part, name)
         self_loops += raw.repairs.self_loops
+        named = [renamed(record, vocabulary.target_names) for record in part]
+        raw = with_targets(raw, named, vocabulary.task, vocabulary.target_names)
         yield Chunk(
             choose_features(replace(raw, repairs=NO_REPAIRS), vocabulary.features),
             [record.name for record in part],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,8 +29,15 @@ class Record:
     labels: Sequence[str] | None = None  # of the nodes
     features: Sequence[float] | np.ndarray | None = None  # of the nodes, row after row
     target: Any = None  # class of the graph
+    attribute_names: tuple[str, ...] = ()  # of the features; numbers, if they have none
     edge_features: Sequence[float] | np.ndarray | None = None  # row after row
     molecule: Mol | None = None  # that the graph was made from, for drawing it
+    targets: Mapping[str, Any] | None = None  # by name, if they are read by name; None is missing
+    # Labels by title; None is no label. Those of the edges: the first is the one of neighbours.
+    more_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # of the nodes
+    edge_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    fragments: Mapping[int, int] | None = None  # counts of the Morgan environments of a molecule
+    group: str | None = None  # graphs of one group are never split up
 
     def __post_init__(self) -> None:
         nodes, edges = self.nodes, self.edges
@@ -52,6 +59,11 @@ class Record:
             raise SagpoolError(f"{self.place}: not all nodes have the same number of features.")
         if self.edge_features is not None and len(self.edge_features) % max(self.num_edges, 1):
             raise SagpoolError(f"{self.place}: not all edges have the same number of features.")
+        for title, labels in self.edge_labels.items():
+            if len(labels) != self.num_edges:
+                raise SagpoolError(
+                    f"{self.place}: {len(labels)} values of '{title}' for {self.num_edges} edges."
+                )
 
     @property
     def num_edges(self) -> int:
@@ -71,10 +83,21 @@ class Record:
 
 @dataclass(frozen=True)
 class Columns:
-    """Titles of the columns of a table of molecules, if they are not standard ones."""
+    """Titles of the columns of a table of molecules, if they are not standard ones.
+
+    In an SDF file they are properties; in JSON Lines, ``label`` chooses among ``labels``.
+    """
 
     smiles: str | None = None
-    label: str | None = None  # of the classes; in an SDF file, the property
+    label: str | tuple[str, ...] | None = None  # of the class, or of several targets
+    id: str | None = None
+    expected: tuple[str, ...] = ()  # labels that are read if they are there, without ``label``
+    need_label: bool = False  # whether it is an error if there is no label at all
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The titles that must be there."""
+        return (self.label,) if isinstance(self.label, str) else self.label or ()
 
 
 def all_or_none(records: Sequence[Record], field: str, what: str) -> bool:

@@ -142,6 +142,52 @@ def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.n
     return fold
 
 
+def folds_of_groups(group: Tensor | np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """The fold whose test part has each graph, ``[graphs]``; a group is never split up.
+
+    The largest groups are assigned first, each to the smallest fold so far. The seed decides the
+    order of groups of the same size.
+
+    Args:
+        group: ``[graphs]`` of each graph, such as the scaffold of a molecule
+        folds: at least 2, at most the number of groups
+        seed: of the shuffle
+    """
+    if folds < 2:
+        raise SagpoolError(f"Cross-validation needs at least 2 folds, not {folds}.")
+    _, number, sizes = np.unique(np.asarray(group), return_inverse=True, return_counts=True)
+    if len(sizes) < folds:
+        raise SagpoolError(f"There are {len(sizes)} groups of graphs, too few for {folds} folds.")
+    shuffled = permutation(key_of("groups", seed), len(sizes))
+    filled = np.zeros(folds, np.int64)
+    fold_of = np.empty(len(sizes), np.int64)
+    for one in shuffled[np.argsort(-sizes[shuffled], kind="stable")].tolist():
+        fold_of[one] = smallest = int(filled.argmin())
+        filled[smallest] += sizes[one]
+    return fold_of[number.reshape(-1)]
+
+
+def time_split(
+    time: Sequence[object] | np.ndarray, *, validation: float = 0.1, test: float = 0.1
+) -> Split:
+    """The latest graphs for the test, those before them for validation, the rest for training.
+
+    Args:
+        time: ``[graphs]`` values that can be sorted; graphs of the same time stay in their order
+        validation: fraction of all graphs
+        test: fraction of all graphs
+    """
+    if not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1):
+        raise SagpoolError(
+            f"The fractions {validation} for validation and {test} for the test leave no graphs "
+            "for training."
+        )
+    order = np.argsort(np.asarray(time), kind="stable")
+    last = len(order) - round(test * len(order))
+    first = last - round(validation * len(order))
+    return Split(np.sort(order[:first]), np.sort(order[first:last]), np.sort(order[last:]))
+
+
 def _by_class(y: np.ndarray, *key: int | str) -> np.ndarray:
     """Positions sorted by class, in random order inside each class."""
     shuffled = permutation(key_of(*key), len(y))

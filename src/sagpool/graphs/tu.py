@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sagpool.errors import SagpoolError
-from sagpool.foreign.limits import CLASSES, DENSE
-from sagpool.graphs.features import Codes, RawGraphs, dense_matrix, encode
+from sagpool.foreign.limits import CLASSES
 from sagpool.graphs.intake import pack_arrays
 from sagpool.graphs.number_parsing import read_floats, read_integers
+from sagpool.graphs.raw_graphs import EDGE_LABEL, Codes, Labels, RawGraphs, encode
 from sagpool.graphs.tu_files import TUFiles
 
 log = logging.getLogger("sagpool")
@@ -26,6 +26,11 @@ def read_tu(files: TUFiles) -> RawGraphs:
         node_labels = _read_labels(files, "node_labels", "graph_indicator", nodes.total)
     if files.has("node_attributes"):
         node_attr = _read_attributes(files, "node_attributes", "graph_indicator", nodes.total)
+    edge_attr, edge_labels = None, list[Codes]()
+    if files.has("edge_attributes"):
+        edge_attr = _read_attributes(files, "edge_attributes", "A", len(ends))
+    if files.has("edge_labels"):
+        edge_labels = _read_labels(files, "edge_labels", "A", len(ends))
     classes = encode(labels)
     CLASSES.check(len(classes.names), files.label("graph_labels"))
     return pack_arrays(
@@ -35,7 +40,11 @@ def read_tu(files: TUFiles) -> RawGraphs:
         classes=classes,
         node_labels=[Codes(c.code[nodes.order], c.names) for c in node_labels or ()],
         node_attr=None if node_attr is None else node_attr[nodes.order],
-        edge_attr=_read_edge_attr(files, len(ends)),
+        edge_attr=edge_attr,
+        edge_labels=[
+            Labels(EDGE_LABEL if number == 1 else f"{EDGE_LABEL} {number}", *codes)
+            for number, codes in enumerate(edge_labels, 1)
+        ],
     )
 
 
@@ -93,22 +102,6 @@ def _read_ends(files: TUFiles, nodes: _Nodes) -> np.ndarray:
             f"graph {other[line] + 1}."
         )
     return ends if nodes.position is None else nodes.position[ends]
-
-
-def _read_edge_attr(files: TUFiles, num_edges: int) -> np.ndarray | None:
-    """Attributes, then one-hot labels (PyG's order), ``[lines of A, features]``."""
-    attributes, labels = None, list[Codes]()
-    if files.has("edge_attributes"):
-        attributes = _read_attributes(files, "edge_attributes", "A", num_edges)
-    if files.has("edge_labels"):
-        labels = _read_labels(files, "edge_labels", "A", num_edges)
-        numbers = num_edges * sum(len(codes.names) for codes in labels)
-        if numbers > DENSE.most:
-            # No model reads them.
-            sentence = DENSE.sentence(numbers, files.label("edge_labels"))
-            log.warning("%s. The edge labels are left out.", sentence)
-            labels = []
-    return dense_matrix(attributes, labels)
 
 
 def _read_labels(files: TUFiles, kind: str, as_in: str, expected: int) -> list[Codes]:

@@ -13,12 +13,15 @@ from sagpool.models.registry import (
     methods,
     register,
 )
+from sagpool.models.sagnet import GIN, SAGNet
 
 __all__ = [
+    "GIN",
     "Classifier",
     "GlobalPooling",
     "HierarchicalPooling",
     "Output",
+    "SAGNet",
     "Shape",
     "Value",
     "build",

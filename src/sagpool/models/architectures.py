@@ -12,20 +12,40 @@ from sagpool.graphs import Batch
 from sagpool.nn import Dropout, Linear, Streams
 from sagpool.nn.conv import Conv, HiddenLevel, InputLevel, Level, find_conv
 from sagpool.nn.pool import Context, Pool, Pooled, readout_width
-from sagpool.ops import cross_entropy_sums
+from sagpool.ops import binary_losses, cross_entropy_sums, squared_losses
 
 LAYERS = 3  # convolutions of the global architecture
 
 
 class Output(NamedTuple):
-    logits: Tensor  # [members, graphs, classes]; those of fillers mean nothing
+    logits: Tensor  # [members, graphs, classes or tasks]; those of fillers mean nothing
     auxiliary: Tensor | None  # [members, graphs], losses that pooling layers add
     levels: tuple[Pooled, ...]  # of the pooling layers that selected nodes
+    spread: Tensor | None = None  # [members, 1, tasks] of a regression: the unit of its errors
 
-    def loss_sums(self, batch: Batch) -> Tensor:
-        """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs."""
-        assert batch.y is not None
-        return cross_entropy_sums(self.logits, batch.y, batch.real, self.auxiliary)
+    def loss_sums(self, batch: Batch, class_weight: Tensor | None = None) -> Tensor:
+        """``[members]`` losses of the task and auxiliary ones, summed over each member's graphs.
+
+        Cross-entropy of classes; of several tasks with targets of 0 and 1 the mean over those that
+        are measured; of a regression the mean squared error in units of `spread`.
+
+        Args:
+            batch: with classes or targets
+            class_weight: ``[members, classes]``, the weight of a graph of each class
+        """
+        if batch.targets is None:
+            assert batch.y is not None
+            return cross_entropy_sums(
+                self.logits, batch.y, batch.real, self.auxiliary, class_weight
+            )
+        if batch.task == "multitask":
+            losses = binary_losses(self.logits, batch.targets)
+        else:
+            unit = 1.0 if self.spread is None else self.spread
+            losses = squared_losses(self.logits, batch.targets, unit)
+        if self.auxiliary is not None:
+            losses = losses + self.auxiliary
+        return torch.where(batch.real, losses, 0).sum(1)
 
 
 class HierarchicalPooling(nn.Module):

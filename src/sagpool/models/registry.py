@@ -12,7 +12,9 @@ from torch import nn
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import shorten
+from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins, source_version
+from sagpool.models.rescaled import Rescaled
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -29,7 +31,7 @@ class Shape:
 
     Args:
         in_channels: node features
-        classes: number of classes
+        classes: number of classes, or of tasks
         hidden: size of the node representations
         ratio: of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
@@ -37,6 +39,7 @@ class Shape:
         dropout: rate in the MLP
         members: how many models train side by side
         settings: of the method, by name; `build` adds the defaults
+        task: what is learnt; a model for a ``regression`` gives values in the targets' units
     """
 
     in_channels: int
@@ -48,6 +51,7 @@ class Shape:
     dropout: float = 0.5
     members: int = 1
     settings: Mapping[str, Value] = field(default_factory=dict)
+    task: Task = "classification"
 
 
 Build = Callable[[Shape], nn.Module]
@@ -82,6 +86,7 @@ RESERVED = frozenset(
         *("method_version", "diverged", "best_epoch", "epochs", "train_loss", "train_accuracy"),
         *("validation_loss", "validation_accuracy", "test_loss", "test_accuracy", "confusion"),
         *("parameters", "seconds", "split", "order", "stopping", "selected"),
+        *("class_weight",),
     )
 )
 
@@ -181,6 +186,8 @@ def build(name: str, shape: Shape) -> nn.Module:
     ignored = given.keys() - settings.used
     if ignored:
         raise SagpoolError(f"{name} makes no use of the setting '{min(ignored)}'.")
+    if shape.task == "regression":
+        model = Rescaled(model, shape.classes, members=shape.members)
     _check_layers(name, model)
     return model
 

@@ -2,6 +2,7 @@
 
 from sagpool.nn.conv import ChebConv, Conv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.conv.two_hop import TwoHop
+from sagpool.nn.from_graphs import FromGraphs, StandardisedLinear, SumMeanMax
 from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
@@ -27,6 +28,7 @@ from sagpool.nn.pool import (
     unpool,
 )
 from sagpool.nn.random import Dropout, Streams
+from sagpool.nn.row_norm import RowNorm
 
 __all__ = [
     "AttentionScore",
@@ -35,6 +37,7 @@ __all__ = [
     "Conv",
     "DiffPool",
     "Dropout",
+    "FromGraphs",
     "GATConv",
     "GCNConv",
     "GINConv",
@@ -48,6 +51,7 @@ __all__ = [
     "PoolOutput",
     "Pooled",
     "RandomPool",
+    "RowNorm",
     "SAGEConv",
     "SAGPool",
     "ScorePool",
@@ -56,7 +60,9 @@ __all__ = [
     "Set2Set",
     "SortConv",
     "SortPool",
+    "StandardisedLinear",
     "Streams",
+    "SumMeanMax",
     "TwoHop",
     "keep_top",
     "readout",

@@ -26,6 +26,7 @@ from sagpool.ops.segment import (
     segment_sum,
     top_of_each,
 )
+from sagpool.ops.task_losses import binary_losses, squared_losses
 
 __all__ = [
     "DeviceLayout",
@@ -36,6 +37,7 @@ __all__ = [
     "Layout",
     "PooledRows",
     "UniformLayout",
+    "binary_losses",
     "choose_rows",
     "cross_entropy_sums",
     "dense_relu",
@@ -58,6 +60,7 @@ __all__ = [
     "segment_mean_max",
     "segment_softmax",
     "segment_sum",
+    "squared_losses",
     "to_device",
     "top_of_each",
     "with_self_entries",

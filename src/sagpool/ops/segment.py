@@ -174,7 +174,11 @@ def _sort(key: Tensor) -> Tensor:
 
 
 def cross_entropy_sums(
-    logits: Tensor, y: Tensor, real: Tensor, auxiliary: Tensor | None = None
+    logits: Tensor,
+    y: Tensor,
+    real: Tensor,
+    auxiliary: Tensor | None = None,
+    class_weight: Tensor | None = None,
 ) -> Tensor:
     """``[members]`` cross-entropy and auxiliary losses, summed over each member's graphs.
 
@@ -183,12 +187,16 @@ def cross_entropy_sums(
         y: ``[members, graphs]`` int64 classes
         real: ``[members, graphs]`` bool; the others do not count
         auxiliary: ``[members, graphs]``
+        class_weight: ``[members, classes]``, by which the loss of a graph of that class is
+            multiplied
     """
     # Masks, not products: the loss of a filler may be NaN, and 0 · NaN is NaN.
-    if kernels_for(logits) is not None:
+    if kernels_for(logits) is not None and class_weight is None:
         sums = _CrossEntropySums.apply(logits.contiguous(), y, real)
         return sums if auxiliary is None else sums + torch.where(real, auxiliary, 0).sum(1)
     loss = -logits.log_softmax(2).gather(2, y[..., None]).squeeze(2)
+    if class_weight is not None:
+        loss = loss * class_weight.to(loss.dtype).gather(1, y)
     if auxiliary is not None:
         loss = loss + auxiliary
     return torch.where(real, loss, 0).sum(1)

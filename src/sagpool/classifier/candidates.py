@@ -1,0 +1,111 @@
+"""What a model can be made of: graph nets with their settings, and simple models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sagpool.classifier.simple import simple_names
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.graphs import Graphs
+
+Only = Literal["graph-nets", "simple"]
+
+# Nets in the order in which they are tried: what they cost is best spent from top to bottom.
+SAGNET = {"method": "sagnet", "hidden": 64, "lr": 2e-3, "patience": 15, "max_epochs": 60}
+GIN = {"method": "gin-g", "hidden": 64, "lr": 2e-3, "patience": 15, "max_epochs": 60}
+
+# In the paper the global architecture is better on data sets of small graphs (NCI1, NCI109,
+# FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on those of larger graphs.
+SMALL_GRAPHS = 35
+PAPER = {"lr": 1e-3, "hidden": 64, "max_epochs": 1000}
+METHODS = ("sagnet", "gin-g", "sagpool-h", "sagpool-g")
+GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}  # if a method is asked for
+MAX_EPOCHS = 1000
+BATCHES = 40  # about so many in an epoch
+BATCH_SIZES = (16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class SimpleCandidate:
+    """A simple model, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NetCandidate:
+    """A training, which becomes one in each fold."""
+
+    name: str
+    training: Training
+
+
+Candidate = SimpleCandidate | NetCandidate
+
+
+def candidates_for(
+    graphs: Graphs,
+    *,
+    method: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    search: bool = True,
+    only: Only | None = None,
+    seed: int = 0,
+    folds: int = 10,
+) -> list[Candidate]:
+    """The candidates for these graphs, in the order in which they are tried.
+
+    Simple models come first: they take seconds. With a method, it is the only one.
+
+    Args:
+        graphs: with classes or targets
+        method: a registered name; None for all that is worth a try
+        settings: settings of the nets that are not searched
+        search: whether the nets have a grid of settings, or one setting
+        only: nets or simple models alone
+        seed: of the trainings
+        folds: of the trainings
+    """
+    if method is not None and only == "simple":
+        raise SagpoolError(f"{method} is a graph net, and only simple models are asked for.")
+    simple: list[Candidate] = []
+    if method is None and only != "graph-nets":
+        simple = [SimpleCandidate(name) for name in simple_names(graphs)]
+    nets: list[Candidate] = []
+    if only != "simple":
+        fixed = {"seed": seed, "folds": folds, "batch_size": _batch_size(len(graphs))}
+        trainings = [
+            Training.from_dict({**fixed, **one, **(settings or {})})
+            for one in _nets(graphs, method, search)
+        ]
+        trainings = list(dict.fromkeys(trainings))
+        nets = [NetCandidate(_name(one, trainings), one) for one in trainings]
+    return simple + nets
+
+
+def _nets(graphs: Graphs, method: str | None, search: bool) -> list[dict[str, Any]]:
+    """Settings of the nets to try."""
+    small = graphs.node_counts.mean() < SMALL_GRAPHS
+    every = [SAGNET, GIN, {"method": "sagpool-g" if small else "sagpool-h", **PAPER}]
+    if method is None:
+        return every if search else every[:1]
+    known = next((one for one in every if one["method"] == method), {"method": method, **PAPER})
+    if not search:
+        return [known]
+    return [{**known, "lr": lr, "hidden": size} for lr in GRID["lr"] for size in GRID["hidden"]]
+
+
+def _batch_size(graphs: int) -> int:
+    """Of 128 graphs, as in the paper, a small data set has two; it needs more steps than that."""
+    return next((size for size in BATCH_SIZES if size * BATCHES >= graphs), BATCH_SIZES[-1])
+
+
+def _name(training: Training, all_: list[Training]) -> str:
+    """The method, with the settings in which it differs from other trainings of it."""
+    same = [one.to_dict() for one in all_ if one.method == training.method]
+    own = training.to_dict()
+    differing = [name for name in own if len({str(one.get(name)) for one in same}) > 1]
+    return " ".join([training.method, *(f"{name}={own[name]:g}" for name in differing)])

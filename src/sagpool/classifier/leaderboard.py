@@ -1,0 +1,79 @@
+"""How the candidates did, out of fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sagpool.classifier.candidates import NetCandidate
+from sagpool.classifier.choice import Choice
+from sagpool.classifier.metrics import scores
+from sagpool.classifier.mixture import advantage, loss_per_graph
+from sagpool.classifier.model import decide
+from sagpool.classifier.out_of_fold import Trials
+from sagpool.graphs.graphs import Task
+
+# The score by which people compare models, and its decimals; models are chosen by their loss.
+SCORE = {"classification": "accuracy", "multitask": "roc_auc", "regression": "rmse"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate with its score on held-out graphs.
+
+    Args:
+        name: of the candidate
+        kind: ``net`` or ``simple``
+        score: accuracy, mean ROC-AUC or RMSE
+        loss: log loss, or squared error in units of the variance: candidates are chosen by it
+        error: standard error of the loss
+        behind: by how much its loss is above that of the model
+        behind_error: the standard error of that, from paired graphs
+        weight: in the model; 0 if it is no part of it
+        seconds: of all folds together
+    """
+
+    name: str
+    kind: str
+    score: float
+    loss: float
+    error: float
+    behind: float
+    behind_error: float
+    weight: float
+    seconds: float
+
+
+def leaderboard(
+    task: Task, trials: Trials, choice: Choice, made: np.ndarray, truth: np.ndarray
+) -> tuple[Row, ...]:
+    """A row for each candidate that was tried, the lowest loss first.
+
+    Args:
+        task: of the model
+        trials: the candidates
+        choice: the model
+        made: ``[graphs, outputs]`` cross-fitted predictions of the model
+        truth: ``[graphs]`` or ``[graphs, tasks]``
+    """
+    rows = []
+    for one, weight in zip(trials.done, choice.mixture.tolist(), strict=True):
+        losses = loss_per_graph(task, one.outputs, truth)
+        losses = losses[~np.isnan(losses)]
+        behind, behind_error = advantage(task, made, one.outputs, truth)
+        found = scores(task, truth, one.outputs, decide(task, one.outputs, None))
+        rows.append(
+            Row(
+                name=one.candidate.name,
+                kind="net" if isinstance(one.candidate, NetCandidate) else "simple",
+                score=found[SCORE[task]],
+                loss=float(losses.mean()),
+                error=float(losses.std(ddof=1) / np.sqrt(len(losses))),
+                behind=behind,
+                behind_error=behind_error,
+                weight=weight,
+                seconds=one.seconds,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: row.loss))

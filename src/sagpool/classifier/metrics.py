@@ -1,0 +1,213 @@
+"""Scores of predictions: pure functions of arrays.
+
+``truth`` is ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured; ``outputs``
+is ``[graphs, outputs]`` as in `sagpool.classifier.Predictions.probabilities`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from sagpool.classifier.calibration import losses
+from sagpool.graphs.graphs import Task
+
+BINS = 10
+
+
+class Bin(NamedTuple):
+    """One point of a calibration curve."""
+
+    probability: float  # mean of what was predicted
+    fraction: float  # of the graphs for which it was true
+    count: int
+
+
+def scores(
+    task: Task, truth: np.ndarray, outputs: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """All scores of a task by name; NaN where one is not defined (a class that is not there)."""
+    if task == "classification":
+        return classification_scores(truth, outputs, predicted)
+    columns = zip(truth.T, outputs.T, predicted.T, strict=True)
+    of_task = multitask_scores if task == "multitask" else regression_scores
+    found = [of_task(*(c[~np.isnan(t)] for c in (t, o, p))) for t, o, p in columns]
+    return {name: _mean([one[name] for one in found]) for name in found[0]}
+
+
+def classification_scores(
+    y: np.ndarray, probabilities: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Of classes. With two, ROC-AUC, PR-AUC and F1 are those of the second one.
+
+    With more, they are means over the classes, each against all others.
+    """
+    classes = probabilities.shape[1]
+    matrix = confusion(y, predicted, classes)
+    asked = [1] if classes == 2 else range(classes)
+    return {
+        "accuracy": float((predicted == y).mean()),
+        "balanced_accuracy": balanced_accuracy(matrix),
+        "roc_auc": _mean([roc_auc(y == c, probabilities[:, c]) for c in asked]),
+        "pr_auc": _mean([pr_auc(y == c, probabilities[:, c]) for c in asked]),
+        "mcc": mcc(matrix),
+        "f1": _mean([_f1(matrix, c) for c in asked]),
+        "log_loss": float(losses("classification", probabilities, y).mean()),
+        "ece": calibration_error(_confident(y, probabilities)),
+    }
+
+
+def multitask_scores(
+    truth: np.ndarray, probability: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Of one task, all of whose graphs were measured: truth of 0 and 1, probability of a 1."""
+    both = np.stack([1 - probability, probability], 1)
+    return classification_scores(truth.astype(np.int64), both, predicted)
+
+
+def regression_scores(
+    truth: np.ndarray, values: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Of one task, all of whose graphs were measured; the last argument is that before."""
+    if not len(truth):
+        return dict.fromkeys(("rmse", "mae", "r2", "spearman"), np.nan)
+    error = values - truth
+    spread = float(((truth - truth.mean()) ** 2).mean())
+    return {
+        "rmse": float(np.sqrt((error**2).mean())),
+        "mae": float(np.abs(error).mean()),
+        "r2": 1 - float((error**2).mean()) / spread if spread else np.nan,
+        "spearman": _correlation(_ranks(truth), _ranks(values)),
+    }
+
+
+def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """``[classes, classes]`` numbers of graphs, by class (row) and prediction (column)."""
+    flat = np.bincount(y * classes + predicted, minlength=classes**2)
+    return flat.reshape(classes, classes)
+
+
+def balanced_accuracy(matrix: np.ndarray) -> float:
+    """The mean over the classes that are there, of the fraction that was recognised."""
+    of_class = matrix.sum(1)
+    return float((np.diag(matrix)[of_class > 0] / of_class[of_class > 0]).mean())
+
+
+def mcc(matrix: np.ndarray) -> float:
+    """Matthews' correlation coefficient, for any number of classes; 0 if it is not defined."""
+    matrix = matrix.astype(np.float64)
+    total, right = matrix.sum(), np.trace(matrix)
+    truth, predicted = matrix.sum(1), matrix.sum(0)
+    root = np.sqrt((total**2 - (predicted**2).sum()) * (total**2 - (truth**2).sum()))
+    return float((right * total - truth @ predicted) / root) if root else 0.0
+
+
+def roc_auc(positive: np.ndarray, score: np.ndarray) -> float:
+    """Area under the ROC curve; NaN without positives or without negatives."""
+    count = int(positive.sum())
+    if not 0 < count < len(positive):
+        return np.nan
+    above = _ranks(score)[positive].sum() - count * (count + 1) / 2
+    return float(above / (count * (len(positive) - count)))
+
+
+def pr_auc(positive: np.ndarray, score: np.ndarray) -> float:
+    """Average precision; NaN without positives."""
+    if not positive.any():
+        return np.nan
+    order = np.argsort(-score, kind="stable")
+    hits = np.cumsum(positive[order])
+    last = np.append(np.diff(score[order]) != 0, True)  # of the graphs with the same score
+    precision = hits[last] / (np.flatnonzero(last) + 1)
+    recall = hits[last] / hits[-1]
+    return float((np.diff(recall, prepend=0) * precision).sum())
+
+
+def calibration_curve(
+    task: Task, truth: np.ndarray, outputs: np.ndarray, bins: int = BINS
+) -> list[Bin]:
+    """Predicted probabilities against what happened, in bins of equal numbers of graphs.
+
+    Two classes or tasks: of the probability of the second class (a 1). More classes: of the
+    highest probability.
+    """
+    if task == "multitask":
+        measured = ~np.isnan(truth)
+        return _curve(outputs[measured], truth[measured] > 0.5, bins)
+    return _curve(*_confident(truth, outputs), bins)
+
+
+def calibration_error(confident: tuple[np.ndarray, np.ndarray], bins: int = BINS) -> float:
+    """Mean difference of probability and fraction over the bins of a calibration curve."""
+    curve = _curve(*confident, bins)
+    total = sum(one.count for one in curve)
+    return sum(one.count * abs(one.probability - one.fraction) for one in curve) / max(total, 1)
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], dict[str, float]],
+    group: np.ndarray,
+    *,
+    repeats: int,
+    seed: int,
+) -> dict[str, np.ndarray]:
+    """Values of a statistic of graph numbers, over samples with replacement.
+
+    Args:
+        statistic: of ``[any]`` graph numbers
+        group: ``[graphs]``; graphs of one group are drawn together
+        repeats: number of samples
+        seed: of the samples
+    """
+    random = np.random.default_rng(seed)
+    members = np.argsort(group, kind="stable")
+    _, counts = np.unique(group, return_counts=True)
+    starts = np.cumsum(counts) - counts
+    samples: list[dict[str, float]] = []
+    for _ in range(repeats):
+        drawn = random.integers(len(counts), size=len(counts))
+        offset = np.arange(counts[drawn].sum())
+        offset -= np.repeat(np.cumsum(counts[drawn]) - counts[drawn], counts[drawn])
+        samples.append(statistic(members[np.repeat(starts[drawn], counts[drawn]) + offset]))
+    return {name: np.array([one[name] for one in samples]) for name in samples[0]}
+
+
+def _confident(y: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if probabilities.shape[1] == 2:
+        return probabilities[:, 1], y == 1
+    return probabilities.max(1), probabilities.argmax(1) == y
+
+
+def _curve(probability: np.ndarray, happened: np.ndarray, bins: int) -> list[Bin]:
+    order = np.argsort(probability, kind="stable")
+    return [
+        Bin(float(probability[part].mean()), float(happened[part].mean()), len(part))
+        for part in np.array_split(order, bins)
+        if len(part)
+    ]
+
+
+def _f1(matrix: np.ndarray, of_class: int) -> float:
+    involved = matrix[of_class].sum() + matrix[:, of_class].sum()
+    return float(2 * matrix[of_class, of_class] / involved) if involved else 0.0
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, equal values with the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(mean[inverse])
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    one, other = one - one.mean(), other - other.mean()
+    norm = np.sqrt((one**2).sum() * (other**2).sum())
+    return float((one * other).sum() / norm) if norm else np.nan
+
+
+def _mean(values: list[float]) -> float:
+    """Over those that are defined."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")

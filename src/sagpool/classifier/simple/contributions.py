@@ -1,0 +1,101 @@
+"""Which columns pushed the prediction of a graph, and which of its nodes they come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sagpool.classifier.simple.subtrees import Subtrees
+from sagpool.graphs.graphs import Graphs
+
+if TYPE_CHECKING:
+    from sagpool.classifier.simple.features import Features
+
+
+class Contribution(NamedTuple):
+    """What one column added to the output of a graph."""
+
+    name: str  # of the column, in words
+    value: float  # of the column for this graph
+    amount: float
+    nodes: tuple[int, ...]  # of the graph that the column counts, if they are known
+
+
+class Explained(NamedTuple):
+    """An output of one graph as a sum: ``base + amounts of top + rest``.
+
+    For a regression and for a forest the sum is the value or the probability itself. For linear
+    and boosted models of classes it is a logit; with a linear model and more than two classes,
+    against the mean of the logits. ``base`` is what is said without knowing the graph: that of
+    the mean training graph (linear), or of all training graphs (trees).
+    """
+
+    output: int
+    base: float
+    top: tuple[Contribution, ...]  # largest amounts first, of either sign
+    rest: float
+
+
+class Importance(NamedTuple):
+    """How much a column moves the outputs, on average over graphs."""
+
+    name: str
+    amount: float  # mean absolute contribution
+
+
+def explained(
+    features: Features, graph: Graphs, values: np.ndarray, amounts: np.ndarray, most: int
+) -> Iterator[Contribution]:
+    """The columns with the largest amounts.
+
+    Args:
+        features: what the columns are
+        graph: a single graph
+        values: ``[columns]``
+        amounts: ``[columns]``
+        most: how many of the columns
+    """
+    names = features.names()
+    for column in largest(amounts, most):
+        block, own = features.block_of(column)
+        nodes = block.nodes(graph, own)
+        name = names[column]
+        if isinstance(block, Subtrees) and len(nodes):
+            name = subtree_in_words(graph, int(nodes[0]), block.steps(graph, own))
+        yield Contribution(
+            name, float(values[column]), float(amounts[column]), tuple(nodes.tolist())
+        )
+
+
+def largest(amounts: np.ndarray, most: int) -> list[int]:
+    """The columns of the largest absolute amounts, without zeros."""
+    order = np.argsort(-np.abs(amounts), kind="stable")[:most]
+    return [int(column) for column in order if amounts[column]]
+
+
+def subtree_in_words(graph: Graphs, root: int, steps: int) -> str:
+    """For example ``C with C, C, O within 1 step``, for the labels of a single graph."""
+    distance = {root: 0}
+    ptr, col = graph.row_ptr.tolist(), graph.col.tolist()
+    queue = [root]
+    for node in queue:  # grows while it is read
+        if distance[node] == steps:
+            break
+        for other in col[ptr[node] : ptr[node + 1]]:
+            if other not in distance:
+                distance[other] = distance[node] + 1
+                queue.append(other)
+    found = Counter(_label(graph, node) for node in queue[1:])
+    around = ", ".join(f"{count} × {label}" for label, count in sorted(found.items()))
+    within = f"within {steps} step{'s' * (steps > 1)}"
+    return f"{_label(graph, root)} with {around} {within}" if around else _label(graph, root)
+
+
+def _label(graph: Graphs, node: int) -> str:
+    if graph.node_label is None:
+        return "node"
+    number = int(graph.node_label[node])
+    return graph.node_label_names[number] if number >= 0 else "unknown"

@@ -1,0 +1,143 @@
+"""What ``sagpool train`` prints and writes about a fit, beside the model."""
+
+import csv
+import io
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sagpool.classifier import Fit
+from sagpool.classifier.leaderboard import SCORE, Row
+from sagpool.classifier.score_names import NAMES, score_text
+from sagpool.graphs import Graphs
+from sagpool.spreadsheet import as_text
+
+
+def fit_json(fitted: Fit) -> dict[str, Any]:
+    """The results for machines."""
+    return {
+        "model": fitted.model.name,
+        "mixture": list(fitted.model.mixture),
+        "interrupted": fitted.interrupted,
+        "settings": fitted.model.about["settings"],
+        "leaderboard": fitted.model.about["leaderboard"],
+        "estimate": fitted.estimate.to_json(),
+    }
+
+
+def fit_lines(fitted: Fit, output: Path) -> list[str]:
+    """The results for people."""
+    folder = shlex.quote(str(output))
+    return [
+        *_candidates(fitted),
+        "",
+        *verdict(fitted),
+        "",
+        *_estimate(fitted),
+        "",
+        f"The model, trained on all graphs, is in {output}, with report.html and the predictions "
+        "for held-out graphs in out-of-fold.csv.",
+        "Next:",
+        f"  sagpool predict {folder} DATA",
+        f"  sagpool explain {folder} DATA -o pictures",
+    ]
+
+
+def _candidates(fitted: Fit) -> list[str]:
+    estimate, rows = fitted.estimate, fitted.leaderboard
+    score = SCORE[estimate.task]
+    width = max(len(row.name) for row in rows)
+    title = f"Candidates, on held-out graphs of {estimate.folds} folds:"
+    header = f"  {'':{width}}  {_short(score):>8}  {'loss':>15}  {'weight':>6}  {'time':>7}"
+    return [
+        title,
+        header,
+        *(
+            f"  {row.name:{width}}  {score_text(score, row.score):>8}  "
+            f"{f'{row.loss:.4f} ± {row.error:.4f}':>15}  {row.weight or 0:6.2f}  "
+            f"{row.seconds:5.0f} s"
+            for row in rows
+        ),
+    ]
+
+
+def verdict(fitted: Fit) -> list[str]:
+    """Which model won, and by how much."""
+    rows = fitted.leaderboard
+    simple = [row for row in rows if row.kind == "simple"]
+    nets = [row for row in rows if row.kind == "net"]
+    lines = [f"Model: {fitted.model.name}."]
+    if fitted.interrupted:
+        lines.append("It was stopped early: not all candidates were tried.")
+    if fitted.model.net is None and nets:
+        lines.append(f"No graph net made it better beyond the noise; {_gap(nets[0])}.")
+    elif simple and fitted.model.net is not None:
+        lines.append(f"Beside the best simple model: {_gap(simple[0])}.")
+    return lines
+
+
+def _gap(row: Row) -> str:
+    if row.behind <= row.behind_error:
+        compared = "not worse than the model beyond the noise"
+    else:
+        compared = f"{row.behind:.4f} ± {row.behind_error:.4f} worse than the model"
+    return f"the loss of {row.name} is {compared}"
+
+
+def _estimate(fitted: Fit) -> list[str]:
+    estimate = fitted.estimate
+    lines = [f"Estimate from {estimate.folds}-fold cross-validation, with 95 % intervals:"]
+    for name, score in estimate.scores.items():
+        if np.isnan(score.value):
+            continue
+        interval = ""
+        if not np.isnan(score.low):
+            interval = f"   {score_text(name, score.low)} to {score_text(name, score.high)}"
+        lines.append(f"  {NAMES[name]:38s} {score_text(name, score.value):>6}{interval}")
+    if estimate.majority is not None:
+        lines.append(f"  {'most frequent class, always predicted':38s} {estimate.majority:6.1%}")
+    coverage = estimate.coverage
+    size = "" if np.isnan(coverage.size) else f", mean size {coverage.size:.3g}"
+    lines.append(
+        f"  {'prediction sets contain the truth':38s} {coverage.measured:6.1%}   promised "
+        f"{coverage.promised:.0%}{size}"
+    )
+    if estimate.better_than_majority is False:
+        lines += [
+            "",
+            "Warning: the model is not shown to be better than always predicting the most "
+            "frequent class.",
+        ]
+    return lines
+
+
+def out_of_fold_csv(graphs: Graphs, fitted: Fit) -> str:
+    """One row for each graph: its truth, and what models that did not see it predict."""
+    found, names = fitted.out_of_fold, fitted.model.output_names
+    buffer = io.StringIO()
+    rows = csv.writer(buffer, lineterminator="\n")
+    ids = np.arange(1, len(graphs) + 1) if graphs.ids is None else graphs.ids
+    columns: dict[str, Any] = {"id": map(as_text, map(str, ids)), "fold": fitted.fold.tolist()}
+    if graphs.task == "classification":
+        assert graphs.y is not None
+        classes = [as_text(name) for name in names]
+        columns["truth"] = [classes[number] for number in graphs.y.tolist()]
+        columns["predicted"] = [classes[number] for number in found.predicted.tolist()]
+        for name, column in zip(names, found.outputs.T, strict=True):
+            columns[f"p_{name}"] = [f"{value:.6g}" for value in column.tolist()]
+    else:
+        assert graphs.targets is not None
+        for place, name in enumerate(names):
+            truth = graphs.targets[:, place].tolist()
+            columns[f"truth_{name}"] = ["" if np.isnan(one) else f"{one:g}" for one in truth]
+            title = f"p_{name}" if graphs.task == "multitask" else f"predicted_{name}"
+            columns[title] = [f"{value:.6g}" for value in found.outputs[:, place].tolist()]
+    rows.writerow(columns)
+    rows.writerows(zip(*columns.values(), strict=True))
+    return buffer.getvalue()
+
+
+def _short(score: str) -> str:
+    return {"roc_auc": "ROC-AUC", "rmse": "RMSE"}.get(score, score)

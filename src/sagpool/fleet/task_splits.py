@@ -1,0 +1,105 @@
+"""Splits of data sets that have groups, no classes, or folds that are given."""
+
+import numpy as np
+
+from sagpool.errors import SagpoolError
+from sagpool.fleet.training import Training
+from sagpool.graphs import NO_TEST, Graphs, Split, split
+from sagpool.randomness import key_of, permutation
+
+BINS = 10  # of the values of a regression, in each of which graphs are drawn in proportion
+
+
+def drawn_split(graphs: Graphs, training: Training) -> Split:
+    """The split of a training, drawn by its seed, or from the folds that the data set has.
+
+    Graphs of a group stay together. Without groups, classes are drawn in proportion, and so are
+    high and low values of a regression.
+    """
+    if training.split == "given":
+        test = _given_test(graphs, training)
+    elif graphs.group is not None and training.split == "stratified":
+        test = _test_of_groups(graphs, training)
+    else:
+        return split(
+            strata(graphs, training.folds),
+            training.seed,
+            training.fold,
+            folds=training.folds,
+            validation=training.validation,
+            kind=training.split,
+        )
+    rest = np.flatnonzero(~test)
+    validation = _validation_of(graphs, training, rest)
+    return Split(np.setdiff1d(rest, validation), validation, np.flatnonzero(test))
+
+
+def strata(graphs: Graphs, folds: int) -> np.ndarray:
+    """``[graphs]`` integers: graphs with the same one are drawn in proportion."""
+    if graphs.task == "classification":
+        assert graphs.y is not None
+        return graphs.y.cpu().numpy()
+    assert graphs.targets is not None
+    values = graphs.targets[:, 0].cpu().numpy()
+    bins = min(BINS, len(graphs) // max(folds, 1))
+    if graphs.task == "multitask" or np.isnan(values).any() or bins < 2:
+        return np.zeros(len(graphs), np.int64)
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return ranks * bins // len(graphs)
+
+
+def folds_by_group(group: np.ndarray, folds: int, *key: int | str) -> np.ndarray:
+    """``[graphs]`` the fold of each graph, the same for all graphs of a group.
+
+    The largest groups are assigned first, each to the fold that has fewest graphs; groups of one
+    size in random order.
+    """
+    _, member, counts = np.unique(group, return_inverse=True, return_counts=True)
+    if len(counts) < folds:
+        raise SagpoolError(f"{len(counts)} groups of graphs are too few for {folds} folds.")
+    shuffled = permutation(key_of("groups", *key), len(counts))
+    sizes, fold_of = np.zeros(folds, np.int64), np.empty(len(counts), np.int64)
+    for one in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
+        fold_of[one] = sizes.argmin()
+        sizes[fold_of[one]] += counts[one]
+    return fold_of[member]
+
+
+def _given_test(graphs: Graphs, training: Training) -> np.ndarray:
+    if graphs.fold is None:
+        raise SagpoolError(f"{graphs.name} has no folds of its own.")
+    if training.fold == NO_TEST:
+        return np.zeros(len(graphs), bool)
+    test = graphs.fold.cpu().numpy() == training.fold
+    if not test.any() or test.all():
+        raise SagpoolError(f"Fold {training.fold} of {graphs.name} has no graph, or all of them.")
+    return test
+
+
+def _test_of_groups(graphs: Graphs, training: Training) -> np.ndarray:
+    if training.fold == NO_TEST:
+        return np.zeros(len(graphs), bool)
+    if not 0 <= training.fold < training.folds:
+        raise SagpoolError(f"Fold {training.fold} is not one of 0 to {training.folds - 1}.")
+    assert graphs.group is not None
+    folds = folds_by_group(graphs.group.cpu().numpy(), training.folds, "test", training.seed)
+    return folds == training.fold
+
+
+def _validation_of(graphs: Graphs, training: Training, rest: np.ndarray) -> np.ndarray:
+    """Of the graphs that are not for the test, in ascending order."""
+    if not training.validation:
+        return rest[:0]
+    key = ("validation", training.seed, training.fold)
+    if graphs.group is not None:
+        group = graphs.group.cpu().numpy()[rest]
+        folds = min(max(2, round(1 / training.validation)), len(np.unique(group)))
+        return rest[folds_by_group(group, folds, *key) == 0]
+    seed = int(key_of(*key).astype(np.int64)) >> 2
+    chosen = split(
+        strata(graphs, training.folds)[rest],
+        seed,
+        NO_TEST,
+        validation=training.validation,
+    )
+    return rest[chosen.validation]

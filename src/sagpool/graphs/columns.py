@@ -1,0 +1,51 @@
+"""`Encoding`: the meaning of the columns of ``features="all"``, with which others get the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ATTRIBUTE, EDGE_ATTRIBUTE = "attribute", "edge attribute"
+DEGREE, NEIGHBOUR = "degree", "neighbour"
+NUMBERS = (ATTRIBUTE, EDGE_ATTRIBUTE)  # groups of measurements; the others count something
+UNKNOWN = "unknown "  # before the name of a group: nodes with a value that it has no column for
+
+# What a column of a matrix of numbers is: a measurement, a category, or one of a one-hot block.
+Role = Literal["number", "category", "one-hot"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of ``Graphs.node_attr``."""
+
+    group: str  # what is measured or counted: attribute, degree, neighbour, charge, bond, ...
+    name: str  # the number of the attribute, or the value that is counted
+    edge: str = ""  # of a neighbour: the label of the edge that leads to it
+
+    def __str__(self) -> str:
+        if self.group == NEIGHBOUR:
+            return f"{self.group} {self.name} ({self.edge})"
+        return f"{self.group} {self.name}".rstrip()
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How everything that is known about a node is written into columns.
+
+    Given to `load` in place of the word ``all``, it makes the same columns from other graphs. A
+    value that it has no column for is counted in a last column of its group, ``unknown charge``.
+    """
+
+    labels: bool  # whether ``node_label`` is the label of a node; otherwise it is the degree
+    groups: tuple[str, ...]  # that have columns; a group can have none, if no node had a value
+    columns: tuple[Column, ...]  # of ``node_attr``: numbers first, then counts
+    x_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``x``
+    edge_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``edge_attr``
+
+    @property
+    def continuous(self) -> int:
+        """The first so many columns are numbers on any scale."""
+        return sum(column.group in NUMBERS for column in self.columns)
+
+    def of_group(self, group: str) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.group == group)

@@ -1,0 +1,210 @@
+"""`sagnet`: a strong network with SAGPool in it; `gin-g`: a plain GIN to compare with."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Batch, Structure
+from sagpool.models.architectures import Classifier, Output
+from sagpool.models.registry import Shape, register
+from sagpool.nn import (
+    GINConv,
+    Linear,
+    Norm,
+    Pooled,
+    RowNorm,
+    SAGPool,
+    StandardisedLinear,
+    Streams,
+    SumMeanMax,
+)
+from sagpool.nn.conv import HiddenLevel, InputLevel, Level
+from sagpool.ops import segment_sum
+
+GIN_LAYERS = 5
+
+
+class Block(nn.Module):
+    """``X + relu(norm((relu(norm((A + I) X W₁ + b₁)) W₂ + b₂)))``: a GIN layer around which X is
+    carried on.
+
+    Args:
+        channels: size of each row
+        norm: ``row``, ``graph`` or ``none``
+        members: how many models train side by side
+    """
+
+    def __init__(self, channels: int, norm: str, *, members: int) -> None:
+        super().__init__()
+        self.first = Linear(channels, channels, members=members)
+        self.second = Linear(channels, channels, members=members)
+        self.norms = nn.ModuleList(new_norm(norm, channels, members) for _ in range(2))
+
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        h = self.first(structure.sum_with_self(x))
+        h = self.second(self.norms[0](h, structure.layout).relu())
+        return x + self.norms[1](h, structure.layout).relu()
+
+
+class Unchanged(nn.Module):
+    """No normalisation."""
+
+    def forward(self, x: Tensor, _: object) -> Tensor:
+        return x
+
+
+def new_norm(kind: str, channels: int, members: int) -> nn.Module:
+    if kind == "row":
+        return RowNorm(channels, members=members)
+    if kind == "graph":
+        return Norm(channels, members=members)
+    if kind == "none":
+        return Unchanged()
+    raise SagpoolError(f"norm must be one of row, graph, none, not '{kind}'.")
+
+
+class SAGNet(nn.Module):
+    """Normalised GIN layers with SAGPool after each, readouts of all levels, and a linear path.
+
+    ``X₀ = ((X - μ) ⊙ s) W + b``; at level l, ``Y = block(X, A)`` and ``X, A = SAGPool(Y, A)``;
+    ``r`` = sum ‖ mean ‖ max of Y and of X at all levels, side by side;
+    ``logits = MLP(r) + linear((Σ X_input - μ') ⊙ s')``.
+    The linear path is a logistic regression on the counts of labels and the sums of attributes of
+    a graph, so the net starts where that would end up.
+
+    Args:
+        in_channels: node features
+        hidden: size of the node representations
+        classes: number of classes
+        depth: levels
+        ratio: fraction of each graph's nodes that each pooling keeps
+        pooling: whether there is any; without, a level is a block
+        norm: of the rows in a block: ``row``, ``graph`` or ``none``
+        dropout: rate in the MLP
+        members: how many models train side by side
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        *,
+        depth: int = 3,
+        ratio: float = 0.5,
+        pooling: bool = True,
+        norm: str = "row",
+        dropout: float = 0.5,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise SagpoolError(f"depth must be at least 1, not {depth}.")
+        self.in_channels = in_channels
+        self.encoder = StandardisedLinear(in_channels, hidden, "nodes", members=members)
+        self.blocks = nn.ModuleList(Block(hidden, norm, members=members) for _ in range(depth))
+        self.pools = nn.ModuleList(
+            SAGPool(hidden, ratio, conv="sage", members=members)
+            for _ in range(depth if pooling else 0)
+        )
+        self.readout = SumMeanMax(members=members)
+        width = 3 * hidden * (len(self.blocks) + len(self.pools))
+        self.norm = RowNorm(width, members=members)
+        self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
+        self.linear = StandardisedLinear(in_channels, classes, "sums", members=members)
+
+    def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
+        streams = streams or Streams.fresh(len(batch.real), batch.real.device)
+        features = batch.x.to(self.classifier.dtype)
+        structure: Structure = batch.structure
+        x = self.encoder(features)
+        read, levels = [], list[Pooled]()
+        for level, block in enumerate(self.blocks):
+            x = block(x, structure)
+            read.append(self.readout(x, structure.layout))
+            if self.pools:
+                pooled = cast(Pooled, self.pools[level](x, structure))
+                x, structure = pooled.x, pooled.structure
+                read.append(self.readout(x, structure.layout))
+                levels.append(pooled)
+        r = self.norm(torch.cat(read, 1))
+        layout = batch.structure.layout
+        sums = segment_sum(features, layout.node_ptr, layout.graph)
+        logits = self.classifier(r, streams) + self.linear(sums)
+        return Output(logits.view(*batch.real.shape, -1), None, tuple(levels))
+
+
+@register(
+    "sagnet",
+    settings={"depth": 3, "norm": "row", "pooling": True},
+    without=["conv", "readout"],
+)
+def sagnet(shape: Shape) -> nn.Module:
+    return SAGNet(
+        shape.in_channels,
+        shape.hidden,
+        shape.classes,
+        depth=int(shape.settings["depth"]),
+        ratio=float(shape.ratio),
+        pooling=bool(shape.settings["pooling"]),
+        norm=str(shape.settings["norm"]),
+        dropout=shape.dropout,
+        members=shape.members,
+    )
+
+
+class GIN(nn.Module):
+    """GIN layers, the sums of all of which go to an MLP (Xu et al., 2019, Equation 4.2).
+
+    Args:
+        in_channels: node features
+        hidden: size of the node representations
+        classes: number of classes
+        layers: how many convolutions
+        dropout: rate in the MLP
+        members: how many models train side by side
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        *,
+        layers: int = GIN_LAYERS,
+        dropout: float = 0.5,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.convs = nn.ModuleList(
+            GINConv(hidden if layer else in_channels, hidden, members=members)
+            for layer in range(layers)
+        )
+        width = layers * hidden
+        self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
+
+    def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
+        streams = streams or Streams.fresh(len(batch.real), batch.real.device)
+        level: Level = InputLevel(batch, self.classifier.dtype)
+        layout, sums = batch.structure.layout, []
+        for conv in cast(list[GINConv], [*self.convs]):
+            level = HiddenLevel(conv.activate(level).x, batch.structure)
+            sums.append(segment_sum(level.x, layout.node_ptr, layout.graph))
+        logits = self.classifier(torch.cat(sums, 1), streams)
+        return Output(logits.view(*batch.real.shape, -1), None, ())
+
+
+@register("gin-g", settings={"layers": GIN_LAYERS}, without=["conv", "readout"])
+def gin_g(shape: Shape) -> nn.Module:
+    """What a PyG user would write first."""
+    return GIN(
+        shape.in_channels,
+        shape.hidden,
+        shape.classes,
+        layers=int(shape.settings["layers"]),
+        dropout=shape.dropout,
+        members=shape.members,
+    )

@@ -1,0 +1,145 @@
+"""Numbers of a layer that come from the training graphs, and what they are for: standardisation."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.graphs import Graphs
+from sagpool.ops import Layout, segment_max, segment_sum
+
+
+class FromGraphs(nn.Module, ABC):
+    """A layer some of whose parameters are numbers of the training graphs, such as their mean.
+
+    A fleet sets them for each member before the first step, from that member's training part
+    alone. They are saved and loaded like all weights, but training leaves them as they are: a step
+    of the learning rate, or weight decay, means nothing on the scale of somebody's measurements.
+    """
+
+    from_graphs: ClassVar[tuple[str, ...]]  # the names of these parameters
+
+    @abstractmethod
+    def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
+        """The values of these parameters for one member, by name.
+
+        Args:
+            graphs: the data set
+            train: the graphs that the member trains on
+        """
+
+
+def layers_from_graphs(model: nn.Module) -> dict[str, FromGraphs]:
+    """The layers of a model that start from the training graphs, by name."""
+    return {name: m for name, m in model.named_modules() if isinstance(m, FromGraphs)}
+
+
+class StandardisedLinear(FromGraphs):
+    """``y = ((x - μ) ⊙ s) W + b``, with μ and s = 1 / σ of the training graphs.
+
+    Args:
+        in_channels: size of each input row
+        out_channels: size of each output row
+        rows: ``nodes``: μ and σ of the columns that hold measurements (`Graphs.continuous`), over
+            the nodes; 0 and 1 for the others. Or ``sums``: of all columns, over the sums of each
+            graph
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[members * rows, in_channels]``, result: ``[members * rows, out_channels]``
+    """
+
+    from_graphs = ("mean", "scale")
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        rows: Literal["nodes", "sums"],
+        *,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        self.rows = rows
+        self.mean = nn.Parameter(torch.empty(members, 1, in_channels))  # μ
+        self.scale = nn.Parameter(torch.empty(members, 1, in_channels))  # s
+        self.weight = nn.Parameter(torch.empty(members, in_channels, out_channels))
+        self.bias = nn.Parameter(torch.empty(members, 1, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.mean)
+        nn.init.ones_(self.scale)
+        # Of one-hot rows a single column is not zero.
+        bound = 1.0 if self.rows == "nodes" else 0.0
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
+        if self.rows == "sums":
+            mean, scale = mean_and_scale(graphs.batch_source.feature_sums[train])
+        else:
+            mean, scale = torch.zeros(graphs.num_features), torch.ones(graphs.num_features)
+            if graphs.continuous and graphs.node_attr is not None:
+                measured = graphs[train].node_attr[:, : graphs.continuous]  # type: ignore[index]
+                own = mean_and_scale(measured.cpu())
+                mean[: graphs.continuous], scale[: graphs.continuous] = own
+        return {"mean": mean, "scale": scale}
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Into the weights: they are fewer than the rows, which so need no gradient.
+        members, fan_in, fan_out = self.weight.shape
+        weight = self.scale.mT * self.weight
+        bias = self.bias - torch.bmm(self.mean, weight)
+        return torch.baddbmm(bias, x.view(members, -1, fan_in), weight).view(-1, fan_out)
+
+
+def mean_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / standard deviation of each column, NaN left out; 0 and 1 if there is nothing.
+
+    A column that is the same everywhere has the scale 1.
+    """
+    values = values.double()
+    known = ~values.isnan()
+    count = known.sum(0).clamp(min=1)
+    mean = torch.where(known, values, 0).sum(0) / count
+    spread = (torch.where(known, values - mean, 0).square().sum(0) / count).sqrt()
+    # Sums of equal numbers may differ by rounding.
+    varies = spread > 1e-6 * mean.abs()
+    return mean.float(), torch.where(varies, 1 / spread, 1).float()
+
+
+class SumMeanMax(FromGraphs):
+    """Sum ‖ mean ‖ max over the nodes of each graph, the sum in units of an average graph.
+
+    The sum is divided by the mean number of nodes of the training graphs: it stays as it is from
+    graph to graph, counts included, but on the scale of a mean whatever the data set.
+
+    Args:
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, channels]``, result: ``[members * graphs, 3 * channels]``
+    """
+
+    from_graphs = ("scale",)
+
+    def __init__(self, *, members: int = 1) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty(members, 1, 1))  # 1 / nodes of an average graph
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.scale)
+
+    def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
+        return {"scale": torch.tensor([1 / graphs.node_counts[train].mean()])}
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        by_graph = layout.node_ptr, layout.graph
+        total = segment_sum(x, *by_graph)  # [members * graphs, channels]
+        mean = total / layout.node_ptr.diff()[:, None].to(x.dtype)
+        scaled = total.view(layout.members, layout.graphs, -1) * self.scale
+        return torch.cat([scaled.view_as(total), mean, segment_max(x, *by_graph)], 1)

@@ -1,0 +1,73 @@
+"""Layers that know numbers of the training graphs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sagpool import testing
+from sagpool.graphs import pack
+from sagpool.nn import StandardisedLinear, SumMeanMax
+from sagpool.nn.from_graphs import mean_and_scale
+
+SIZES = [3, 5, 1, 4]
+TRAIN = np.array([0, 1, 3])
+
+
+@pytest.fixture
+def graphs():
+    """Two columns of measurements, one of counts, and labels; the untrained graph is far off."""
+    made = testing.random_graphs(0, SIZES)
+    attr = made.node_attr * torch.tensor([1e4, 1e-3, 1.0]) + torch.tensor([5e4, 1.0, 0.0])
+    attr[8] = 1e9
+    return replace(made, node_attr=attr, continuous=2)
+
+
+def test_measurements_are_standardised_by_the_training_nodes_alone(graphs):
+    layer = StandardisedLinear(5, 4, "nodes").double()
+    started = layer.start_from(graphs, TRAIN)
+    nodes = np.flatnonzero(np.repeat(np.arange(4), SIZES) != 2)
+    x = graphs.x.double()
+    measured = x[nodes, :2].numpy()
+    np.testing.assert_allclose(started["mean"], [*measured.mean(0), 0, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(started["scale"], [*1 / measured.std(0), 1, 1, 1], rtol=1e-6)
+    with torch.no_grad():
+        for name, values in started.items():
+            getattr(layer, name).copy_(values.view(1, 1, -1))
+        layer.bias.normal_()
+    standard = (x - started["mean"].double()) * started["scale"].double()
+    expected = standard @ layer.weight[0] + layer.bias[0]
+    torch.testing.assert_close(layer(x), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_sums_are_standardised_by_the_training_graphs_alone(graphs):
+    started = StandardisedLinear(5, 4, "sums").start_from(graphs, TRAIN)
+    sums = np.stack([graph.x.double().sum(0).numpy() for graph in graphs])[TRAIN]
+    np.testing.assert_allclose(started["mean"], sums.mean(0), rtol=1e-6)
+    spread = np.where(sums.std(0) > 0, sums.std(0), 1)
+    np.testing.assert_allclose(started["scale"], 1 / spread, rtol=1e-4)
+
+
+def test_a_constant_column_keeps_its_scale_and_gaps_do_not_count():
+    gap = torch.nan
+    values = torch.tensor([[0.1, 1.0, gap], [0.1, gap, gap], [0.1, 3.0, gap]])
+    mean, scale = mean_and_scale(values)
+    torch.testing.assert_close(mean, torch.tensor([0.1, 2.0, 0.0]))
+    torch.testing.assert_close(scale, torch.tensor([1.0, 1.0, 1.0]))
+
+
+def test_sum_mean_and_max(graphs):
+    readout = SumMeanMax(members=2).double()
+    assert readout.start_from(graphs, TRAIN)["scale"].item() == pytest.approx(1 / 4)
+    with torch.no_grad():
+        readout.scale.copy_(torch.tensor([0.5, 3.0]).view(2, 1, 1))
+    batch = pack(graphs, [[0, 1], [3, 2]])
+    x = torch.randn(batch.structure.layout.total_rows, 3, dtype=torch.float64)
+    found = readout(x, batch.structure.layout).view(2, 3, 9)
+    for member, own in enumerate(([3, 5], [4, 1])):
+        rows = x.view(2, -1, 3)[member].split([*own, len(x) // 2 - sum(own)])
+        for graph in range(2):
+            X = rows[graph]
+            expected = torch.cat([readout.scale[member, 0] * X.sum(0), X.mean(0), X.amax(0)])
+            torch.testing.assert_close(found[member, graph], expected)
