@@ -60,13 +60,19 @@ Contender = Callable[[Dataset, Tables, Path, argparse.Namespace], np.ndarray]
 
 def sagpool(dataset: Dataset, tables: Tables, folder: Path, _: argparse.Namespace) -> np.ndarray:
     """`sagpool train` with default options on the training and the validation part."""
+    several = len(dataset.targets) > 1
+    task = "multitask" if several and dataset.task == "classification" else dataset.task
+    model, output = folder / "model", folder / "predictions.csv"
     command = [sys.executable, "-m", "sagpool.cli.main"]
-    labels = [f"--label-column={','.join(dataset.targets)}"]
-    task = ["--task=regression"] if dataset.task == "regression" else []
-    run([*command, "train", str(tables.train), "-o", str(folder / "model"), *labels, *task])
-    output = folder / "predictions.csv"
-    run([*command, "predict", str(folder / "model"), str(tables.test), "-o", str(output)])
-    return read_columns(output, ["p_1"] if dataset.task == "classification" else dataset.targets)
+    labels = ["--label-column", ",".join(dataset.targets)]
+    run([*command, "train", str(tables.train), "-o", str(model), "--task", task, *labels])
+    run([*command, "predict", str(model), str(tables.test), "-o", str(output)])
+    columns = {
+        "classification": ["p_1"],
+        "multitask": [f"p_{name}" for name in dataset.targets],
+        "regression": dataset.targets,
+    }
+    return read_columns(output, columns[task])
 
 
 def chemprop(
