@@ -1,8 +1,8 @@
 """What one would use in place of `sagpool train`: simple counts with scikit-learn, and GIN in PyG.
 
 Nothing here uses the models of the package, so that a comparison with them is no comparison of the
-package with itself. A peer gets all graphs, the training and the test ids, and predicts the classes
-of the test graphs.
+package with itself. A peer gets all graphs, loaded with ``features="all"``, the training and the
+test ids, and predicts the classes of the test graphs.
 """
 
 from collections.abc import Callable
@@ -57,8 +57,8 @@ def simple_counts(graphs: Graphs) -> np.ndarray:
         count(graphs, labels_of(graphs)).toarray(),
         count(graphs, degrees_of(graphs)).toarray(),
     ]
-    if graphs.node_attr is not None:
-        attributes = graphs.node_attr.numpy().reshape(graphs.num_nodes, -1)
+    if graphs.continuous:
+        attributes = graphs.node_attr.numpy()[:, : graphs.continuous]
         parts.append(np.add.reduceat(attributes, graphs.node_ptr[:-1]) / nodes)
     return np.hstack([*parts, nodes, edges])
 
@@ -143,9 +143,12 @@ class GIN(nn.Module):
 
 
 def gin(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
-    """Stops by the loss on a tenth of the training graphs, and takes the best epoch."""
+    """Has one-hot labels; takes the epoch of the lowest loss on a tenth of the training graphs."""
     torch.manual_seed(seed)
+    one_hot = nn.functional.one_hot(torch.from_numpy(labels_of(graphs))).float()
     data: list[Data] = graphs.to_pyg()
+    for graph, x in zip(data, one_hot.split(graphs.node_counts.tolist()), strict=True):
+        graph.x = x
     fit, held = train_test_split(
         train, test_size=0.1, stratify=graphs.y.numpy()[train], random_state=seed
     )
@@ -153,7 +156,7 @@ def gin(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.nd
         [data[i] for i in fit], BATCH, shuffle=True, drop_last=len(fit) % BATCH == 1
     )
     validation, tested = (Batch.from_data_list([data[i] for i in ids]) for ids in (held, test))
-    model = GIN(graphs.num_features, graphs.num_classes)
+    model = GIN(one_hot.shape[1], graphs.num_classes)
     optimiser = torch.optim.Adam(model.parameters(), lr=LR)
     best, since, predicted = np.inf, 0, None
     for _ in range(MAX_EPOCHS):

@@ -52,7 +52,7 @@ MODELS: dict[str, Peer] = {OURS: ours, **PEERS}
 
 
 def run(options: argparse.Namespace) -> None:
-    graphs = load(options.dataset)
+    graphs = load(options.dataset, "all")
     y = graphs.y.numpy()
     done = {row[:4] for row in read_rows(options.rows)}
     for repeat in range(options.repeats):
