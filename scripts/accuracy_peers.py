@@ -13,7 +13,7 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
@@ -111,9 +111,9 @@ def counts_forest(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int
 
 
 def wl_logistic(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
-    counts = wl_counts(graphs)
-    counts = counts[:, np.flatnonzero(np.diff(counts[train].tocsc().indptr))]  # seen in training
-    counts = MaxAbsScaler().fit(counts[train]).transform(counts).sqrt()
+    counts = wl_counts(graphs).log1p()
+    shared = np.diff(counts[train].tocsc().indptr) > 1  # other columns only name a graph
+    counts = counts[:, np.flatnonzero(shared)]
     return logistic(counts, graphs, train, seed).predict(counts[test])
 
 
