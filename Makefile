@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: venv demo test lint format bench fuzz audit
+.PHONY: venv demo test lint format tutorials bench fuzz audit
 
 venv: $(STAMP)
 
@@ -33,6 +33,10 @@ lint: venv
 format: venv
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+# Executes the notebooks of docs/tutorials and writes their outputs into them.
+tutorials: venv
+	$(BIN)/python scripts/tutorials.py
 
 # Speed and memory against PyG; needs SAGPOOL_DATA.
 bench: venv

@@ -191,9 +191,11 @@ def main() -> None:
         sys.exit(f"{error}")
     cases = {}
     for name, hidden, method in product(data, arguments.hidden, arguments.method):
-        key = (
-            f"{name}/{hidden}" if arguments.method == ["sagpool-h"] else f"{name}/{hidden}/{method}"
-        )
+        key = f"{name}/{hidden}"
+        if arguments.method != ["sagpool-h"]:
+            key = f"{key}/{method}"
+        if method == "sagnet" and len(arguments.hidden) == 1:
+            key = f"{method}/{name}"
         # No early stopping: every member trains in every epoch.
         training = Training(
             method,

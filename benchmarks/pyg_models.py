@@ -1,4 +1,6 @@
-"""The six methods of the paper's Table 3 as a PyG user would write them: the peers of the fleet."""
+"""The six methods of the paper's Table 3, and sagnet, as a PyG user would write them: the peers of
+the fleet.
+"""
 
 import math
 from collections.abc import Iterable
@@ -10,11 +12,14 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import (
     DenseGCNConv,
     GCNConv,
+    GINConv,
+    SAGEConv,
     SAGPooling,
     Set2Set,
     SortAggregation,
     TopKPooling,
     dense_diff_pool,
+    global_add_pool,
     global_max_pool,
     global_mean_pool,
 )
@@ -34,7 +39,7 @@ GLOBAL_POOLS = {
     "sortpool-g": lambda width, k: SortAggregation(k),
     "set2set-g": lambda width, k: Set2Set(width, processing_steps=10),
 }
-METHODS = ("sagpool-h", "gpool-h", "diffpool-h", *GLOBAL_POOLS)
+METHODS = ("sagpool-h", "gpool-h", "diffpool-h", *GLOBAL_POOLS, "sagnet")
 
 # The classes of a batch's graphs, and what a model is called with.
 Collated = tuple[Tensor, tuple[Tensor | int, ...]]
@@ -171,12 +176,47 @@ class PyGGlobal(PyGNet):
         return pooled
 
 
+class PyGSagnet(PyGNet):
+    """Normalised GIN layers with SAGPool after each, as in sagpool.models.sagnet.
+
+    PyG would standardise the inputs before the training, so that is left out.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden: int, classes: int, ratio: float, dropout: float = 0.5
+    ):
+        super().__init__()
+        self.encoder = nn.Linear(in_channels, hidden)
+        self.convs = nn.ModuleList(GINConv(_normed_mlp(hidden)) for _ in range(BLOCKS))
+        self.pools = nn.ModuleList(
+            SAGPooling(hidden, ratio=ratio, GNN=SAGEConv) for _ in range(BLOCKS)
+        )
+        width = 6 * BLOCKS * hidden
+        self.norm = nn.LayerNorm(width)
+        self.head = _mlp(width, hidden, classes, dropout)
+        self.linear = nn.Linear(in_channels, classes)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> Tensor:
+        counts, read = global_add_pool(x, batch, size), []
+        x = self.encoder(x)
+        for conv, pool in zip(self.convs, self.pools, strict=True):
+            x = x + conv(x, edge_index)
+            read.append(_three_readouts(x, batch, size))
+            x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
+            read.append(_three_readouts(x, batch, size))
+        return self.head(self.norm(torch.cat(read, dim=1))) + self.linear(counts)
+
+
 def pyg_model(training: Training, graphs: Graphs) -> PyGNet:
     """The net of a training, built from PyG's layers."""
     shape = shape_of(graphs, training)
     size = (shape.in_channels, shape.hidden, shape.classes)
     if training.method in POOLS:
         return PyGHierarchical(training.method, *size, training.ratio, training.dropout)
+    if training.method == "sagnet":
+        return PyGSagnet(*size, training.ratio, training.dropout)
     if training.method == "diffpool-h":
         return PyGDiffPool(*size, training.ratio, shape.max_nodes, training.dropout)
     return PyGGlobal(training.method, *size, shape.k, training.dropout)
@@ -212,6 +252,16 @@ def _mlp(in_channels: int, hidden: int, classes: int, dropout: float) -> nn.Modu
         nn.ReLU(),
         nn.Linear(hidden // 2, classes),
     )
+
+
+def _normed_mlp(hidden: int) -> nn.Module:
+    layers = [(nn.Linear(hidden, hidden), nn.LayerNorm(hidden), nn.ReLU()) for _ in range(2)]
+    return nn.Sequential(*(layer for part in layers for layer in part))
+
+
+def _three_readouts(x: Tensor, batch: Tensor, size: int | None) -> Tensor:
+    pools = (global_add_pool, global_mean_pool, global_max_pool)
+    return torch.cat([pool(x, batch, size) for pool in pools], dim=1)
 
 
 def _readout(x: Tensor, batch: Tensor, size: int | None) -> Tensor:

@@ -45,19 +45,14 @@ def test_molecules(sagpool, model, table, tmp_path):
     assert (outcome.code, outcome.err) == (0, "")
     *told, files, last = outcome.out.splitlines()
     assert told[0].startswith("The predicted class has a mean probability of 0.")
-    assert files == f"3 pictures, scores.csv and a page are in {folder}."
+    assert files == f"scores.csv and a page are in {folder}."
     assert last == f"Open {folder / 'index.html'} in a browser."
-    pictures = sorted(path.name for path in (folder / "pictures").iterdir())
-    assert pictures == [
-        "0-CC-O-Oc1ccccc1C-O-O.png", "1-CN1C-NC2-C1C-O-N-C-O-N2C-C.png", "2-CCN.png",
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
+        "index.html", "scores.csv",
     ]  # fmt: skip
-    for name in pictures:
-        assert (folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader((folder / "scores.csv").read_text().splitlines()))
     assert len(rows) == 3 * (13 + 14 + 3)
-    page = (folder / "index.html").read_text()
-    assert page.count("<svg") == 3
-    assert "input · 13 atoms" in page
+    assert "3 graphs" in (folder / "index.html").read_text()
 
 
 def test_json(sagpool, model, table, tmp_path):
@@ -66,27 +61,27 @@ def test_json(sagpool, model, table, tmp_path):
     assert told["method"] == "sagpool-h"
     assert {graph["id"] for graph in told["graphs"]} >= {"CCN"}
     for graph in told["graphs"]:
-        assert (tmp_path / "out" / graph["picture"]).is_file()
+        assert 0 <= graph["only_kept"]["probability"] <= 1
+        assert graph["only_dropped"]["prediction"] in ("yes", "no")
     assert told["fidelity"]["graphs"] == 3
     assert set(told["fidelity"]["probability"]) == {"whole", "only_kept", "only_dropped"}
 
 
-def test_limit_and_pictures_of_an_earlier_call(sagpool, tmp_path):
+def test_limit_and_files_of_an_earlier_call(sagpool, tmp_path):
     model = save(load("motifs"), tmp_path / "model")
     folder = tmp_path / "out"
     assert sagpool("explain", model, "motifs", "-o", folder, "--limit", 3).code == 0
-    (folder / "pictures" / "7.png").write_bytes(b"mine")
+    (folder / "7.png").write_bytes(b"mine")
     arguments = ("explain", model, "motifs", "-o", folder, "--limit", 2, "--json")
     refused = sagpool(*arguments)
     assert refused.code == 2
-    assert refused.err.startswith(f"sagpool: {folder} holds pictures/7.png, which is not known ")
+    assert refused.err.startswith(f"sagpool: {folder} holds 7.png, which is not known ")
     assert "--force" in refused.err
     outcome = sagpool(*arguments, "--force")
-    names = sorted(path.name for path in (folder / "pictures").iterdir())
-    assert names == ["0.png", "1.png", "7.png"]
+    assert (folder / "7.png").read_bytes() == b"mine"
     found = json.loads(outcome.out)["fidelity"]["found"]
     assert [level["random_recall"] for level in found] == pytest.approx([0.5, 0.27, 0.14], abs=0.1)
-    assert "2 of 1000 graphs" in (folder / "index.html").read_text()
+    assert "2 of 1,000 graphs" in (folder / "index.html").read_text()
 
 
 def test_smiles(sagpool, model, tmp_path):
@@ -107,7 +102,7 @@ def test_a_warning_about_unknown_labels(sagpool, model, tmp_path, caplog):
 
 
 def test_unsafe_names_are_escaped(sagpool, tmp_path):
-    path = tmp_path / "graphs.jsonl"
+    path = tmp_path / "<b>.jsonl"
     lines = [
         {"id": "<script>alert(1)</script>", "nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
         {"id": "../up", "nodes": ["<b>", "b"], "edges": [[0, 1]]},
@@ -116,11 +111,10 @@ def test_unsafe_names_are_escaped(sagpool, tmp_path):
     path.write_text("\n".join(map(json.dumps, labelled)))
     model = save(load(path), tmp_path / "model")
     assert sagpool("explain", model, path, "-o", tmp_path / "out").code == 0
-    names = sorted(path.name for path in (tmp_path / "out" / "pictures").iterdir())
-    assert names == ["0-script-alert-1-script.png", "1-up.png"]
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)" in page
+    assert "alert" not in page
+    assert "<b>" not in page
+    assert "What sagpool-h keeps of &lt;b&gt;" in page
 
 
 def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
@@ -149,13 +143,6 @@ def test_errors_are_one_sentence(sagpool, model, table, tmp_path):
     assert "motifs" in error(model, "motifs", *out)
 
 
-def test_a_molecule_with_a_backslash(sagpool, model, tmp_path):
-    folder = tmp_path / "out"
-    outcome = sagpool("explain", model, "--smiles", r"F/C=C\F", "-o", folder)
-    assert outcome.code == 0, outcome.err
-    assert 'aria-label="F/C=C\\F · ' in (folder / "index.html").read_text()
-
-
 def test_a_very_large_molecule(sagpool, model, tmp_path, caplog, monkeypatch):
     """It is drawn as a graph, and its name is not repeated in full for each of its atoms."""
     folder = tmp_path / "out"
@@ -167,4 +154,4 @@ def test_a_very_large_molecule(sagpool, model, tmp_path, caplog, monkeypatch):
     assert outcome.code == 0, outcome.err
     assert "1 of the graphs have more than 10000 nodes; their pictures show 10000" in caplog.text
     assert (folder / "scores.csv").stat().st_size < 300 * 3 * 12_000
-    assert "input · 12000 nodes, 10000 drawn" in (folder / "index.html").read_text()
+    assert (folder / "index.html").stat().st_size < 300_000

@@ -143,15 +143,6 @@ def test_plotting_on_given_axes(trace):
         trace.plot(axes[:3])
 
 
-def test_a_notebook_gets_an_svg_in_its_text_colour(trace):
-    html = trace._repr_html_()
-    assert html.startswith("<svg")
-    assert html.rstrip().endswith("</svg>")
-    assert "currentColor" in html
-    assert html == trace._repr_html_()
-    assert "#333333" not in html
-
-
 def test_components_do_not_overlap():
     edges = np.array([[0, 1], [1, 2], [2, 0], [3, 4]])
     positions = layout(7, edges)

@@ -73,16 +73,20 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
             assert kept == sorted(set(kept) & before)
             if method.endswith("-ratio"):
                 assert (level.score >= 0.5).all()
-            elif method.split("-")[1] == "h":
+            elif is_hierarchical(method):
                 assert len(kept) == math.ceil(len(before) / 2)
             else:
                 assert len(kept) == min(4, len(before))
             before = set(kept)
     keeps_no_nodes = method.startswith(
-        ("diffpool", "set2set", "nopool", "mlp", "sortpool-g-conv1d")
+        ("diffpool", "set2set", "nopool", "mlp", "gin", "sortpool-g-conv1d")
     )
-    levels = 0 if keeps_no_nodes else 3 if method.split("-")[1] == "h" else 1
+    levels = 0 if keeps_no_nodes else 3 if is_hierarchical(method) else 1
     assert {len(trace.levels) for trace in traces} == {levels}
+
+
+def is_hierarchical(method: str) -> bool:
+    return method == "sagnet" or method.split("-")[1] == "h"
 
 
 @pytest.mark.parametrize("method", methods())

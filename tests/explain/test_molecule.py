@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import sagpool
 from sagpool import load
-from sagpool.explain.draw import draw
+from sagpool.explain.draw import draw, svg
 from sagpool.explain.molecule_panel import FADED
 from sagpool.explain.panel import RANGE, SCORES
 from sagpool.explain.sketch import sketch
@@ -97,7 +97,7 @@ def test_the_whole_drawing_is_visible(trace):
 def test_unusual_molecules(text, chemist):
     trace = sagpool.explain(chemist, text)
     draw(trace).savefig(io.BytesIO(), format="png", dpi=30)
-    assert trace._repr_html_().startswith("<svg")
+    assert svg(trace).startswith("<svg")
 
 
 def test_molecules_survive_json(trace):

@@ -2,12 +2,16 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from sagpool.fleet.first_weights import FirstWeights
+from sagpool.fleet import Training
+from sagpool.fleet.first_weights import GRAPHS, FirstWeights
+from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.random_guard import SeededDraws
+from sagpool.fleet.schedule import Slots, split_of
 from sagpool.fleet.stack import Stack
 from sagpool.models import Shape, build, methods
 
@@ -37,6 +41,22 @@ def test_one_model_serves_for_all_trainings(method):
     for seed in range(9):
         first_weights.draw(seed)
     assert len(built) == 2
+
+
+def test_layers_that_standardise_start_from_the_training_graphs_of_the_member(mutag):
+    trainings = [Training("sagnet", fold=fold, hidden=4) for fold in (0, 1)]
+    fleet = Fleet(mutag, trainings, Slots.fill(range(2), 2))
+    model = fleet.lockstep.stack.model
+    for member, training in enumerate(trainings):
+        train = split_of(mutag, training).train
+        share = model.readout.scale[member].item()
+        assert share == pytest.approx(1 / mutag.node_counts[train].mean(), rel=1e-5)
+        sums = np.stack([mutag[int(graph)].x.sum(0).numpy() for graph in train])
+        near = 3 * sums.std(0) / np.sqrt(GRAPHS)  # of which a part is looked at
+        assert (
+            np.abs(model.of_inputs.mean[member, 0].numpy(force=True) - sums.mean(0)) <= near
+        ).all()
+        assert not torch.equal(model.of_levels.mean[member], model.of_levels.mean[1 - member])
 
 
 def test_they_leave_torchs_generator_alone():

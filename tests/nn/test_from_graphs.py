@@ -8,7 +8,7 @@ import torch
 
 from sagpool import testing
 from sagpool.graphs import pack
-from sagpool.nn import StandardisedLinear, SumMeanMax
+from sagpool.nn import Standardise, StandardisedLinear, SumMeanMax
 from sagpool.nn.from_graphs import mean_and_scale
 
 SIZES = [3, 5, 1, 4]
@@ -25,7 +25,7 @@ def graphs():
 
 
 def test_measurements_are_standardised_by_the_training_nodes_alone(graphs):
-    layer = StandardisedLinear(5, 4, "nodes").double()
+    layer = StandardisedLinear(5, 4).double()
     started = layer.start_from(graphs, TRAIN)
     nodes = np.flatnonzero(np.repeat(np.arange(4), SIZES) != 2)
     x = graphs.x.double()
@@ -41,12 +41,17 @@ def test_measurements_are_standardised_by_the_training_nodes_alone(graphs):
     torch.testing.assert_close(layer(x), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_sums_are_standardised_by_the_training_graphs_alone(graphs):
-    started = StandardisedLinear(5, 4, "sums").start_from(graphs, TRAIN)
-    sums = np.stack([graph.x.double().sum(0).numpy() for graph in graphs])[TRAIN]
-    np.testing.assert_allclose(started["mean"], sums.mean(0), rtol=1e-6)
-    spread = np.where(sums.std(0) > 0, sums.std(0), 1)
-    np.testing.assert_allclose(started["scale"], 1 / spread, rtol=1e-4)
+def test_rows_are_standardised_and_far_ones_drawn_near():
+    layer = Standardise(3, members=2).double()
+    x = 7 + 100 * torch.randn(2, 50, 3, dtype=torch.float64)
+    for member in range(2):
+        for name, values in layer.start_from_rows(x[member]).items():
+            getattr(layer, name).data[member, 0] = values.double()
+    far = torch.cat([x, torch.full((2, 1, 3), 1e9, dtype=torch.float64)], 1)
+    found = layer(far.view(-1, 3)).view_as(far)
+    standard = (far - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
+    torch.testing.assert_close(found, standard.asinh(), rtol=1e-5, atol=1e-5)
+    assert found.max() < 20
 
 
 def test_a_constant_column_keeps_its_scale_and_gaps_do_not_count():

@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from playwright.sync_api import Browser, sync_playwright
 
 from sagpool import Graphs, load
 from sagpool.bench.plan import repeat, run_key, settings_of
@@ -199,6 +200,15 @@ def made() -> type[Made]:
 def chromium() -> str:
     assert CHROMIUM is not None
     return CHROMIUM
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield browser
+        browser.close()
 
 
 # A bit of everything: two architectures, variants, a search, a cell requested twice, published

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.output_folder import OutputFolder
 from sagpool.report import write_report
-from sagpool.report.gallery import write_gallery
 
 SIZES = {"wide": (1280, 800), "phone": (390, 844)}
 FIGURES = """() => [...document.querySelectorAll("svg.figure")].map((figure) => {
@@ -32,15 +30,6 @@ class Visit:
     width: int
     complaints: list[str]
     requests: list[str]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -158,46 +147,66 @@ def test_the_button_changes_the_theme(visit):
     assert ground() == before
 
 
-@pytest.fixture(scope="module")
-def gallery(explained, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("gallery")
-    assert len(list(write_gallery(explained, OutputFolder(folder, "explain")))) == len(
-        explained.traces
-    )
-    return folder / "index.html"
+RESULTS = "[data-file='tables/results']"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_a_gallery(browser, gallery, explained, size, scheme):
-    width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    complaints: list[str] = []
-    requests: list[str] = []
-    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(gallery.as_uri())
-    assert complaints == []
-    assert requests == [gallery.as_uri()]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    figures = page.evaluate(FIGURES)
-    assert len(figures) == len(explained.traces)
-    for figure in figures:
-        assert figure["left"] >= 0
-        assert figure["right"] <= width
-        assert figure["width"] >= 280
-        assert figure["smallest"] >= 7.5
-    assert page.evaluate(OUTSIDE) == []
-    # One card for each graph, the most confident first; right and wrong ones can be filtered.
-    titles = page.locator(".card .title").all_inner_texts()
-    assert titles == [trace.title for trace in explained.by_confidence]
-    for kind, expected in (("right", True), ("wrong", False)):
-        page.locator(f"#show-{kind}").check()
-        shown = page.locator(".card:visible").count()
-        assert 0 < shown == sum(trace.correct is expected for trace in explained.traces)
-    page.locator("#show-all").check()
-    assert page.locator(".card:visible").count() == len(titles)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+@pytest.fixture
+def report(browser: Browser, rich: Path) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto((rich / "report.html").as_uri())
+    yield page
     page.close()
+
+
+def test_tables_are_sorted_by_a_click_and_printed_as_they_were(report):
+    table = report.locator("[data-file='tables/cells'] table")
+    head = table.locator("thead th", has_text="mean")
+    column = head.evaluate("(head) => head.cellIndex") + 1
+
+    def means() -> list[float]:
+        texts = table.locator(f"tbody td:nth-child({column})").all_inner_texts()
+        return [float(text) for text in texts]
+
+    before = means()
+    head.locator("button").click()
+    assert means() == sorted(before, reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+    report.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert means() == before
+    report.evaluate("dispatchEvent(new Event('afterprint'))")
+    report.keyboard.press("Enter")  # the button has the focus
+    assert means() == sorted(before)
+    report.keyboard.press("Enter")
+    assert means() == before
+    assert head.get_attribute("aria-sort") is None
+
+
+def test_groups_of_a_sorted_table_stay_together(report):
+    table = report.locator(f"{RESULTS} table")
+    groups = table.locator("tr.group").all_inner_texts()
+    words = [sorted(body.inner_text().split()) for body in table.locator("tbody").all()]
+    table.locator("thead button").nth(1).click()
+    assert table.locator("tbody tr:first-child").all_inner_texts() == groups
+    assert [sorted(body.inner_text().split()) for body in table.locator("tbody").all()] == words
+
+
+def test_the_runs_behind_a_cell(report):
+    cell = report.locator(f"{RESULTS} button.runs", has_text="±").first
+    panel = report.locator("#runs")
+    assert not panel.is_visible()
+    cell.hover()
+    assert "10, of 2 seeds, 5 folds" in panel.inner_text()
+    assert "± per seed" in panel.inner_text()
+    assert panel.locator("path").count() == 0
+    report.mouse.move(0, 0)
+    assert not panel.is_visible()
+    cell.focus()
+    assert panel.is_visible()
+    report.keyboard.press("Enter")
+    assert panel.locator("path.validation").is_visible()
+    assert panel.get_attribute("aria-label").startswith("Runs of SortPool_g")
+    report.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert cell.evaluate("(button) => button === document.activeElement")
+    report.emulate_media(media="print")
+    assert not panel.is_visible()

@@ -63,6 +63,16 @@ class ExperimentResult:
             f"seed {first.training.seed}, fold {first.training.fold}: {first.reason}"
         )
 
+    def __repr__(self) -> str:
+        from sagpool.bench.display import result_text
+
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        from sagpool.bench.display import result_html
+
+        return result_html(self)
+
 
 def run_experiment(
     experiment: str | Path | Experiment = "lee2019",

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.score_names import NAMES, score_text
 
 _EXAMPLE = """```
 sagpool predict FOLDER graphs.jsonl
@@ -19,21 +20,6 @@ found = model.predict_proba(graphs)  # found.probabilities, found.sets, found.un
 ```"""
 
 _KINDS = {"classification": "classifier", "multitask": "classifier", "regression": "regression"}
-_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "area under the ROC curve",
-    "pr_auc": "area under the precision-recall curve",
-    "mcc": "Matthews' correlation coefficient",
-    "f1": "F1",
-    "log_loss": "log loss",
-    "ece": "calibration error",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-    "r2": "R²",
-    "spearman": "Spearman's correlation",
-}
-_PERCENT = ("accuracy", "balanced_accuracy")
 
 
 def model_card(model: TrainedModel) -> str:
@@ -84,7 +70,7 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     ]
     for name, score in estimate.get("scores", {}).items():
         if score["value"] is not None:
-            lines.append(f"- {_NAMES.get(name, name)} {_score(name, score)}")
+            lines.append(f"- {NAMES.get(name, name)} {_score(name, score)}")
     if estimate.get("majority") is not None:
         lines.append(f"- always predicting the most frequent class: {estimate['majority']:.1%}")
     if coverage := estimate.get("coverage"):
@@ -103,11 +89,8 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
 
 def _score(name: str, score: dict[str, Any]) -> str:
     low, high = score["ci95"]
-    if name in _PERCENT:
-        interval = f" ({low:.1%} to {high:.1%})" if low is not None else ""
-        return f"{score['value']:.1%}{interval}"
-    interval = f" ({low:.3f} to {high:.3f})" if low is not None else ""
-    return f"{score['value']:.3f}{interval}"
+    interval = "" if low is None else f" ({score_text(name, low)} to {score_text(name, high)})"
+    return score_text(name, score["value"]) + interval
 
 
 def _leaderboard(rows: list[dict[str, Any]] | None) -> list[str]:

@@ -135,6 +135,11 @@ class Estimate:
             }
         return found
 
+    def _repr_html_(self) -> str:
+        from sagpool.classifier.display import estimate_html
+
+        return estimate_html(self)
+
 
 def cross_fit(
     rules: Rules, outputs: np.ndarray, truth: np.ndarray, fold: np.ndarray

@@ -50,6 +50,14 @@ class Fit:
     out_of_fold: OutOfFoldPredictions
     interrupted: bool
 
+    def __repr__(self) -> str:
+        return f"Fit({self.model!r}, candidates: {len(self.leaderboard)})"
+
+    def _repr_html_(self) -> str:
+        from sagpool.classifier.display import fit_html
+
+        return fit_html(self)
+
 
 def fit(
     graphs: Graphs,

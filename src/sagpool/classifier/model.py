@@ -174,6 +174,16 @@ class TrainedModel:
 
         return predictions
 
+    def __repr__(self) -> str:
+        from sagpool.classifier.display import model_text
+
+        return model_text(self)
+
+    def _repr_html_(self) -> str:
+        from sagpool.classifier.display import model_html
+
+        return model_html(self)
+
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write weights, configuration and model card into a folder; returns its path."""
         from sagpool.classifier.folder import write_folder

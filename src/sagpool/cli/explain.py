@@ -1,4 +1,4 @@
-"""``sagpool explain``: pictures of the nodes that a model keeps."""
+"""``sagpool explain``: a page that shows the nodes that a model keeps."""
 
 import json
 import logging
@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import track
 
 from sagpool.classifier.model import TrainedModel, describe_unseen
-from sagpool.cli.console import new_console
 from sagpool.cli.options import (
     DATA_HELP,
     AsJson,
@@ -24,7 +22,8 @@ from sagpool.explain.explained import explain_input
 from sagpool.explain.inputs import from_smiles, from_source
 from sagpool.explain.surroundings import MOST_DRAWN_NODES
 from sagpool.output_folder import OutputFolder
-from sagpool.report.gallery import write_gallery
+from sagpool.report.explorer import write_explorer
+from sagpool.report.explorer.data import on_page
 
 log = logging.getLogger("sagpool")
 
@@ -34,21 +33,21 @@ def explain(
     data: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     *,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for pictures, scores and the page.")
+        Path, typer.Option("-o", "--output", help="Folder for the page and the scores.")
     ],
     smiles: Annotated[
         list[str] | None, typer.Option(help="A molecule instead of DATA; may be repeated.")
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=10**6, help="Explain this many graphs at most.")
-    ] = 50,
+    ] = 10_000,
     smiles_column: SmilesColumn = None,
     label_column: LabelColumns = None,
     id_column: IdColumn = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw which nodes of your graphs a model keeps, and check if it decides by them."""
+    """Show which nodes of your graphs a model keeps, and check if it decides by them."""
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to explain: either DATA or --smiles.")
     folder = OutputFolder(output, "explain", force=force)
@@ -68,23 +67,12 @@ def explain(
             "the highest score that the last level keeps.",
             *(large, MOST_DRAWN_NODES, MOST_DRAWN_NODES),
         )
-    console = new_console(stderr=True)
-    pictures = list(
-        track(
-            write_gallery(explained, folder),
-            "drawing",
-            len(explained.traces),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-    )
+    shown = on_page(explained)
+    if shown < len(explained.traces):
+        log.warning("The page shows the first %d graphs; the others are too large for it.", shown)
+    page = write_explorer(explained, folder)
     if as_json:
         print(json.dumps(explained.to_json(), indent=2))
         return
     typer.echo("\n".join(explained.fidelity.sentences))
-    count = "1 picture" if len(pictures) == 1 else f"{len(pictures)} pictures"
-    typer.echo(
-        f"{count}, scores.csv and a page are in {output}.\n"
-        f"Open {output / 'index.html'} in a browser."
-    )
+    typer.echo(f"scores.csv and a page are in {output}.\nOpen {page} in a browser.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
+from sagpool.bench.display import HEADS, WORDS, cell_row
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.cli.console import table_console
@@ -20,28 +21,14 @@ _SELECTED = {
 def print_results(summaries: Sequence[Summary]) -> None:
     """One row for each cell; accuracies in percent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("data set", "method"):
-        table.add_column(column, no_wrap=True)
-    for column in ("runs", "accuracy", "± seeds", "± folds", "95 % interval", "paper", "epochs"):
-        table.add_column(column, justify="right", no_wrap=True)
+    for number, column in enumerate(HEADS):
+        table.add_column(column, justify="left" if number < WORDS else "right", no_wrap=True)
     previous = None
     for summary in summaries:
-        cell, spread = summary.cell, summary.spread
-        if previous not in (None, cell.dataset):
+        if previous not in (None, summary.cell.dataset):
             table.add_section()
-        previous = cell.dataset
-        low, high = spread.ci95 or (None, None)
-        table.add_row(
-            cell.dataset,
-            cell.method,
-            _runs(summary),
-            f"{spread.mean:.2f}" if summary.learnt else "none learnt",
-            _two(spread.std_seeds),
-            _two(spread.std_folds),
-            f"{_two(low)} to {_two(high)}" if spread.ci95 else "",
-            f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
-            f"{summary.epochs:.0f}",
-        )
+        previous = summary.cell.dataset
+        table.add_row(*cell_row(summary))
     console = table_console()
     console.print(table)
     for summary in summaries:
@@ -68,16 +55,3 @@ def _about_search(summary: Summary) -> list[str]:
 def print_json(value: object) -> None:
     """Strict JSON, without NaN."""
     print(json.dumps(value, indent=2, allow_nan=False))
-
-
-def _runs(summary: Summary) -> str:
-    notes = [
-        f"{count} {what}"
-        for count, what in ((summary.diverged, "diverged"), (len(summary.failures), "failed"))
-        if count
-    ]
-    return f"{len(summary.runs)}" + (f" ({', '.join(notes)})" if notes else "")
-
-
-def _two(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"

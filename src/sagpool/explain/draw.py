@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,14 +30,13 @@ PANEL_TITLE = 0.27
 LEGEND = 0.42
 
 
-def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
+def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
     """The input graph and one panel for each level, on a transparent background.
 
     Args:
         trace: what to draw
         ink: colour of texts and edges; light for dark pages
         wide: up to four panels in a row, otherwise two
-        captioned: whether to write the caption above the panels
     """
     panels = len(trace.levels) + 1
     columns = min(panels, 4 if wide else 2)
@@ -46,8 +46,8 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
     scored = any(level.score is not None for level in trace.levels)
 
     width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
-    caption = _wrap(trace.caption, width) if captioned else []
-    head = 0.12 + LINE * len(caption) if captioned else 0.02
+    caption = _wrap(trace.caption, width)
+    head = 0.12 + LINE * len(caption)
     foot = LEGEND if scored or trace.ground_truth is not None else SIDE
     height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
     figure = Figure(figsize=(width, height), facecolor="none")
@@ -103,14 +103,33 @@ def _titles(trace: Trace, shown: Trace) -> list[str]:
     return [f"{title}, {count} drawn" for title, count in zip(titles, counts, strict=True)]
 
 
-def svg(trace: Trace, *, ink: str = "currentColor") -> str:
-    """The picture as an ``<svg>`` element, by default in the text colour of the page."""
+def svg(trace: Trace, *, ink: str = "currentColor", captioned: bool = True) -> str:
+    """The picture as an ``<svg>`` element, by default in the text colour and font of the page."""
     buffer = io.StringIO()
     # Salted ids are reproducible, and do not clash when a page has several pictures.
-    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number}"}):
-        draw(trace).savefig(buffer, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": f"{trace.name} {trace.number}", "svg.fonttype": "none"}):
+        without = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        draw(trace, captioned=captioned).savefig(buffer, format="svg", metadata=without)
     text = buffer.getvalue()
-    return text[text.index("<svg") :].replace(INK, ink)
+    text = text[text.index("<svg") :].replace(INK, ink)
+    # Matplotlib's style sheet would apply to all of the page.
+    text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    text = re.sub(r" font-family: [^;\"]*;", "", text)
+    return re.sub(r' d="[^"]*"', lambda path: _shortened(path[0]), text)
+
+
+def png(trace: Trace, *, ink: str, most_pixels: int) -> bytes:
+    """The picture, without a caption, at most so many pixels wide."""
+    buffer, figure = io.BytesIO(), draw(trace, ink=ink, captioned=False)
+    dpi = min(100.0, most_pixels / figure.get_figwidth())
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def _shortened(path: str) -> str:
+    """Coordinates to a hundredth of a point."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", path.replace(" \n", " "))
 
 
 def _enlarged(num_nodes: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from sagpool.errors import SagpoolError
-from sagpool.explain.fidelity import Fidelity, fidelity
+from sagpool.explain.effects import Effect, PartPrediction, effects
+from sagpool.explain.fidelity import Fidelity, fidelity_of
 from sagpool.explain.forward import explain_many
 from sagpool.explain.inputs import ExplainInput
 from sagpool.explain.model import GraphClassifier
 from sagpool.explain.trace import Trace
 from sagpool.spreadsheet import as_text
 
-MAX_FILE_NAME = 60  # characters
 MAX_ID = 200  # characters of a name in each row of scores.csv; a SMILES can have thousands
 
 
@@ -31,19 +30,9 @@ class Explained:
     data: str  # name of the data set
     total: int | None  # number of graphs in the data set, if known
     traces: tuple[Trace, ...]
+    effects: tuple[Effect | None, ...]  # one for each trace; None if it lost no nodes
     fidelity: Fidelity
     unseen: Counter[str]  # number of nodes for each node label that the model does not know
-
-    @property
-    def by_confidence(self) -> list[Trace]:
-        """The most confident prediction first."""
-        return sorted(self.traces, key=lambda trace: -trace.confidence)
-
-    def file_name(self, trace: Trace) -> str:
-        """A portable file name without suffix: the graph's number and title."""
-        digits = len(str(len(self.traces) - 1))
-        title = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.title or "").strip("-.")
-        return f"{trace.number:0{digits}}-{title}"[:MAX_FILE_NAME].rstrip("-.")
 
     def scores(self) -> str:
         """CSV with one row for each node of the input graphs at each level."""
@@ -64,26 +53,34 @@ class Explained:
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
+        by_confidence = sorted(
+            zip(self.traces, self.effects, strict=True), key=lambda one: -one[0].confidence
+        )
         return {
             "method": self.method,
             "data": self.data,
-            "graphs": [
-                {
-                    "graph": trace.number,
-                    "id": trace.title or str(trace.number),
-                    "class": None
-                    if trace.true_class is None
-                    else trace.class_names[trace.true_class],
-                    "prediction": trace.class_names[trace.prediction],
-                    "probability": trace.confidence,
-                    "kept": [level.kept.tolist() for level in trace.levels],
-                    "picture": f"pictures/{self.file_name(trace)}.png",
-                }
-                for trace in self.by_confidence
-            ],
+            "graphs": [_graph_to_json(trace, effect) for trace, effect in by_confidence],
             "fidelity": self.fidelity.to_json(),
             "unseen_labels": dict(self.unseen),
         }
+
+
+def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
+    names = trace.class_names
+
+    def part(given: PartPrediction) -> dict[str, Any]:
+        return {"prediction": names[given.prediction], "probability": given.probability}
+
+    return {
+        "graph": trace.number,
+        "id": trace.title or str(trace.number),
+        "class": None if trace.true_class is None else names[trace.true_class],
+        "prediction": names[trace.prediction],
+        "probability": trace.confidence,
+        "kept": [level.kept.tolist() for level in trace.levels],
+        "only_kept": None if effect is None else part(effect.only_kept),
+        "only_dropped": None if effect is None else part(effect.only_dropped),
+    }
 
 
 def _short(name: str) -> str:
@@ -95,11 +92,13 @@ def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:
     traces = explain_many(model, given.graphs, range(len(given.graphs)))
     if not traces[0].levels:
         raise SagpoolError(f"{model.method} keeps no nodes, so there is nothing to draw.")
+    found = effects(model, given.graphs, traces)
     return Explained(
         method=model.method,
         data=given.graphs.name,
         total=given.total,
         traces=tuple(given.annotate(trace) for trace in traces),
-        fidelity=fidelity(model, given.graphs, traces),
+        effects=tuple(found),
+        fidelity=fidelity_of(traces, found),
         unseen=model.vocabulary.fit(given.graphs).unseen,
     )

@@ -7,14 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
-from sagpool.errors import SagpoolError
-from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
-from sagpool.explain.subgraphs import induced_subgraphs
+from sagpool.explain.effects import Effect, effects
+from sagpool.explain.model import GraphClassifier
 from sagpool.explain.trace import Trace
-from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
 
 
@@ -51,6 +48,16 @@ class Fidelity:
         return asdict(self)
 
     @property
+    def warning(self) -> str | None:
+        """A sentence for readers of the pictures, if the kept part predicts no better."""
+        if self.probability is None or self.probability.only_kept > self.probability.only_dropped:
+            return None
+        return (
+            "The kept nodes alone predict no better than the dropped nodes alone, so what is kept "
+            "does not explain the predictions of this model."
+        )
+
+    @property
     def sentences(self) -> list[str]:
         """The result in words."""
         lines = []
@@ -62,6 +69,8 @@ class Fidelity:
                 f"({self.kept:.0%} of all nodes), {p.only_dropped:.2f} "
                 f"({_signed(p.only_dropped - p.whole)}) given only the dropped nodes."
             )
+        if self.warning is not None:
+            lines.append(self.warning)
         if self.left_out:
             lines.append(
                 f"{self.left_out} of {self.left_out + self.graphs} graphs lost no nodes and are "
@@ -85,14 +94,20 @@ def fidelity(
     In a subgraph, nodes have the same features as in the whole graph, including degrees. The
     numbers of the traces refer to ``graphs``.
     """
-    if not traces or not all(trace.levels for trace in traces):
-        raise SagpoolError("Fidelity needs traces of a model that keeps nodes.")
-    compared = [trace for trace in traces if len(trace.levels[-1].kept) < trace.num_nodes]
+    return fidelity_of(traces, effects(model, graphs, traces))
+
+
+def fidelity_of(traces: Sequence[Trace], found: Sequence[Effect | None]) -> Fidelity:
+    """The means over traces and their effects."""
+    compared = [(t, effect) for t, effect in zip(traces, found, strict=True) if effect is not None]
     probability = kept = None
     if compared:
-        module, chosen = module_and_graphs(model, graphs)
-        probability = _probability(module, chosen[[t.number for t in compared]], compared)
-        kept = float(np.mean([len(t.levels[-1].kept) / t.num_nodes for t in compared]))
+        probability = Probability(
+            whole=float(np.mean([t.confidence for t, _ in compared])),
+            only_kept=float(np.mean([e.only_kept.probability for _, e in compared])),
+            only_dropped=float(np.mean([e.only_dropped.probability for _, e in compared])),
+        )
+        kept = float(np.mean([len(t.levels[-1].kept) / t.num_nodes for t, _ in compared]))
     return Fidelity(
         graphs=len(compared),
         left_out=len(traces) - len(compared),
@@ -100,24 +115,6 @@ def fidelity(
         probability=probability,
         found=_truth_overlaps(traces),
     )
-
-
-def _probability(module: nn.Module, graphs: Graphs, traces: Sequence[Trace]) -> Probability:
-    device = next(module.parameters()).device
-    host = graphs.to("cpu")
-    keep = np.zeros(host.num_nodes, bool)
-    for first, trace in zip(host.node_ptr, traces, strict=False):
-        keep[first + trace.levels[-1].kept] = True
-    classes = [trace.prediction for trace in traces]
-    keys = torch.zeros(1, dtype=torch.int64, device=device)
-    means = []
-    for part in (keep, ~keep):
-        subgraphs = induced_subgraphs(host, part).to(device)
-        with evaluation_mode(module):
-            logs = predict(module, subgraphs, 1, keys, BATCH_SIZE)[0]  # [graphs, classes]
-        means.append(float(np.exp(logs[np.arange(len(classes)), classes]).mean()))
-    whole = float(np.mean([trace.confidence for trace in traces]))
-    return Probability(whole, *means)
 
 
 def _truth_overlaps(traces: Sequence[Trace]) -> tuple[TruthOverlap, ...]:

@@ -14,13 +14,19 @@ MOST_DRAWN_NODES = 10_000
 
 
 def drawn_part(trace: Trace) -> Trace:
-    """The trace itself, or the part of it that fits into a picture.
+    """The trace itself, or the part of it that fits into a picture."""
+    nodes = drawn_nodes(trace)
+    return trace if nodes is None else induced(trace, nodes)
 
-    That part is the nodes around the one with the highest score that the last level keeps. If its
+
+def drawn_nodes(trace: Trace) -> np.ndarray | None:
+    """The nodes that fit into a picture, in ascending order; None for all.
+
+    They are those around the one with the highest score that the last level keeps. If its
     component is smaller, nodes of others follow, those that are kept first.
     """
     if trace.num_nodes <= MOST_DRAWN_NODES:
-        return trace
+        return None
     shape = (trace.num_nodes, trace.num_nodes)
     graph = csr_array((np.ones(len(trace.edges)), trace.edges.T), shape=shape)
     first, *_ = kept = _kept_last(trace)
@@ -28,7 +34,7 @@ def drawn_part(trace: Trace) -> Trace:
         dijkstra(graph, directed=False, indices=nodes, unweighted=True, min_only=True)
         for nodes in (first, kept)
     )
-    return _induced(trace, np.sort(np.lexsort((to_kept, to_first))[:MOST_DRAWN_NODES]))
+    return np.sort(np.lexsort((to_kept, to_first))[:MOST_DRAWN_NODES])
 
 
 def _kept_last(trace: Trace) -> np.ndarray:
@@ -39,7 +45,8 @@ def _kept_last(trace: Trace) -> np.ndarray:
     return last.kept if last.score is None else last.kept[np.argsort(-last.score, kind="stable")]
 
 
-def _induced(trace: Trace, nodes: np.ndarray) -> Trace:
+def induced(trace: Trace, nodes: np.ndarray) -> Trace:
+    """The trace of these nodes and the edges among them."""
     place = np.full(trace.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))
     edges = place[trace.edges]

@@ -94,9 +94,13 @@ class Trace:
         return draw(self) if ax is None else draw_panels(self, ax)
 
     def _repr_html_(self) -> str:
-        from sagpool.explain.draw import svg
+        from sagpool.explain.display import trace_html
 
-        return svg(self)
+        return trace_html(self)
+
+    def __repr__(self) -> str:
+        kept = "".join(f" → {len(level.kept)}" for level in self.levels)
+        return f"Trace({self.caption}: {self.num_nodes}{kept} nodes)"
 
 
 def _array(values: list[Any] | None, dtype: type) -> np.ndarray | None:

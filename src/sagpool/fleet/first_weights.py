@@ -1,17 +1,21 @@
 """The weights that trainings begin with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sagpool.fleet.random_guard import SeededDraws
-from sagpool.fleet.stack import columns_from_graphs, row_length
-from sagpool.graphs import Graphs
+from sagpool.fleet.random_guard import SeededDraws, SkippedDraws
+from sagpool.fleet.stack import Stack, columns_from_graphs, row_length
+from sagpool.graphs import Graphs, pack
+from sagpool.nn import Standardise, Streams
 from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
+
+GRAPHS = 128  # of which the scale of a new model's layers is known
 
 
 class FirstWeights:
@@ -77,13 +81,44 @@ class StartFromGraphs:
     def __init__(self, build: Callable[[], nn.Module]) -> None:
         with torch.device("meta"):
             model = build()
+        self.build = build
         self.layers, self.columns = layers_from_graphs(model), columns_from_graphs(model)
 
     def put(self, weights: Tensor, graphs: Graphs, train: np.ndarray) -> None:
         """Set them in ``[numbers]`` weights of a model that trains on these graphs."""
+        if not self.layers:
+            return
         values = {name: layer.start_from(graphs, train) for name, layer in self.layers.items()}
+        self._write(values, weights)
+        if any(isinstance(layer, Standardise) for layer in self.layers.values()):
+            self._write(self._run(weights, graphs, train), weights)
+
+    def _write(self, values: Mapping[str, dict[str, Tensor]], weights: Tensor) -> None:
         for (layer, parameter), columns in self.columns.items():
-            weights[columns] = values[layer][parameter].view(-1).to(weights)
+            if layer in values:
+                weights[columns] = values[layer][parameter].view(-1).to(weights)
+
+    def _run(
+        self, weights: Tensor, graphs: Graphs, train: np.ndarray
+    ) -> dict[str, dict[str, Tensor]]:
+        """What layers know from a pass of some of the graphs through the new model."""
+        with SkippedDraws():
+            stack = Stack(self.build().to(graphs.device))
+        stack.load(weights[None])
+        found: dict[str, dict[str, Tensor]] = {}
+
+        def inspect(name: str, layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+            assert isinstance(layer, Standardise)
+            found[name] = layer.start_from_rows(given[0][:-1])  # the last graph is a filler
+
+        for name, layer in stack.model.named_modules():
+            if isinstance(layer, Standardise):
+                layer.register_forward_pre_hook(partial(inspect, name))
+        # Evenly spaced, for data sets are often sorted by class.
+        chosen = train[np.unique(np.linspace(0, len(train) - 1, GRAPHS).astype(np.int64))]
+        with torch.no_grad():
+            stack.model.eval()(pack(graphs, [chosen]), Streams(torch.zeros_like(stack.ones).long()))
+        return found
 
 
 class _Draw(NamedTuple):

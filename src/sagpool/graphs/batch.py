@@ -94,18 +94,6 @@ class BatchSource:
         )
         return dense_features(attr, label, self.num_labels)
 
-    @cached_property
-    def feature_sums(self) -> Tensor:
-        """``[graphs, features]`` float64 on the host, the features of each graph's nodes, added."""
-        graphs = len(self.first_node) - 1
-        columns = self.num_labels + (0 if self.node_attr is None else self.node_attr.shape[1])
-        sums = torch.zeros(graphs, columns, dtype=torch.float64)
-        graph = torch.from_numpy(np.repeat(np.arange(graphs), np.diff(self.first_node)))
-        nodes = self._nodes()[:-1].split(2**16)
-        for part, own in zip(nodes, graph.split(2**16), strict=True):
-            sums.index_add_(0, own, self.features(part).cpu().double())
-        return sums
-
     def propagated(self, dtype: torch.dtype) -> Tensor | None:
         """``D̃^-1/2 Ã D̃^-1/2 x``, ``[nodes + 1, features]``; None if that is too large."""
         columns = self.num_labels + (0 if self.node_attr is None else self.node_attr.shape[1])

@@ -41,6 +41,8 @@ class Encoding:
     columns: tuple[Column, ...]  # of ``node_attr``: numbers first, then counts
     x_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``x``
     edge_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``edge_attr``
+    # Groups that are labels of edges; the first is that of the edges to neighbours.
+    edge_groups: tuple[str, ...] = ()
 
     @property
     def continuous(self) -> int:

@@ -76,6 +76,7 @@ def encode_everything(raw: RawGraphs, known: Encoding | None, degree_cap: int) -
         tuple(columns),
         () if known is None else known.x_roles,
         () if known is None else known.edge_roles,
+        tuple(builder.edge_labels) if known is None else known.edge_groups,
     )
     return Everything(main.code.astype(np.int32, copy=False), main.names, attr, encoding)
 

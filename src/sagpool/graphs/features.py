@@ -112,7 +112,9 @@ def _edge_matrix(raw: RawGraphs) -> np.ndarray | None:
     labels = raw.edge_labels
     numbers = len(raw.col) * sum(len(codes.names) for codes in labels)
     if numbers > DENSE.most:
-        log.warning("%s. `edge_attr` is without them.", DENSE.sentence(numbers, raw.name))
+        log.warning(
+            "%s. The edge labels are left out of `edge_attr`.", DENSE.sentence(numbers, raw.name)
+        )
         labels = ()
     return dense_matrix(raw.edge_attr, [Codes(code, names) for _, code, names in labels])
 

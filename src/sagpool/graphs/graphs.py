@@ -294,6 +294,11 @@ class Graphs:
             f"{s.features} features from {s.feature_kind})"
         )
 
+    def _repr_html_(self) -> str:
+        from sagpool.graphs.display import graphs_html
+
+        return graphs_html(self)
+
     def _slice(self, graphs: slice) -> Graphs:
         part = {
             "graph": graphs,

@@ -63,10 +63,7 @@ def load(
         return _with_classes(graphs, task, scaffolds)
     path = user_path(source)
     try:
-        if not path.exists():
-            # A string that can only be a path is not looked up as a name.
-            is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
-            path = path if is_path or holds_records(path) else find_dataset(str(source))
+        path = _located(source)
         if holds_records(path):
             everything = features == "all" or isinstance(features, Encoding)
             raw = load_records(path, columns, task=task, everything=everything, scaffolds=scaffolds)
@@ -75,6 +72,32 @@ def load(
     except OSError as error:
         raise SagpoolError(f"{path} cannot be read: {error.strerror or error}.") from None
     return _with_classes(choose_features(raw, features, degree_cap), task, scaffolds)
+
+
+def read_raw(source: str) -> RawGraphs:
+    """All that a built-in or a TU data set has, before node features are chosen."""
+    if source.lower() == "mutag":
+        return _read_mutag()
+    if source.lower() == "motifs":
+        graphs = motifs()
+        degree, col = graphs.degree.numpy(), graphs.col.numpy()
+        return RawGraphs("motifs", graphs.node_counts, graphs.edge_counts, degree, col)
+    path = user_path(source)
+    try:
+        path = _located(source)
+        return read_cached(open_files(path), path)
+    except OSError as error:
+        raise SagpoolError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _located(source: str | Path) -> Path:
+    """The path of a data set that was given as a path or as a name."""
+    path = user_path(source)
+    if path.exists():
+        return path
+    # A string that can only be a path is not looked up as a name.
+    is_path = isinstance(source, Path) or len(path.parts) > 1 or path.suffix == ".zip"
+    return path if is_path or holds_records(path) else find_dataset(str(source))
 
 
 def _with_classes(graphs: Graphs, task: Task, scaffolds: bool) -> Graphs:

@@ -2,7 +2,7 @@
 
 from sagpool.nn.conv import ChebConv, Conv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.conv.two_hop import TwoHop
-from sagpool.nn.from_graphs import FromGraphs, StandardisedLinear, SumMeanMax
+from sagpool.nn.from_graphs import FromGraphs, Standardise, StandardisedLinear, SumMeanMax
 from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
@@ -60,6 +60,7 @@ __all__ = [
     "Set2Set",
     "SortConv",
     "SortPool",
+    "Standardise",
     "StandardisedLinear",
     "Streams",
     "SumMeanMax",

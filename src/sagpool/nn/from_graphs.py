@@ -1,7 +1,7 @@
 """Numbers of a layer that come from the training graphs, and what they are for: standardisation."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -36,15 +36,57 @@ def layers_from_graphs(model: nn.Module) -> dict[str, FromGraphs]:
     return {name: m for name, m in model.named_modules() if isinstance(m, FromGraphs)}
 
 
+class Standardise(FromGraphs):
+    """``asinh((x - μ) ⊙ s)``, with μ and s = 1 / σ of what a new model gives for training graphs.
+
+    What batch normalisation is good for, without its dependence on the other graphs of a batch:
+    channels begin with the same scale, and no graph is far off, for asinh is a logarithm there.
+    A fleet runs the new model once on some of the training graphs to get μ and σ.
+
+    Args:
+        channels: size of each row
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[members * graphs, channels]``, result: the same
+    """
+
+    from_graphs = ("mean", "scale")
+
+    def __init__(self, channels: int, *, members: int = 1) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.empty(members, 1, channels))  # μ
+        self.scale = nn.Parameter(torch.empty(members, 1, channels))  # s
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.mean)
+        nn.init.ones_(self.scale)
+
+    def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
+        channels = self.mean.shape[2]
+        return {"mean": torch.zeros(channels), "scale": torch.ones(channels)}
+
+    def start_from_rows(self, x: Tensor) -> dict[str, Tensor]:
+        """The values for one member, from what reaches the layer, ``[graphs, channels]``."""
+        mean, scale = mean_and_scale(x)
+        return {"mean": mean, "scale": scale}
+
+    def forward(self, x: Tensor) -> Tensor:
+        members, _, channels = self.mean.shape
+        stacked = x.view(members, -1, channels)  # [members, graphs, channels]
+        return ((stacked - self.mean) * self.scale).asinh().view_as(x)
+
+
 class StandardisedLinear(FromGraphs):
-    """``y = ((x - μ) ⊙ s) W + b``, with μ and s = 1 / σ of the training graphs.
+    """``y = ((x - μ) ⊙ s) W + b``, with μ and s = 1 / σ of the nodes of the training graphs.
+
+    Columns that hold measurements (`Graphs.continuous`) have their mean and standard deviation;
+    the others, labels and counts, 0 and 1.
 
     Args:
         in_channels: size of each input row
         out_channels: size of each output row
-        rows: ``nodes``: μ and σ of the columns that hold measurements (`Graphs.continuous`), over
-            the nodes; 0 and 1 for the others. Or ``sums``: of all columns, over the sums of each
-            graph
         members: how many models train side by side
 
     Shapes:
@@ -53,16 +95,8 @@ class StandardisedLinear(FromGraphs):
 
     from_graphs = ("mean", "scale")
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        rows: Literal["nodes", "sums"],
-        *,
-        members: int = 1,
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, *, members: int = 1) -> None:
         super().__init__()
-        self.rows = rows
         self.mean = nn.Parameter(torch.empty(members, 1, in_channels))  # μ
         self.scale = nn.Parameter(torch.empty(members, 1, in_channels))  # s
         self.weight = nn.Parameter(torch.empty(members, in_channels, out_channels))
@@ -72,20 +106,15 @@ class StandardisedLinear(FromGraphs):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.mean)
         nn.init.ones_(self.scale)
-        # Of one-hot rows a single column is not zero.
-        bound = 1.0 if self.rows == "nodes" else 0.0
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.weight, -0.5, 0.5)  # few columns of a row are not zero
         nn.init.zeros_(self.bias)
 
     def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
-        if self.rows == "sums":
-            mean, scale = mean_and_scale(graphs.batch_source.feature_sums[train])
-        else:
-            mean, scale = torch.zeros(graphs.num_features), torch.ones(graphs.num_features)
-            if graphs.continuous and graphs.node_attr is not None:
-                measured = graphs[train].node_attr[:, : graphs.continuous]  # type: ignore[index]
-                own = mean_and_scale(measured.cpu())
-                mean[: graphs.continuous], scale[: graphs.continuous] = own
+        mean, scale = torch.zeros(graphs.num_features), torch.ones(graphs.num_features)
+        if graphs.continuous and graphs.node_attr is not None:
+            measured = graphs[train].node_attr[:, : graphs.continuous]  # type: ignore[index]
+            own = mean_and_scale(measured)
+            mean[: graphs.continuous], scale[: graphs.continuous] = own
         return {"mean": mean, "scale": scale}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -94,21 +123,6 @@ class StandardisedLinear(FromGraphs):
         weight = self.scale.mT * self.weight
         bias = self.bias - torch.bmm(self.mean, weight)
         return torch.baddbmm(bias, x.view(members, -1, fan_in), weight).view(-1, fan_out)
-
-
-def mean_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / standard deviation of each column, NaN left out; 0 and 1 if there is nothing.
-
-    A column that is the same everywhere has the scale 1.
-    """
-    values = values.double()
-    known = ~values.isnan()
-    count = known.sum(0).clamp(min=1)
-    mean = torch.where(known, values, 0).sum(0) / count
-    spread = (torch.where(known, values - mean, 0).square().sum(0) / count).sqrt()
-    # Sums of equal numbers may differ by rounding.
-    varies = spread > 1e-6 * mean.abs()
-    return mean.float(), torch.where(varies, 1 / spread, 1).float()
 
 
 class SumMeanMax(FromGraphs):
@@ -143,3 +157,18 @@ class SumMeanMax(FromGraphs):
         mean = total / layout.node_ptr.diff()[:, None].to(x.dtype)
         scaled = total.view(layout.members, layout.graphs, -1) * self.scale
         return torch.cat([scaled.view_as(total), mean, segment_max(x, *by_graph)], 1)
+
+
+def mean_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / standard deviation of each column, NaN left out; 0 and 1 if there is nothing.
+
+    A column that is the same everywhere has the scale 1.
+    """
+    values = values.cpu().double()
+    known = ~values.isnan()
+    count = known.sum(0).clamp(min=1)
+    mean = torch.where(known, values, 0).sum(0) / count
+    spread = (torch.where(known, values - mean, 0).square().sum(0) / count).sqrt()
+    # Equal numbers may differ by rounding.
+    varies = spread > 1e-5 * mean.abs() + 1e-30
+    return mean.float(), torch.where(varies, 1 / spread, 1).float()

@@ -71,6 +71,14 @@ class Content:
         used = set(column(summary.runs, "invocation").tolist())
         return list(dict.fromkeys(one.kernels for one in self.invocations if one.id in used))
 
+    def cell_id(self, summary: Summary) -> str:
+        """The name under which a cell of a group is known on the page."""
+        return next(
+            f"{number}-{group.cells.index(summary)}"
+            for number, group in enumerate(self.groups)
+            if summary in group.cells
+        )
+
     def label(self, dataset: str) -> str:
         return f"{dataset} ({self.note(dataset)})" if self.note(dataset) else dataset
 

@@ -1,6 +1,7 @@
 """The HTML page: one file that needs no other."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -23,7 +24,13 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def page(content: Content, sections: Sequence[Section], pictures: Mapping[Drawing, Picture]) -> str:
+def page(
+    content: Content,
+    sections: Sequence[Section],
+    pictures: Mapping[Drawing, Picture],
+    runs: Mapping[str, Any],
+) -> str:
+    """The page; ``runs`` are the JSON values of `runs_behind`."""
     return template("report.html").render(
         title=headline.title(content),
         scope=headline.scope(content),
@@ -32,4 +39,5 @@ def page(content: Content, sections: Sequence[Section], pictures: Mapping[Drawin
         store=content.name,
         sections=sections,
         pictures=pictures,
+        runs=runs,
     )

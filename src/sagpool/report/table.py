@@ -19,6 +19,7 @@ class Cell:
     plain: str
     html: Markup
     tex: str
+    runs: str = ""  # on the page: whose runs are behind the number, see `runs.py`
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from sagpool.output_folder import OutputFolder
 from sagpool.report.content import Content, read_content
 from sagpool.report.page import page
 from sagpool.report.picture import STYLE, render_all
+from sagpool.report.runs import runs_behind
 from sagpool.report.sections import SECTIONS
 
 
@@ -55,6 +56,7 @@ def write_content(content: Content, folder: OutputFolder) -> Path:
         folder.write(f"tables/{table.name}.md", table.to_markdown().encode())
         folder.write(f"tables/{table.name}.csv", table.to_csv().encode())
         folder.write(f"tables/{table.name}.tex", table.to_tex().encode())
-    report = folder.write("report.html", page(content, sections, pictures).encode())
+    html = page(content, sections, pictures, runs_behind(content))
+    report = folder.write("report.html", html.encode())
     folder.finish()
     return report

@@ -126,7 +126,11 @@ def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], scope: _S
             cells = [method(row)]
             for dataset in datasets:
                 summary = summaries.get((row, dataset))
-                cells.append(text("") if summary is None else _cell(summary, leaders[dataset]))
+                cells.append(
+                    text("")
+                    if summary is None
+                    else _cell(summary, leaders[dataset], content.cell_id(summary))
+                )
                 if summary is not None:
                     records.append(_record(title, summary, leaders[dataset]))
             body.append(cells)
@@ -152,7 +156,7 @@ def _most_frequent(content: Content, datasets: list[str]) -> list[RowGroup]:
     return [RowGroup("for comparison", [[text("most frequent class"), *cells]])]
 
 
-def _cell(summary: Summary, best: Leader) -> Cell:
+def _cell(summary: Summary, best: Leader, runs: str) -> Cell:
     spread = summary.spread
     wins = best.beats_others(summary.method)
     mark = "†" if wins and not best.significant else ""
@@ -171,7 +175,7 @@ def _cell(summary: Summary, best: Leader) -> Cell:
     tex_std, tex_mark = std.replace("±", r"\pm"), r"^\dagger" if mark else ""
     small = [rf"\footnotesize {names.tex_escape(part)}" for part in details]
     lines = r" \\ ".join([f"${tex_mean}{tex_std}{tex_mark}$", *small])
-    return Cell(plain, html, rf"\shortstack{{{lines}}}")
+    return Cell(plain, html, rf"\shortstack{{{lines}}}", runs)
 
 
 def _details(summary: Summary) -> list[str]:

@@ -1,0 +1,96 @@
+"""The results of an experiment: rows of a table, a display in notebooks, and text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sagpool.bench.selection import OPTIMISTIC, Select
+from sagpool.bench.summary import Summary
+from sagpool.html import card, note, table
+
+if TYPE_CHECKING:
+    from sagpool.bench.api import ExperimentResult
+
+WORDS = 2  # columns of words; the others are numbers
+MEANINGS = {
+    "accuracy": "of the tests, in percent",
+    "± seeds": "standard deviation of the means of the seeds",
+    "± folds": "standard deviation of the single trainings",
+}
+
+
+class CellRow(NamedTuple):
+    """A cell in a table, as text; empty where there is nothing to say."""
+
+    dataset: str
+    method: str
+    runs: str
+    accuracy: str
+    seeds: str
+    folds: str
+    interval: str
+    paper: str
+    epochs: str
+
+
+HEADS = CellRow(
+    *("data set", "method", "runs", "accuracy", "± seeds", "± folds", "95 % interval"),
+    *("paper", "epochs"),
+)
+
+
+def cell_row(summary: Summary) -> CellRow:
+    cell, spread = summary.cell, summary.spread
+    return CellRow(
+        cell.dataset,
+        cell.method,
+        _runs(summary),
+        f"{spread.mean:.2f}" if summary.learnt else "none learnt",
+        _two(spread.std_seeds),
+        _two(spread.std_folds),
+        f"{spread.ci95[0]:.2f} to {spread.ci95[1]:.2f}" if spread.ci95 else "",
+        f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
+        f"{summary.epochs:.0f}",
+    )
+
+
+def result_text(result: ExperimentResult) -> str:
+    """A line for each cell."""
+    lines = [f"ExperimentResult({_size(result)}, in {result.store})"]
+    for row in map(cell_row, result.summaries):
+        spread = f" ± {row.folds}" if row.folds else ""
+        lines.append(f"  {row.dataset} {row.method}: {row.accuracy}{spread} over {row.runs} runs")
+    return "\n".join([*lines, *_remarks(result)])
+
+
+def result_html(result: ExperimentResult) -> str:
+    """A table of the cells; a column in which no cell has a value is left out."""
+    rows = [cell_row(summary) for summary in result.summaries]
+    filled = [i for i in range(len(HEADS)) if any(row[i] for row in rows)]
+    heads, cells = [HEADS[i] for i in filled], [[row[i] for i in filled] for row in rows]
+    meanings = "; ".join(f"{head}: {MEANINGS[head]}" for head in heads if head in MEANINGS)
+    notes = [meanings, f"Run store: {result.store}", *_remarks(result)]
+    return card(_size(result), table(heads, cells, words=WORDS), *map(note, notes))
+
+
+def _size(result: ExperimentResult) -> str:
+    runs = sum(len(summary.runs) for summary in result.summaries)
+    return f"{len(result.cells)} cells, {runs:,} trainings"
+
+
+def _remarks(result: ExperimentResult) -> list[str]:
+    optimistic = any(summary.select is Select.TEST for summary in result.summaries)
+    return [text for text in (result.failure, OPTIMISTIC if optimistic else "") if text]
+
+
+def _runs(summary: Summary) -> str:
+    notes = [
+        f"{count} {what}"
+        for count, what in ((summary.diverged, "diverged"), (len(summary.failures), "failed"))
+        if count
+    ]
+    return f"{len(summary.runs)}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _two(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

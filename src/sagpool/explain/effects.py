@@ -1,0 +1,79 @@
+"""What a model predicts given only the nodes that it keeps, or only those that it drops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from sagpool.errors import SagpoolError
+from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
+from sagpool.explain.subgraphs import induced_subgraphs
+from sagpool.explain.trace import Trace
+from sagpool.fleet.evaluate import predict
+from sagpool.graphs import Graphs
+
+
+@dataclass(frozen=True)
+class PartPrediction:
+    """The prediction given only some nodes of a graph, with the edges among them."""
+
+    prediction: int  # class
+    probability: float  # of the class predicted for the whole graph
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one graph: what the nodes decide that the last level keeps, and what all others."""
+
+    only_kept: PartPrediction
+    only_dropped: PartPrediction
+
+
+def effects(
+    model: GraphClassifier | nn.Module, graphs: Graphs, traces: Sequence[Trace]
+) -> list[Effect | None]:
+    """Classify subgraphs of kept and of dropped nodes; None for a graph that lost no nodes.
+
+    In a subgraph, nodes have the same features as in the whole graph, including degrees. The
+    numbers of the traces refer to ``graphs``.
+    """
+    if not traces or not all(trace.levels for trace in traces):
+        raise SagpoolError("Fidelity needs traces of a model that keeps nodes.")
+    found: list[Effect | None] = [None] * len(traces)
+    lossy = [i for i, t in enumerate(traces) if len(t.levels[-1].kept) < t.num_nodes]
+    if lossy:
+        compared = [traces[i] for i in lossy]
+        module, chosen = module_and_graphs(model, graphs)
+        parts = _predict_parts(module, chosen[[t.number for t in compared]], compared)
+        for i, kept, dropped in zip(lossy, *parts, strict=True):
+            found[i] = Effect(kept, dropped)
+    return found
+
+
+def _predict_parts(
+    module: nn.Module, graphs: Graphs, traces: Sequence[Trace]
+) -> tuple[list[PartPrediction], list[PartPrediction]]:
+    """Given the kept nodes of each graph, and given the dropped ones."""
+    device = next(module.parameters()).device
+    host = graphs.to("cpu")
+    keep = np.zeros(host.num_nodes, bool)
+    for first, trace in zip(host.node_ptr, traces, strict=False):
+        keep[first + trace.levels[-1].kept] = True
+    keys = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def given(part: np.ndarray) -> list[PartPrediction]:
+        subgraphs = induced_subgraphs(host, part).to(device)
+        with evaluation_mode(module):
+            logs = predict(module, subgraphs, 1, keys, BATCH_SIZE)[0]  # [graphs, classes]
+        classes = [trace.prediction for trace in traces]
+        probability = np.exp(logs[np.arange(len(classes)), classes])
+        return [
+            PartPrediction(int(prediction), float(p))
+            for prediction, p in zip(logs.argmax(1), probability, strict=True)
+        ]
+
+    return given(keep), given(~keep)

@@ -1,0 +1,126 @@
+"""The comparison of an exported model with our own predictor, graph by graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.parts import NetPart
+from sagpool.errors import SagpoolError
+from sagpool.export.parts import same_k
+from sagpool.export.plan import Plan
+from sagpool.export.runtime.arrays import NumpyArrays
+from sagpool.export.runtime.model import forward
+from sagpool.export.samples import Sample, inputs_of
+from sagpool.graphs import Graphs, pack
+from sagpool.nn import Streams
+
+TOLERANCE = 1e-5  # of a probability
+# Scores that differ by less than this fraction of the largest one differ by rounding alone.
+TIE = 1e-5
+
+MAIN = ("probabilities", "values")  # the output that is compared
+Run = Callable[[dict[str, Any]], dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well an exported model agrees with ours.
+
+    Args:
+        graphs: that were compared
+        largest: the largest difference of a probability, ties left out
+        ties: graphs in which nodes have the same score but for rounding, and another one of them
+            is kept; with our choice of nodes, these agree as well
+    """
+
+    graphs: int
+    largest: float
+    ties: int
+
+
+def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]) -> Agreement:
+    """Run both on all samples; an error that names the largest difference if it is too large."""
+    predict = model.predictor()
+    graphs = ties = 0
+    largest = 0.0
+    for sample in samples:
+        ours = predict(sample.graphs).probabilities
+        outputs = run(sample.inputs)
+        theirs = outputs[MAIN[model.task == "regression"]].astype(np.float64)
+        scale = np.maximum(1, np.abs(ours)) if model.task == "regression" else 1
+        difference = np.nan_to_num(np.abs(theirs - ours) / scale, nan=np.inf).max(1)
+        for number in np.flatnonzero(difference > TOLERANCE).tolist():
+            with_ours = _difference_of_tie(model, plan, sample, number, ours[number])
+            if with_ours <= TOLERANCE:
+                ties += 1
+                difference[number] = with_ours
+        graphs += len(ours)
+        largest = max(largest, float(difference.max()))
+    if largest > TOLERANCE:
+        raise SagpoolError(
+            f"The exported model does not agree with the model: probabilities of {graphs} graphs "
+            f"differ by up to {largest:.1e}, more than {TOLERANCE:.0e}. No file was written."
+        )
+    return Agreement(graphs, largest, ties)
+
+
+def _difference_of_tie(
+    model: TrainedModel, plan: Plan, sample: Sample, number: int, ours: np.ndarray
+) -> float:
+    """The difference on one graph if, of nodes with tied scores, those that ours keeps are kept."""
+    graph = sample.graphs[[number]]
+    fitted = model.vocabulary.fit(graph).graphs
+    choices = [
+        rows
+        for part in model.parts
+        if isinstance(part, NetPart)
+        for group in same_k(part)
+        for rows in _kept_rows(group, fitted)
+    ]
+    if not choices:
+        return np.inf  # no nodes are selected
+    ops = PrescribedArrays(plan.arrays, choices)
+    outputs = forward(ops, plan.description, inputs_of([sample.records[number]], plan))
+    return float(np.abs(outputs[MAIN[model.task == "regression"]][0] - ours).max())
+
+
+class PrescribedArrays(NumpyArrays):
+    """Operations in which ties of scores are broken in a given way.
+
+    Args:
+        weights: of the model
+        choices: ``[rows]`` bool for each selection, in the order of the forward pass: the rows
+            that win ties
+    """
+
+    def __init__(self, weights: dict[str, np.ndarray], choices: list[np.ndarray]) -> None:
+        super().__init__(weights)
+        self.choices = choices
+
+    def by_falling(self, x: Any) -> Any:
+        if self.choices and len(self.choices[0]) == len(x):
+            x = x + TIE * np.abs(x).max() * self.choices.pop(0)
+        return super().by_falling(x)
+
+
+def _kept_rows(part: NetPart, graph: Graphs) -> list[np.ndarray]:
+    """What our own nets keep of one graph at each level, ``[members * rows]`` bool."""
+    members = part.members
+    batch = pack(graph, np.zeros((members, 1), np.int64))
+    with torch.no_grad():
+        output = part.module()(batch, Streams(torch.zeros(members, dtype=torch.int64)))
+    kept, layout = [], batch.structure.layout
+    for level in output.levels:
+        if level.presence is None:
+            mask = np.zeros(layout.total_rows, bool)
+            mask[level.perm.numpy()] = True
+            # The last rows of each member are those of the filler graph.
+            kept.append(mask.reshape(members, -1)[:, : layout.sizes[0, 0]].reshape(-1))
+        layout = level.structure.layout
+    return kept

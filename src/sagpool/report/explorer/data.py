@@ -1,0 +1,170 @@
+"""The data of the explorer: one value for each graph, node or edge, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+from sagpool.errors import SagpoolError
+from sagpool.explain.effects import Effect
+from sagpool.explain.explained import Explained
+from sagpool.explain.surroundings import drawn_nodes, induced
+from sagpool.explain.trace import Trace
+from sagpool.report.explorer.molecule import Structure, Symbol, structure
+from sagpool.report.explorer.pack import pack
+
+T = TypeVar("T")
+
+MOST_ON_PAGE = 4_000_000  # nodes and edges of all graphs, about 30 MB
+MOST_LEVELS = 32  # bits of a number
+GRID = 32767  # positions are whole numbers up to this
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What the page shows of one graph."""
+
+    whole: Trace
+    trace: Trace  # the drawn part
+    nodes: np.ndarray | None  # numbers of the drawn nodes; None for all
+    molecule: Structure | None
+    effect: Effect | None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """``[edges, 3]``: two nodes, and the kind of a bond or 0."""
+        if self.molecule is not None:
+            return self.molecule.bonds
+        return np.pad(self.trace.edges, ((0, 0), (0, 1)))
+
+    @property
+    def mask(self) -> np.ndarray:
+        """``[nodes]``: bit i is set if level i + 1 keeps the node."""
+        mask = np.zeros(self.trace.num_nodes, np.int64)
+        for bit, level in enumerate(self.trace.levels):
+            mask[level.kept] |= 1 << bit
+        return mask
+
+
+def drawn(trace: Trace, effect: Effect | None) -> Drawn:
+    nodes = drawn_nodes(trace)
+    part = trace if nodes is None else induced(trace, nodes)
+    molecule = None if trace.molecule is None else structure(trace.molecule)
+    return Drawn(trace, part, nodes, molecule, effect)
+
+
+def on_page(explained: Explained) -> int:
+    """How many of the graphs fit on a page, at least one."""
+    sizes = accumulate(trace.num_nodes + len(trace.edges) for trace in explained.traces)
+    return max(1, sum(size <= MOST_ON_PAGE for size in sizes))
+
+
+def packed(explained: Explained, graphs: list[Drawn]) -> str:
+    """The data of these graphs as text; see `pack`."""
+    levels = len(graphs[0].whole.levels)  # every graph has as many
+    if levels > MOST_LEVELS:
+        raise SagpoolError(f"A page shows at most {MOST_LEVELS} levels, not {levels}.")
+    labels = _numbered(label for graph in graphs for label in graph.trace.node_labels)
+    symbols: dict[Symbol, int] = _numbered(
+        symbol for graph in graphs if graph.molecule for symbol in graph.molecule.symbols
+    )
+    about = {
+        "data": explained.data,
+        "classes": graphs[0].whole.class_names,
+        "levels": levels,
+        "labels": list(labels),
+        "symbols": list(symbols),
+        "names": [graph.whole.title for graph in graphs],
+        "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
+    }
+    columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
+    return pack(about, columns | _of_molecules(graphs, symbols))
+
+
+def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
+    effects = [
+        (None, None) if e is None else (e.only_kept, e.only_dropped)
+        for e in (graph.effect for graph in graphs)
+    ]
+    parts = [part for pair in effects for part in pair]  # kept and dropped by turns
+    return {
+        "number": np.array([graph.whole.number for graph in graphs]),
+        "size": np.array([graph.whole.num_nodes for graph in graphs]),
+        "nodes": np.array([graph.trace.num_nodes for graph in graphs]),
+        "edges": np.array([len(graph.edges) for graph in graphs]),
+        "kept": np.array(counts).ravel(),
+        "true": np.array([-1 if (y := g.whole.true_class) is None else y for g in graphs]),
+        "predicted": np.array([graph.whole.prediction for graph in graphs]),
+        "probability": np.concatenate([graph.whole.probabilities for graph in graphs]),
+        "part_predicted": np.array([-1 if part is None else part.prediction for part in parts]),
+        "part_probability": np.array(
+            [np.nan if part is None else part.probability for part in parts]
+        ),
+        "molecule": np.array([graph.molecule is not None for graph in graphs], np.int64),
+        "partial": np.array([graph.nodes is not None for graph in graphs], np.int64),
+    }
+
+
+def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
+    """Scores are those of the kept nodes only: graph by graph, level by level."""
+    traces = [graph.trace for graph in graphs]
+    columns = {
+        "label": np.array([labels[label] for trace in traces for label in trace.node_labels]),
+        "mask": np.concatenate([graph.mask for graph in graphs]),
+        "node": _joined([graph.nodes for graph in graphs if graph.nodes is not None]),
+        "score": _joined(
+            [
+                np.full(len(level.kept), np.nan) if level.score is None else level.score
+                for trace in traces
+                for level in trace.levels
+            ],
+            float,
+        ),
+    }
+    if any(trace.ground_truth is not None for trace in traces):
+        columns["truth"] = np.concatenate([_truth(trace) for trace in traces])
+    return columns
+
+
+def _truth(trace: Trace) -> np.ndarray:
+    truth = np.zeros(trace.num_nodes, np.int64)
+    if trace.ground_truth is not None:
+        truth[trace.ground_truth] = 1
+    return truth
+
+
+def _of_edges(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    edges = np.concatenate([graph.edges for graph in graphs])
+    return {"source": edges[:, 0], "target": edges[:, 1], "bond": edges[:, 2]}
+
+
+def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
+    """Positions are on a grid over the molecule, whose longer side is ``extent``."""
+    molecules = [graph.molecule for graph in graphs if graph.molecule is not None]
+    extents, positions = [], []
+    for molecule in molecules:
+        corner = molecule.positions.min(axis=0)
+        extent = max(float((molecule.positions - corner).max()), 1e-6)
+        extents.append(extent)
+        positions.append(np.rint((molecule.positions - corner) / extent * GRID).astype(np.int64))
+    places = np.concatenate([np.zeros((0, 2), np.int64), *positions])
+    return {
+        "extent": np.array(extents, float),
+        "x": places[:, 0],
+        "y": places[:, 1],
+        "symbol": np.array([symbols[s] for m in molecules for s in m.symbols], np.int64),
+    }
+
+
+def _numbered(values: Iterable[T]) -> dict[T, int]:
+    """Each distinct value with its place among them."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
+
+
+def _joined(arrays: list[np.ndarray], kind: type = np.int64) -> np.ndarray:
+    return np.concatenate([np.zeros(0, kind), *arrays])

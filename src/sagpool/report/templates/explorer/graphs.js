@@ -1,0 +1,93 @@
+// Access to the columns graph by graph.
+const GRID = 32767; // positions are whole numbers up to this, see `data.py`
+
+/** Where the values of each graph begin, and at the end where the last ones end. */
+function starts(counts) {
+  const first = new Uint32Array(counts.length + 1);
+  for (let i = 0; i < counts.length; i++) first[i + 1] = first[i] + counts[i];
+  return first;
+}
+
+function bits(number) {
+  let count = 0;
+  for (; number; number &= number - 1) count++;
+  return count;
+}
+
+class Graphs {
+  constructor({ about, columns }) {
+    this.about = about;
+    this.columns = columns;
+    this.count = columns.number.length;
+    this.classes = about.classes;
+    this.levels = about.levels;
+    this.knowsTruth = columns.true.some((one) => one >= 0);
+    this.confidence = this.confidences();
+    this.names = about.names.map((name, i) => name ?? `${about.data} ${columns.number[i]}`);
+    this.lowered = this.names.map((name) => name.toLowerCase());
+    const { nodes, molecule, partial, mask } = columns;
+    this.firstNode = starts(nodes);
+    this.firstEdge = starts(columns.edges);
+    this.firstMolecule = starts(molecule);
+    this.firstAtom = starts(Uint32Array.from(nodes, (n, i) => (molecule[i] ? n : 0)));
+    this.firstNumber = starts(Uint32Array.from(nodes, (n, i) => (partial[i] ? n : 0)));
+    this.firstScore = starts(Uint32Array.from(nodes, (n, i) => {
+      let scores = 0;
+      for (let node = this.firstNode[i]; node < this.firstNode[i + 1]; node++) scores += bits(mask[node]);
+      return scores;
+    }));
+  }
+
+  confidences() {
+    const { predicted, probability } = this.columns;
+    return Float32Array.from(predicted, (one, i) => probability[i * this.classes.length + one]);
+  }
+
+  /** True or false; undefined if the class is unknown. */
+  isRight(i) {
+    const { true: truth, predicted } = this.columns;
+    return truth[i] < 0 ? undefined : truth[i] === predicted[i];
+  }
+
+  /** How much lower the probability of the predicted class is, given only the kept nodes. */
+  loss(i) {
+    return this.confidence[i] - this.columns.part_probability[2 * i];
+  }
+
+  get(i) {
+    const { columns: all, firstNode, firstEdge, about } = this;
+    const nodes = (column) => column.subarray(firstNode[i], firstNode[i + 1]);
+    const edges = (column) => column.subarray(firstEdge[i], firstEdge[i + 1]);
+    const mask = nodes(all.mask);
+    const labels = nodes(all.label);
+    const numbers = all.node.subarray(this.firstNumber[i], this.firstNumber[i + 1]);
+    return {
+      index: i, name: this.names[i], size: all.size[i], count: mask.length, mask,
+      source: edges(all.source), target: edges(all.target), bond: edges(all.bond),
+      kept: [...all.kept.subarray(i * this.levels, (i + 1) * this.levels)],
+      scores: this.scoresOf(i, mask),
+      truth: all.truth ? nodes(all.truth) : null,
+      molecule: all.molecule[i] ? this.moleculeOf(i) : null,
+      label: (node) => about.labels[labels[node]],
+      number: (node) => (all.partial[i] ? numbers[node] : node),
+    };
+  }
+
+  /** For each level a score for each node, NaN if it has none. */
+  scoresOf(i, mask) {
+    let next = this.firstScore[i];
+    return Array.from({ length: this.levels }, (_, level) =>
+      Float32Array.from(mask, (m) => ((m >>> level) & 1 ? this.columns.score[next++] : NaN)));
+  }
+
+  moleculeOf(i) {
+    const { x, y, symbol, extent } = this.columns;
+    const [first, end] = [this.firstAtom[i], this.firstAtom[i + 1]];
+    const scale = extent[this.firstMolecule[i]] / GRID;
+    return {
+      x: Float32Array.from(x.subarray(first, end), (value) => value * scale),
+      y: Float32Array.from(y.subarray(first, end), (value) => value * scale),
+      symbols: Array.from(symbol.subarray(first, end), (one) => this.about.symbols[one]),
+    };
+  }
+}

@@ -1,0 +1,209 @@
+"""The explorer in Chromium, if it is installed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from sagpool.explain.explained import Explained
+from sagpool.output_folder import OutputFolder
+from sagpool.report.explorer import write_explorer
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+NAMELESS = """() => [...document.querySelectorAll("button, input, select, [tabindex], [role]")]
+  .filter((element) => element.checkVisibility() && !element.closest("#rows"))
+  .filter((element) => !(element.ariaLabel || element.labels?.length || element.textContent.trim()))
+  .map((element) => element.outerHTML.slice(0, 100))"""
+
+
+@dataclass
+class Visit:
+    page: Page
+    complaints: list[str]
+    requests: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        return self.page.locator("#list .name").all_inner_texts()
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+
+@pytest.fixture(scope="module")
+def shown(explained: Explained) -> Explained:
+    """Molecules, and one drawn as a graph, whose names are an attack."""
+    classes = (EVIL, "yes")
+    traces = [replace(trace, class_names=classes) for trace in explained.traces]
+    labels = (EVIL, *traces[0].node_labels[1:])
+    traces[0] = replace(traces[0], title=EVIL, molecule=None, node_labels=labels)
+    return replace(explained, data=EVIL, traces=tuple(traces))
+
+
+@pytest.fixture(scope="module")
+def file(shown: Explained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_explorer(shown, OutputFolder(tmp_path_factory.mktemp("explorer"), "explain"))
+
+
+@pytest.fixture
+def visit(browser: Browser, file: Path) -> Iterator[Callable[..., Visit]]:
+    pages = []
+
+    def start(width: int = 1280, scheme: str = "light", graph: str = "") -> Visit:
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        pages.append(page)
+        made = Visit(page, [], [])
+        page.on("console", lambda message: made.complaints.append(message.text))
+        page.on("pageerror", lambda error: made.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: made.complaints.append(dialog.message))
+        page.on("request", lambda request: made.requests.append(request.url))
+        page.goto(file.as_uri() + graph)
+        page.wait_for_selector("body[data-ready]")
+        return made
+
+    yield start
+    for page in pages:
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "dark"), (899, "light"), (1280, "dark"), (2560, "light")]
+)
+def test_it_fits_and_asks_for_nothing(visit, file, width, scheme):
+    here = visit(width, scheme, "#3")
+    for view in ("graph", "list"):
+        here.page.evaluate("(view) => { document.body.dataset.view = view; }", view)
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert here.page.evaluate(NAMELESS) == []
+    assert here.complaints == []
+    assert here.requests == [file.as_uri()]
+
+
+def test_filters(visit, shown):
+    here = visit()
+    best = sorted(shown.traces, key=lambda trace: -trace.confidence)
+    titles = [trace.title for trace in best]
+    assert here.names == titles
+    page = here.page
+    for verdict in ("right", "wrong"):
+        page.locator("#verdict").select_option(verdict)
+        assert here.names == [t.title for t in best if t.correct == (verdict == "right")]
+    page.locator("#verdict").select_option("")
+    page.locator("#search").fill("cc(=o)NC")
+    assert here.text("#count") == "1 of 7 graphs"
+    page.locator("#reset").click()
+    assert here.names == titles
+    page.locator("#order").select_option("largest first")
+    page.locator("#most-size").fill("13")
+    sizes = [trace.num_nodes for trace in shown.traces if trace.num_nodes <= 13]
+    assert [int(t.split()[0]) for t in page.locator(".size").all_inner_texts()] == sorted(
+        sizes, reverse=True
+    )
+    page.locator("#reset").click()
+    page.locator("#predicted").select_option("1")
+    confident = f"{100 * best[2].confidence + 1e-4:.4f}"
+    page.locator("#most-confidence").fill(confident)
+    expected = [
+        t.title for t in best if t.prediction == 1 and t.confidence * 100 <= float(confident)
+    ]
+    assert here.names == expected
+    assert here.complaints == []
+
+
+def test_keys(visit, shown):
+    here = visit()
+    best = [t.title for t in sorted(shown.traces, key=lambda trace: -trace.confidence)]
+    page = here.page
+    page.locator("#list").focus()
+    page.keyboard.press("ArrowDown")
+    assert here.text("#name") == best[1]
+    page.keyboard.press("End")
+    assert here.text("#name") == best[-1]
+    page.keyboard.press("Home")
+    assert here.text("#name") == best[0]
+    assert here.text("#level-text").startswith("Level 1 of 3")
+    page.keyboard.press("ArrowRight")
+    assert here.text("#level-text").startswith("Level 2 of 3")
+    page.keyboard.press("/")
+    page.keyboard.type("no such graph")
+    assert here.names == []
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "list"
+    assert here.complaints == []
+
+
+def test_a_molecule_and_its_atoms(visit, shown):
+    here = visit(graph="#3")
+    trace, page = shown.traces[3], here.page
+    assert here.text("#name") == trace.title
+    assert page.locator("#picture circle.node").count() == len(trace.levels[0].kept)
+    letters = page.locator("#picture .letter").all_text_contents()
+    assert {"Cl", "N", "⁺", "⁻"} <= set(letters)
+    page.locator("#level").fill("0")
+    assert page.locator("#picture circle.node").count() == 0
+    assert here.text("#level-text") == "Input: 10 atoms"
+    page.locator("#picture").focus()
+    for node in range(trace.num_nodes):
+        page.keyboard.press("ArrowRight")
+        levels = [i for i, level in enumerate(trace.levels, 1) if node not in level.kept]
+        end = f"left at level {levels[0]}" if levels else "kept to the end"
+        said = here.text("#node")
+        assert said.startswith(f"Atom {node} ({trace.node_labels[node]}): ")
+        assert said.endswith(f"{end}.")
+        if node in trace.levels[0].kept:
+            score = trace.levels[0].score[trace.levels[0].kept.tolist().index(node)]
+            assert f"score {score:.3f} at level 1".replace("-", "−") in said
+    page.locator("#level").fill("1")
+    page.locator("#picture circle.node").first.hover(force=True)
+    assert here.text("#node").startswith(f"Atom {trace.levels[0].kept[0]} ")
+    assert here.complaints == []
+
+
+def test_the_effect_of_a_part_in_words(visit, shown):
+    here = visit(graph="#3")
+    effect, trace = shown.effects[3], shown.traces[3]
+    first, kept, dropped, _ = here.page.locator("#parts p").all_inner_texts()
+    name = trace.class_names[trace.prediction]
+    assert first == f"Given the whole graph, “{name}” has {100 * trace.confidence:.1f} %."
+    assert kept.startswith("Given only the 2 atoms that the last level keeps")
+    assert f"{100 * effect.only_kept.probability:.1f} %" in kept
+    assert dropped.startswith("Given only the other 8 atoms")
+    assert f"{100 * effect.only_dropped.probability:.1f} %" in dropped
+
+
+def test_names_from_data_are_text(visit):
+    here = visit(graph="#0")
+    page = here.page
+    assert here.text("#name") == EVIL
+    assert here.text("h1") == f"What sagpool-h keeps of {EVIL}"
+    assert EVIL in here.text("#classes")
+    page.locator("#picture").focus()
+    page.keyboard.press("ArrowRight")
+    assert EVIL in here.text("#node")
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    assert here.complaints == []
+
+
+def test_a_phone_shows_the_list_or_a_graph(visit):
+    here = visit(390)
+    page = here.page
+    assert page.locator("#list").is_visible()
+    assert not page.locator("#picture").is_visible()
+    page.locator(".row").nth(1).click()
+    assert not page.locator("#list").is_visible()
+    assert page.locator("#picture").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#list").is_visible()
+
+
+def test_a_picture_can_be_saved(visit):
+    page = visit(graph="#3").page
+    with page.expect_download() as download:
+        page.locator("#save").click()
+    assert download.value.suggested_filename == "graph-3-level-1.svg"
+    saved = Path(download.value.path()).read_text("utf-8")
+    assert saved.startswith("<svg xmlns=")
+    assert "Cl" in saved
