@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 TREES = 200
+MOST_TREES, FEWEST_TREES = 1000, 50  # of all tasks together; of each of many tasks
 
 
 def fit_forest(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> Forest:
@@ -37,7 +38,8 @@ def _trees(
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
     # The result does not depend on the number of threads: every tree has a seed of its own.
-    common: dict[str, Any] = {"n_estimators": TREES, "random_state": random_state}
+    trees_per_task = min(TREES, max(MOST_TREES // problem.tasks, FEWEST_TREES))
+    common: dict[str, Any] = {"n_estimators": trees_per_task, "random_state": random_state}
     common["n_jobs"] = torch.get_num_threads()
     if problem.regression:
         values = ExtraTreesRegressor(max_features=1 / 3, **common).fit(dense, target)
