@@ -189,7 +189,10 @@ def test_a_paused_training_goes_on_by_the_same_rule(mutag, kit):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"split": "sorted"}, "split must be one of stratified, contiguous, fixed, not 'sorted'."),
+        (
+            {"split": "sorted"},
+            "split must be one of stratified, contiguous, fixed, given, not 'sorted'.",
+        ),
         ({"order": "random"}, "order must be one of shuffled, fixed, not 'random'."),
         ({"stopping": "accuracy"}, "stopping must be one of loss, loss+norm, not 'accuracy'."),
         ({"stopping": True}, "stopping must be one of loss, loss+norm, not 'True'."),
