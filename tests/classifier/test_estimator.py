@@ -19,10 +19,14 @@ from sklearn.utils import estimator_checks
 from torch_geometric.data import Data
 
 from sagpool import (
+    AutoGraphClassifier,
+    AutoGraphRegressor,
     GraphPoolingClassifier,
+    GraphPoolingRegressor,
     Graphs,
     SAGPoolClassifier,
     SagpoolError,
+    SAGPoolRegressor,
     TrainedModel,
     load,
 )
@@ -72,7 +76,17 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [GraphPoolingClassifier, SAGPoolClassifier])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        AutoGraphClassifier,
+        AutoGraphRegressor,
+        GraphPoolingClassifier,
+        GraphPoolingRegressor,
+        SAGPoolClassifier,
+        SAGPoolRegressor,
+    ],
+)
 @pytest.mark.parametrize("check", CHECKS)
 def test_checks_of_scikit_learn(check, kind):
     getattr(estimator_checks, check)(kind.__name__, kind())

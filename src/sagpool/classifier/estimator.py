@@ -61,8 +61,8 @@ class _GraphPooling(GraphEstimator):
         self.device = device
         self.random_state = random_state
 
-    def _train(self, graphs: Graphs, **options: str) -> None:
-        """Train on graphs that have classes or targets; ``options`` are of the `Training`."""
+    def _train(self, graphs: Graphs, class_weight: str = Training.class_weight) -> None:
+        """Train on graphs that have classes or targets."""
         names = ("lr", "weight_decay", "hidden", "ratio", "dropout", "batch_size", "max_epochs")
         training = Training(
             self.method,
@@ -72,8 +72,8 @@ class _GraphPooling(GraphEstimator):
             # Without validation graphs, training never stops early.
             patience=self.patience if self.validation else self.max_epochs,
             method_settings=tuple((self.method_settings or {}).items()),
+            class_weight=class_weight,
             **{name: getattr(self, name) for name in names},
-            **options,
         )
         (result,) = train(graphs, [training], device=self.device, keep_weights=True)
         self.model_ = trained_model(graphs, result, epochs=result.best_epoch)
@@ -147,8 +147,7 @@ class GraphPoolingClassifier(GraphClassifierMixin, _GraphPooling):
     def fit(self, X: ManyGraphs, y: Any = None) -> Self:
         """Train on the graphs; without ``y``, on the classes stored in `Graphs`."""
         graphs, classes = with_classes(pack_for_fit(X, self.features), y)
-        weight = "none" if self.class_weight is None else self.class_weight
-        self._train(graphs, class_weight=weight)
+        self._train(graphs, "none" if self.class_weight is None else self.class_weight)
         self.classes_ = classes
         return self
 

@@ -41,7 +41,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         graphs = without_answers(pack_graphs(X, self.model_.vocabulary.features))
         found = self.model_.predict_proba(graphs.to(find_device(self.device)))
         if found.unseen:
-            what = "degrees" if graphs.feature_kind == "degree" else "labels"
+            what = "labels" if self.model_.vocabulary.has_labels else "degrees"
             log.warning("%s: %s.", graphs.name, describe_unseen(found.unseen, what))
         if self.model_.task != "classification":
             return found
@@ -59,7 +59,8 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
         """The class of each graph, ``[graphs]``."""
-        return self.classes_[self._predictions(X).predicted]
+        numbers = self._predictions(X).predicted
+        return self.classes_[numbers]
 
     def score(self, X: ManyGraphs, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy; without ``y``, on the classes stored in `Graphs`."""
