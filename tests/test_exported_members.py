@@ -6,9 +6,13 @@ import sagpool.nn
 
 def test_the_names_of_the_package():
     assert sagpool.__all__ == [
+        "AutoGraphClassifier",
+        "AutoGraphRegressor",
         "GraphPoolingClassifier",
+        "GraphPoolingRegressor",
         "Graphs",
         "SAGPoolClassifier",
+        "SAGPoolRegressor",
         "SagpoolError",
         "TrainedModel",
         "__version__",

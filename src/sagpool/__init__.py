@@ -7,16 +7,26 @@ from sagpool.errors import SagpoolError
 
 if TYPE_CHECKING:
     from sagpool import explain
-    from sagpool.classifier.estimator import GraphPoolingClassifier, SAGPoolClassifier
+    from sagpool.classifier.auto_estimator import AutoGraphClassifier, AutoGraphRegressor
+    from sagpool.classifier.estimator import (
+        GraphPoolingClassifier,
+        GraphPoolingRegressor,
+        SAGPoolClassifier,
+        SAGPoolRegressor,
+    )
     from sagpool.classifier.model import TrainedModel
     from sagpool.graphs import Graphs, load
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AutoGraphClassifier",
+    "AutoGraphRegressor",
     "GraphPoolingClassifier",
+    "GraphPoolingRegressor",
     "Graphs",
     "SAGPoolClassifier",
+    "SAGPoolRegressor",
     "SagpoolError",
     "TrainedModel",
     "__version__",
@@ -25,9 +35,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AutoGraphClassifier": "sagpool.classifier.auto_estimator",
+    "AutoGraphRegressor": "sagpool.classifier.auto_estimator",
     "GraphPoolingClassifier": "sagpool.classifier.estimator",
+    "GraphPoolingRegressor": "sagpool.classifier.estimator",
     "Graphs": "sagpool.graphs",
     "SAGPoolClassifier": "sagpool.classifier.estimator",
+    "SAGPoolRegressor": "sagpool.classifier.estimator",
     "TrainedModel": "sagpool.classifier.model",
     "load": "sagpool.graphs",
 }

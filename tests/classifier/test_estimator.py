@@ -19,10 +19,14 @@ from sklearn.utils import estimator_checks
 from torch_geometric.data import Data
 
 from sagpool import (
+    AutoGraphClassifier,
+    AutoGraphRegressor,
     GraphPoolingClassifier,
+    GraphPoolingRegressor,
     Graphs,
     SAGPoolClassifier,
     SagpoolError,
+    SAGPoolRegressor,
     TrainedModel,
     load,
 )
@@ -32,7 +36,7 @@ from sagpool.fleet.schedule import split_of
 from sagpool.graphs import NO_TEST
 from sagpool.models import methods
 
-FAST = {"hidden": 8, "lr": 2e-2, "batch_size": 8, "max_epochs": 10}
+FAST = {"hidden": 8, "lr": 2e-2, "batch_size": 8, "max_epochs": 10, "features": "auto"}
 
 RINGS_AND_STARS = [g for n in range(4, 19) for g in (nx.cycle_graph(n), nx.star_graph(n))]
 NAMES = ["ring", "star"] * 15
@@ -72,7 +76,17 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [GraphPoolingClassifier, SAGPoolClassifier])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        AutoGraphClassifier,
+        AutoGraphRegressor,
+        GraphPoolingClassifier,
+        GraphPoolingRegressor,
+        SAGPoolClassifier,
+        SAGPoolRegressor,
+    ],
+)
 @pytest.mark.parametrize("check", CHECKS)
 def test_checks_of_scikit_learn(check, kind):
     getattr(estimator_checks, check)(kind.__name__, kind())
@@ -385,14 +399,21 @@ WRONG = {
     "other lengths": (RINGS_AND_STARS, NAMES[:-1], "y has 29 classes for 30 graphs."),
     "one class": (RINGS_AND_STARS, [7] * 30, "y needs at least two classes, but has only 7."),
     "no classes": (RINGS_AND_STARS, None, "y is missing, and the graphs have no classes."),
-    "a matrix": (np.zeros((30, 2)), NAMES, "X must be Graphs, or a list of .* not of ndarray."),
-    "text": (["CCO"] * 30, NAMES, "X must be Graphs, or a list of .* not of str."),
+    "a matrix": (
+        np.zeros((30, 2)),
+        NAMES,
+        "X must be a list of graphs, not ndarray with 2 dimensions.",
+    ),
+    "a text": ("C" * 30, NAMES, "X must be a list of graphs, not str."),
+    "bytes": ([b"CCO"] * 30, NAMES, "X must be Graphs, or a list of .* not of bytes."),
     "a mixture": (
         [nx.path_graph(2), Data(torch.eye(2))] * 15,
         NAMES,
         "X must be Graphs, .* not of Data, Graph.",
     ),
-    "a graph": (nx.path_graph(30), NAMES, "X must be Graphs, .* not of int."),
+    "a graph": (nx.path_graph(30), NAMES, "X must be a list of graphs, not Graph."),
+    "a gap": ([*RINGS_AND_STARS[:29], None], NAMES, r"X\[29\] is None, not a graph."),
+    "unreadable": (["CCO"] * 29 + ["C1CC"], NAMES, r"X\[29\]: RDKit cannot read 'C1CC'."),
     "nothing": (None, NAMES, "X must be a list of graphs, not NoneType."),
     "numbers": (RINGS_AND_STARS, np.linspace(0, 1, 30), "y must have one class for each graph: "),
     "missing": (RINGS_AND_STARS, ["a", None] * 15, "y must have one class for each graph: "),
