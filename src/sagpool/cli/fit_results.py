@@ -3,15 +3,18 @@
 import csv
 import io
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sagpool.classifier import Fit
+from sagpool.classifier.folder import files_of
 from sagpool.classifier.leaderboard import SCORE, Row
 from sagpool.classifier.score_names import NAMES, score_text
 from sagpool.graphs import Graphs
+from sagpool.report.training_page import training_page
 from sagpool.spreadsheet import as_text
 
 
@@ -25,6 +28,35 @@ def fit_json(fitted: Fit) -> dict[str, Any]:
         "leaderboard": fitted.model.about["leaderboard"],
         "estimate": fitted.estimate.to_json(),
     }
+
+
+def model_files(graphs: Graphs, fitted: Fit, source: str) -> dict[str, bytes]:
+    """The files of a model folder, with the report and the out-of-fold predictions.
+
+    Args:
+        graphs: that the model was fitted to
+        fitted: the model
+        source: where the graphs come from, for the model card
+    """
+    model = replace(fitted.model, about={**fitted.model.about, "source": source})
+    return {
+        **files_of(model),
+        "out-of-fold.csv": out_of_fold_csv(graphs, fitted).encode(),
+        "report.html": training_page(graphs, fitted).encode(),
+    }
+
+
+def short_lines(fitted: Fit, output: Path) -> list[str]:
+    """Candidates, choice and main score of a classification."""
+    accuracy, low, high = fitted.estimate.scores["accuracy"]
+    return [
+        *_candidates(fitted),
+        "",
+        *verdict(fitted),
+        f"Estimated accuracy on new graphs: {accuracy:.1%} (95 % interval {low:.1%} to "
+        f"{high:.1%}; always the most frequent class: {fitted.estimate.majority:.1%}).",
+        f"The model is in {output}; open {output / 'report.html'} for calibration and coverage.",
+    ]
 
 
 def fit_lines(fitted: Fit, output: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,18 +10,16 @@ import typer
 from sagpool.bench.experiment import check_method, check_setting
 from sagpool.classifier import fit
 from sagpool.classifier.candidates import METHODS, Only
-from sagpool.classifier.folder import files_of
 from sagpool.cli import options
 from sagpool.cli.console import new_console
 from sagpool.cli.fit_progress import fit_progress
-from sagpool.cli.fit_results import fit_json, fit_lines, out_of_fold_csv
+from sagpool.cli.fit_results import fit_json, fit_lines, model_files
 from sagpool.errors import SagpoolError
 from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Task
 from sagpool.graphs.load import load
 from sagpool.models import Value, method_version
 from sagpool.output_folder import OutputFolder
-from sagpool.report.training_page import training_page
 
 
 def train(
@@ -120,11 +117,8 @@ def train(
     except SagpoolError:
         folder.abandon()
         raise
-    model = replace(fitted.model, about={**fitted.model.about, "source": data})
-    for name, content in files_of(model).items():
+    for name, content in model_files(graphs, fitted, data).items():
         folder.write(name, content)
-    folder.write("out-of-fold.csv", out_of_fold_csv(graphs, fitted).encode())
-    folder.write("report.html", training_page(graphs, fitted).encode())
     folder.finish()  # removes the checkpoint
     if as_json:
         print(json.dumps(fit_json(fitted), indent=2))

@@ -16,12 +16,19 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
         folder: the files of an earlier call in it are replaced
     """
     folder.create()  # before the work, which takes a while
+    paths = [folder.write(name, content) for name, content in explorer_files(explained).items()]
+    folder.finish()
+    return paths[-1]
+
+
+def explorer_files(explained: Explained) -> dict[str, bytes]:
+    """The content of ``scores.csv`` and of the page, ``index.html``."""
     pairs = list(zip(explained.traces, explained.effects, strict=True))
     graphs = [drawn(trace, effect) for trace, effect in pairs[: on_page(explained)]]
-    folder.write("scores.csv", explained.scores().encode())
-    path = folder.write("index.html", _page(explained, graphs).encode())
-    folder.finish()
-    return path
+    return {
+        "scores.csv": explained.scores().encode(),
+        "index.html": _page(explained, graphs).encode(),
+    }
 
 
 def _page(explained: Explained, graphs: list[Drawn]) -> str:
