@@ -30,13 +30,14 @@ PANEL_TITLE = 0.27
 LEGEND = 0.42
 
 
-def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
+def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
     """The input graph and one panel for each level, on a transparent background.
 
     Args:
         trace: what to draw
         ink: colour of texts and edges; light for dark pages
         wide: up to four panels in a row, otherwise two
+        captioned: whether to write the caption above the panels
     """
     panels = len(trace.levels) + 1
     columns = min(panels, 4 if wide else 2)
@@ -46,8 +47,8 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True) -> Figure:
     scored = any(level.score is not None for level in trace.levels)
 
     width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
-    caption = _wrap(trace.caption, width)
-    head = 0.12 + LINE * len(caption)
+    caption = _wrap(trace.caption, width) if captioned else []
+    head = 0.12 + LINE * len(caption) if captioned else 0.02
     foot = LEGEND if scored or trace.ground_truth is not None else SIDE
     height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
     figure = Figure(figsize=(width, height), facecolor="none")
