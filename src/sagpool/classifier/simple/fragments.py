@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ class Fragment(NamedTuple):
     atoms: tuple[tuple[int, ...], ...]  # of each occurrence, its centre first
 
 
-def fragments_of(molecule: Mol) -> dict[str, Fragment]:
-    """The environments of a molecule, by the names that columns of simple models have."""
+def fragments_of(
+    molecule: Mol, wanted: Callable[[str], bool] = lambda name: True
+) -> dict[str, Fragment]:
+    """The environments of a molecule, by the names that columns of simple models have.
+
+    Args:
+        molecule: whose atoms are numbered like the nodes of its graph
+        wanted: whether an environment is of interest; SMILES of many of them take long
+    """
     from rdkit.Chem import rdFingerprintGenerator
 
     found = rdFingerprintGenerator.AdditionalOutput()
@@ -27,10 +35,11 @@ def fragments_of(molecule: Mol) -> dict[str, Fragment]:
     generator.GetSparseCountFingerprint(molecule, additionalOutput=found)
     fragments = {}
     for number, places in found.GetBitInfoMap().items():
-        occurrences = tuple(_atoms(molecule, centre, radius) for centre, radius in places)
-        fragments[environment_name(number)] = Fragment(
-            _smiles(molecule, occurrences[0], places[0][1]), occurrences
-        )
+        name = environment_name(number)
+        if wanted(name):
+            occurrences = tuple(_atoms(molecule, centre, radius) for centre, radius in places)
+            smiles = _smiles(molecule, occurrences[0], places[0][1])
+            fragments[name] = Fragment(smiles, occurrences)
     return fragments
 
 

@@ -9,7 +9,9 @@ from sagpool.report.page import template
 
 
 def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
-    """Write ``scores.csv`` and ``index.html``; returns the path of the page.
+    """Write ``index.html``, ``scores.csv`` and ``reasons.csv``; returns the path of the page.
+
+    There are no scores of a model that keeps no nodes, and no reasons of a net.
 
     Args:
         explained: what to show; of very many nodes, the first graphs are on the page
@@ -18,7 +20,10 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
     folder.create()  # before the work, which takes a while
     pairs = list(zip(explained.traces, explained.effects, strict=True))
     graphs = [drawn(trace, effect) for trace, effect in pairs[: on_page(explained)]]
-    folder.write("scores.csv", explained.scores().encode())
+    if explained.has_levels:
+        folder.write("scores.csv", explained.scores().encode())
+    if explained.has_reasons:
+        folder.write("reasons.csv", explained.reasons().encode())
     path = folder.write("index.html", _page(explained, graphs).encode())
     folder.finish()
     return path
@@ -26,15 +31,20 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
 
 def _page(explained: Explained, graphs: list[Drawn]) -> str:
     verdicts = [graph.whole.correct for graph in graphs]
-    told = explained.fidelity
+    warning = None if explained.fidelity is None else explained.fidelity.warning
+    net = explained.traces[0].net
+    title = f"What {explained.method} counts in {explained.data}"
+    if explained.has_levels:
+        title = f"What {explained.method if net is None else net.name} keeps of {explained.data}"
     return template("explorer/page.html").render(
-        method=explained.method,
-        data_set=explained.data,
+        title=title,
+        has_levels=explained.has_levels,
+        has_reasons=explained.has_reasons,
         count=len(graphs),
         total=explained.total if explained.total != len(graphs) else None,
         right=None if None in verdicts else sum(map(bool, verdicts)),
-        warning=told.warning,
-        sentences=[sentence for sentence in told.sentences if sentence != told.warning],
+        warning=warning,
+        sentences=[sentence for sentence in explained.sentences if sentence != warning],
         unseen=explained.unseen.most_common(),
         packed=packed(explained, graphs),
     )
