@@ -171,3 +171,18 @@ def test_diverged_trainings(mutag):
     with pytest.raises(SagpoolError, match="diverged; try a lower learning rate"):
         fit(mutag[:40], candidates=[net], folds=2)
     assert fit(mutag[:40], candidates=[net, LINEAR], folds=2).model.name == "counts-linear"
+
+
+def test_a_regression(mutag, tmp_path):
+    targets = torch.from_numpy(mutag.edge_counts.copy()).float()[:, None]
+    targets[::7] = torch.nan
+    graphs = replace(
+        mutag, y=None, class_names=(), task="regression", targets=targets, target_names=("edges",)
+    )[:60]
+    found = fit(graphs, candidates=[LINEAR], folds=2)
+    assert found.estimate.scores["r2"].value > 0.9
+    model = TrainedModel.from_pretrained(found.model.save_pretrained(tmp_path / "model"))
+    predictions = model.predict_proba(graphs)
+    assert predictions.interval.shape == (60, 1, 2)
+    assert predictions.sets is None
+    assert "# Graph regression: edges" in (tmp_path / "model" / "README.md").read_text()

@@ -71,7 +71,7 @@ def test_the_calibration_curve_of_calibrated_probabilities_is_the_diagonal():
     p = RANDOM.random(20_000)
     y = (RANDOM.random(20_000) < p).astype(int)
     curve = calibration_curve("classification", y, np.stack([1 - p, p], 1))
-    assert sum(one.count for one in curve) == 20_000
+    assert sum(one.graphs for one in curve) == 20_000
     for one in curve:
         assert one.fraction == pytest.approx(one.probability, abs=0.04)
 

@@ -140,7 +140,7 @@ def test_the_card(tmp_path):
     estimate = {
         "scores": scores, "majority": 0.6, "folds": 10, "better_than_majority": False,
         "coverage": {"promised": 0.9, "measured": 0.912, "size": 1.25},
-        "calibration": [{"probability": 0.3, "fraction": 0.25, "count": 40}],
+        "calibration": [{"probability": 0.3, "fraction": 0.25, "graphs": 40}],
     }  # fmt: skip
     row = {"name": "counts-forest", "score": 0.8, "loss": 0.5, "error": 0.02, "weight": 0.25}
     about = {

@@ -83,7 +83,9 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
         lines += ["", "**Not shown to be better than always predicting the most frequent class.**"]
     if curve := estimate.get("calibration"):
         lines += ["", "| predicted probability | observed | graphs |", "|---:|---:|---:|"]
-        lines += [f"| {b['probability']:.3f} | {b['fraction']:.3f} | {b['count']} |" for b in curve]
+        lines += [
+            f"| {b['probability']:.3f} | {b['fraction']:.3f} | {b['graphs']} |" for b in curve
+        ]
     return lines
 
 

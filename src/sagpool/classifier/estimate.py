@@ -28,7 +28,7 @@ REPEATS = (100, 300)  # of the bootstrap: least and most
 REPEATED = 3_000_000  # predictions in all repeats of the bootstrap
 # Held-out graphs share training graphs, and the final model is another than those of the folds,
 # so intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
-WIDER = 1.2
+WIDER = 1.3
 SIGNIFICANT = 0.05
 
 

@@ -6,13 +6,13 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs
-from sagpool.graphs.splits import stratified_folds
+from sagpool.graphs.splits import folds_of_groups, stratified_folds
 from sagpool.randomness import key_of, permutation
 
 LEAST_GRAPHS = 6
 BINS = 10  # of the values of a regression
 # Nodes up to which a data set has so many folds: more nodes cost more, and need fewer folds.
-FOLDS = ((60_000, 10), (600_000, 5))
+FOLDS = ((8_000, 10), (600_000, 5))
 FEWEST = 3
 
 
@@ -76,7 +76,7 @@ def fold_of_each(graphs: Graphs, folds: int, seed: int) -> np.ndarray:
     low values of a regression. A class may be rarer than there are folds.
     """
     if graphs.group is not None:
-        return _by_group(graphs.group.cpu().numpy(), folds, seed)
+        return folds_of_groups(graphs.group.cpu(), folds, seed)
     strata = _strata(graphs, folds)
     counts = np.unique(strata, return_counts=True)[1]
     if counts.min() >= folds:
@@ -98,14 +98,3 @@ def _strata(graphs: Graphs, folds: int) -> np.ndarray:
         return np.where(np.isnan(values), -1, values > 0.5).astype(np.int64)
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     return np.asarray(ranks * bins // len(values))
-
-
-def _by_group(group: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Large groups first, each to the fold that has fewest graphs."""
-    _, code, counts = np.unique(group, return_inverse=True, return_counts=True)
-    shuffled = permutation(key_of("groups", seed), len(counts))
-    fold, sizes = np.empty(len(counts), np.int64), np.zeros(folds, np.int64)
-    for one in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
-        fold[one] = sizes.argmin()
-        sizes[fold[one]] += counts[one]
-    return np.asarray(fold[code])

@@ -22,7 +22,7 @@ class Bin(NamedTuple):
 
     probability: float  # mean of what was predicted
     fraction: float  # of the graphs for which it was true
-    count: int
+    graphs: int
 
 
 def scores(
@@ -142,8 +142,8 @@ def calibration_curve(
 def calibration_error(confident: tuple[np.ndarray, np.ndarray], bins: int = BINS) -> float:
     """Mean difference of probability and fraction over the bins of a calibration curve."""
     curve = _curve(*confident, bins)
-    total = sum(one.count for one in curve)
-    return sum(one.count * abs(one.probability - one.fraction) for one in curve) / max(total, 1)
+    total = sum(one.graphs for one in curve)
+    return sum(one.graphs * abs(one.probability - one.fraction) for one in curve) / max(total, 1)
 
 
 def bootstrap(

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from sagpool.classifier.model import TrainedModel
-from sagpool.cli.options import AsJson, LabelColumn, SmilesColumn
+from sagpool.cli.options import AsJson, IdColumn, LabelColumns, SmilesColumn, columns_of
 from sagpool.export import export as export_model
-from sagpool.export.export import Format
-from sagpool.graphs.records import Columns
+from sagpool.export.write import Format
 
 
 def export(
@@ -30,7 +29,8 @@ def export(
         ),
     ] = None,
     smiles_column: SmilesColumn = None,
-    label_column: LabelColumn = None,
+    label_column: LabelColumns = None,
+    id_column: IdColumn = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +41,7 @@ def export(
     more than 1e-5.
     """
     trained = TrainedModel.from_pretrained(model)
-    columns = Columns(smiles_column, label_column)
+    columns = columns_of(smiles_column, label_column, id_column)
     done = export_model(trained, output, to, check=check, columns=columns, force=force)
     sizes = {str(file): file.stat().st_size for file in done.files}
     if as_json:

@@ -24,7 +24,6 @@ TOLERANCE = 1e-5  # of a probability
 # Scores that differ by less than this fraction of the largest one differ by rounding alone.
 TIE = 1e-5
 
-MAIN = ("probabilities", "values")  # the output that is compared
 Run = Callable[[dict[str, Any]], dict[str, np.ndarray]]
 
 
@@ -52,11 +51,11 @@ def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]
     for sample in samples:
         ours = predict(sample.graphs).probabilities
         outputs = run(sample.inputs)
-        theirs = outputs[MAIN[model.task == "regression"]].astype(np.float64)
+        theirs = outputs[_compared(model)].astype(np.float64)
         scale = np.maximum(1, np.abs(ours)) if model.task == "regression" else 1
         difference = np.nan_to_num(np.abs(theirs - ours) / scale, nan=np.inf).max(1)
         for number in np.flatnonzero(difference > TOLERANCE).tolist():
-            with_ours = _difference_of_tie(model, plan, sample, number, ours[number])
+            with_ours = _difference_of_tie(model, plan, sample, number)
             if with_ours <= TOLERANCE:
                 ties += 1
                 difference[number] = with_ours
@@ -70,10 +69,11 @@ def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]
     return Agreement(graphs, largest, ties)
 
 
-def _difference_of_tie(
-    model: TrainedModel, plan: Plan, sample: Sample, number: int, ours: np.ndarray
-) -> float:
-    """The difference on one graph if, of nodes with tied scores, those that ours keeps are kept."""
+def _difference_of_tie(model: TrainedModel, plan: Plan, sample: Sample, number: int) -> float:
+    """The difference on one graph if, of nodes with tied scores, those that ours keeps are kept.
+
+    The graph is alone for both: in another batch, ours may break ties in another way.
+    """
     graph = sample.graphs[[number]]
     fitted = model.vocabulary.fit(graph).graphs
     choices = [
@@ -87,7 +87,13 @@ def _difference_of_tie(
         return np.inf  # no nodes are selected
     ops = PrescribedArrays(plan.arrays, choices)
     outputs = forward(ops, plan.description, inputs_of([sample.records[number]], plan))
-    return float(np.abs(outputs[MAIN[model.task == "regression"]][0] - ours).max())
+    ours = model.predict_proba(graph).probabilities
+    return float(np.abs(outputs[_compared(model)] - ours).max())
+
+
+def _compared(model: TrainedModel) -> str:
+    """The name of the output that is compared."""
+    return "values" if model.task == "regression" else "probabilities"
 
 
 class PrescribedArrays(NumpyArrays):

@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 
 from sagpool.errors import SagpoolError
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling
+from sagpool.models.rescaled import Rescaled
 from sagpool.models.sagnet import GIN, Block, SAGNet, Unchanged
 from sagpool.nn import (
     DiffPool,
@@ -27,6 +28,7 @@ from sagpool.nn import (
     Set2Set,
     SortConv,
     SortPool,
+    Standardise,
     StandardisedLinear,
 )
 from sagpool.nn.conv import ChebConv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
@@ -232,6 +234,19 @@ def _standardised(to: Describer, layer: Any) -> Description:
     }
 
 
+def _standardise(to: Describer, layer: Any) -> Description:
+    members, _, channels = layer.mean.shape
+    names = {name: to.weight(getattr(layer, name)) for name in ("mean", "scale")}
+    return {"members": members, "channels": channels, **names}
+
+
+def _rescaled(to: Describer, layer: Any) -> Description:
+    names = {name: to.weight(getattr(layer, name)) for name in ("mean", "spread")}
+    members, _, outputs = layer.mean.shape
+    sizes = {"members": members, "outputs": outputs}
+    return {"kind": "rescaled", "net": to.describe(layer.model), **sizes, **names}
+
+
 def _norm(kind: str) -> Callable[[Describer, Any], Description]:
     def describe(to: Describer, layer: Any) -> Description:
         members, _, channels = layer.scale.shape
@@ -258,7 +273,8 @@ def _sagnet(to: Describer, layer: Any) -> Description:
         "blocks": [to.describe(one) for one in layer.blocks],
         "pools": [to.describe(one) for one in layer.pools],
         "readout": readout,
-        "norm": to.describe(layer.norm),
+        "of_levels": to.describe(layer.of_levels),
+        "of_inputs": to.describe(layer.of_inputs),
         "classifier": to.describe(layer.classifier),
         "linear": to.describe(layer.linear),
     }
@@ -294,6 +310,8 @@ KINDS: dict[type[nn.Module], Callable[[Describer, Any], Description]] = {
     HierarchicalPooling: _hierarchical,
     GlobalPooling: _global,
     StandardisedLinear: _standardised,
+    Standardise: _standardise,
+    Rescaled: _rescaled,
     RowNorm: _norm("row"),
     Norm: _norm("graph"),
     Unchanged: lambda to, layer: {"kind": "none"},

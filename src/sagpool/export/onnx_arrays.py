@@ -87,6 +87,9 @@ class OnnxArrays:
     def tanh(self, x: Value) -> Value:
         return self._node("Tanh", [x], x.dtype)
 
+    def asinh(self, x: Value) -> Value:
+        return self._node("Asinh", [x], x.dtype)
+
     def sigmoid(self, x: Value) -> Value:
         return self._node("Sigmoid", [x], x.dtype)
 
@@ -194,9 +197,7 @@ class OnnxArrays:
         start = self._node("Expand", [self.builder.constant(empty, x.dtype), shape], x.dtype)
         of_each = self._node("Shape", [x], np.int64)
         target = self._node("Expand", [self.reshape(index, (-1, 1)), of_each], np.int64)
-        return self._node(
-            "ScatterElements", [start, target, x], x.dtype, reduction=combine, axis=0
-        )
+        return self._node("ScatterElements", [start, target, x], x.dtype, reduction=combine, axis=0)
 
     def _power(self, base: Value, exponent: Value) -> Value:
         return self._node("Pow", [base, exponent], np.float64)

@@ -94,14 +94,13 @@ def _altered(record: Record, draw: np.random.Generator) -> Record:
     ends = np.asarray(record.edges, np.int64).reshape(-1, 2)
     left = np.flatnonzero(draw.random(len(ends)) >= DROPPED)
     labels = {
-        title: [texts[edge] for edge in left.tolist()] for title, texts in record.edge_labels.items()
+        title: [texts[edge] for edge in left.tolist()]
+        for title, texts in record.edge_labels.items()
     }
     features = record.edge_features
     if features is not None:
         features = np.asarray(features, np.float64).reshape(len(ends), -1)[left].reshape(-1)
-    return replace(
-        record, edges=ends[left].reshape(-1), edge_labels=labels, edge_features=features
-    )
+    return replace(record, edges=ends[left].reshape(-1), edge_labels=labels, edge_features=features)
 
 
 def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
@@ -136,7 +135,9 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
             edges,
             labels=texts(described["labels"], nodes) if "labels" in described["inputs"] else None,
             features=draw.normal(size=nodes * width).tolist() if width else None,
-            edge_features=draw.normal(size=len(joins) * edge_width).tolist() if edge_width else None,
+            edge_features=draw.normal(size=len(joins) * edge_width).tolist()
+            if edge_width
+            else None,
             more_labels={
                 name.removeprefix(NODE_LABELS): texts(names, nodes)
                 for name, names in titled.items()
@@ -150,7 +151,9 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
             fragments={
                 int(one): int(draw.integers(1, 4))
                 for known in environments
-                for one in (draw.choice(known, min(8, len(known)), replace=False) if len(known) else ())
+                for one in (
+                    draw.choice(known, min(8, len(known)), replace=False) if len(known) else ()
+                )
             }
             if environments
             else None,

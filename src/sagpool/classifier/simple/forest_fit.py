@@ -14,7 +14,7 @@ from sagpool.randomness import bits, key_of
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-TREES = 200
+TREES = 100
 MOST_TREES, FEWEST_TREES = 1000, 50  # of all tasks together; of each of many tasks
 
 

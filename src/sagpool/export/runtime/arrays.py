@@ -83,6 +83,9 @@ class NumpyArrays:
     def tanh(self, x: Array) -> Array:
         return np.tanh(x)
 
+    def asinh(self, x: Array) -> Array:
+        return np.arcsinh(x)
+
     def sigmoid(self, x: Array) -> Array:
         e = np.exp(-np.abs(x))  # does not overflow
         return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(np.float32)

@@ -97,8 +97,12 @@ def neighbours(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse
     if not group["pairs"]:
         return None, None
     edges = structure.edges
-    of_edge = {name: number for number, name in enumerate(dict.fromkeys(e for e, _ in group["pairs"]))}
-    of_node = {name: number for number, name in enumerate(dict.fromkeys(n for _, n in group["pairs"]))}
+    of_edge = {
+        name: number for number, name in enumerate(dict.fromkeys(e for e, _ in group["pairs"]))
+    }
+    of_node = {
+        name: number for number, name in enumerate(dict.fromkeys(n for _, n in group["pairs"]))
+    }
     # Unknown labels are the last row and column of the table.
     width = len(of_node) + 1
     table = [-1] * ((len(of_edge) + 1) * width)

@@ -36,6 +36,13 @@ def add_bias(ops: Any, layer: Layer, y: Array) -> Array:
     return ops.reshape(shifted, (-1, fan_out))
 
 
+def standardise(ops: Any, layer: Layer, x: Array) -> Array:
+    """``asinh((x - μ) ⊙ s)``"""
+    by_member = ops.reshape(x, (layer["members"], -1, layer["channels"]))
+    scaled = (by_member - ops.weight(layer["mean"])) * ops.weight(layer["scale"])
+    return ops.reshape(ops.asinh(scaled), (-1, layer["channels"]))
+
+
 def norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     return NORMS[layer["kind"]](ops, layer, x, structure)
 
@@ -65,9 +72,7 @@ def graph_norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     centred = ops.reshape(x, by_member) - ops.reshape(mean(x), by_member) * alpha
     flat = ops.reshape(centred, (-1, layer["channels"]))
     normal = flat / ops.sqrt(mean(flat * flat) + NORM_EPS)
-    return ops.reshape(
-        ops.reshape(normal, by_member) * gamma + beta, (-1, layer["channels"])
-    )
+    return ops.reshape(ops.reshape(normal, by_member) * gamma + beta, (-1, layer["channels"]))
 
 
 def segment_mean(ops: Any, x: Array, structure: Any) -> Array:

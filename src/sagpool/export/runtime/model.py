@@ -31,7 +31,8 @@ def forward(ops: Any, plan: dict[str, Any], inputs: dict[str, Array]) -> dict[st
     """
     structure = joined(ops, inputs["edges"], inputs["sizes"])
     columns = read_columns(ops, plan, inputs, structure)
-    mean, levels = None, {}
+    mean: Array = None
+    levels: dict[str, Array] = {}
     for number, part in enumerate(plan["parts"]):
         if part["kind"] == "nets":
             own, kept = net_outputs(ops, part, columns, structure)
@@ -54,7 +55,8 @@ def net_outputs(
     ops: Any, part: dict[str, Any], columns: Columns, structure: Sparse
 ) -> tuple[Array, dict[str, Array]]:
     """The mean outputs ``[graphs, outputs]`` of graph nets, and the nodes that the first kept."""
-    total, kept = None, {}
+    total: Array = None
+    kept: dict[str, Array] = {}
     for number, group in enumerate(part["nets"]):
         members = group["members"]
         x = columns.x if members == 1 else ops.concat([columns.x] * members, 0)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
-from sagpool.export.runtime.layers import Layer, conv, linear, norm
+from sagpool.export.runtime.layers import Layer, conv, linear, norm, standardise
 from sagpool.export.runtime.pools import PooledLevel, pool, readout
 from sagpool.export.runtime.structure import Sparse
 
@@ -68,9 +68,9 @@ def sagnet(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
             x, structure = level.x, level.structure
             read.append(sum_mean_max(ops, layer["readout"], x, structure))
             levels.append(level)
-    r = norm(ops, layer["norm"], ops.concat(read, 1), structure)
-    sums = ops.segment_sum(features, base.graph, base.graphs)
-    logits = classifier(ops, layer["classifier"], r) + linear(ops, layer["linear"], sums)
+    r = standardise(ops, layer["of_levels"], ops.concat(read, 1))
+    s = standardise(ops, layer["of_inputs"], ops.segment_sum(features, base.graph, base.graphs))
+    logits = classifier(ops, layer["classifier"], r) + linear(ops, layer["linear"], s)
     return NetOutput(logits, levels)
 
 
@@ -81,6 +81,15 @@ def sum_mean_max(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     by_member = ops.reshape(total, (layer["members"], -1, layer["channels"]))
     scaled = ops.reshape(by_member * ops.weight(layer["scale"]), (-1, layer["channels"]))
     return ops.concat([scaled, mean, ops.segment_max(x, structure.graph, structure.graphs)], 1)
+
+
+def rescaled(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
+    """A network that learnt standardised targets, in the units of the targets."""
+    found = net(ops, layer["net"], x, structure)
+    members = layer["members"]
+    values = ops.reshape(found.logits, (members, -1, layer["outputs"]))
+    values = values * ops.weight(layer["spread"]) + ops.weight(layer["mean"])
+    return found._replace(logits=ops.reshape(values, (-1, layer["outputs"])))
 
 
 def gin_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
@@ -102,4 +111,5 @@ NETS = {
     "global": global_net,
     "sagnet": sagnet,
     "gin": gin_net,
+    "rescaled": rescaled,
 }

@@ -186,7 +186,8 @@ def unlike(ops: Any, config: Any, columns: Columns, structure: Sparse) -> Array:
         blocks.append(sums(ops.columns(columns.attr, 0, config["attributes"])) / nodes)
     if config["labels"]:
         width = config["labels"]  # the last is for labels that have no other column
-        other = ops.where(columns.label < 0, width - 1, columns.label)
+        label: Array = columns.label
+        other = ops.where(label < 0, width - 1, label)
         other = ops.minimum(other, other * 0 + (width - 1))
         blocks.append(sums(ops.one_hot(other, width)) / nodes)
     z = (ops.concat(blocks, 1) - ops.weight(config["mean"])) @ ops.weight(config["root"])

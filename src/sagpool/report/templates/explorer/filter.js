@@ -17,12 +17,15 @@ const ORDERS = {
 const ascending = (keys) => (a, b) => keys[a] - keys[b] || a - b;
 const descending = (keys) => (a, b) => keys[b] - keys[a] || a - b;
 
+const sorted = {}; // all graphs in each order that was asked for
+
 /** Numbers of the graphs that fulfil all wishes, in order. */
 function find(graphs, wish) {
   const { true: truth, predicted, size } = graphs.columns;
   const text = wish.text.toLowerCase();
   const found = [];
-  for (let i = 0; i < graphs.count; i++) {
+  sorted[wish.order] ??= Array.from(graphs.lowered.keys()).sort(ORDERS[wish.order](graphs));
+  for (const i of sorted[wish.order]) {
     if (wish.true !== null && truth[i] !== wish.true) continue;
     if (wish.predicted !== null && predicted[i] !== wish.predicted) continue;
     if (wish.verdict !== null && graphs.isRight(i) !== wish.verdict) continue;
@@ -31,5 +34,5 @@ function find(graphs, wish) {
     if (text && !graphs.lowered[i].includes(text)) continue;
     found.push(i);
   }
-  return found.sort(ORDERS[wish.order](graphs));
+  return found;
 }

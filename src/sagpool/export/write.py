@@ -1,7 +1,8 @@
-"""`export`: a trained model as files for programs without torch, checked before they are written."""
+"""`export`: a trained model as files for programs without torch, checked before writing."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -111,14 +112,10 @@ def numpy_content(path: Path, plan: Plan) -> Content:
     data, program = npz_bytes(plan), program_text()
     module = ModuleType(path.stem)
     exec(compile(program, str(path), "exec"), vars(module))
-    return Content(
-        {path.with_suffix(".npz"): data, path: program.encode()}, _runner(module, data)
-    )
+    return Content({path.with_suffix(".npz"): data, path: program.encode()}, _runner(module, data))
 
 
 def _runner(module: Any, data: bytes) -> Run:
-    import io
-
     model = module.Model(io.BytesIO(data))
     forward: Callable[..., dict[str, np.ndarray]] = module.forward
     return lambda inputs: forward(model._ops, model.plan, inputs)

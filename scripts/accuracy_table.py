@@ -1,0 +1,169 @@
+"""Accuracy of `sagpool train` beside that of simple models and GIN, for docs/accuracy.md.
+
+python scripts/accuracy_table.py run --dataset MUTAG --model sagpool [--repeats 10]
+python scripts/accuracy_table.py table [--page docs/accuracy.md] [--json]
+
+In each of ten stratified folds, a model is chosen and trained on nine tenths of the graphs without
+a look at the others, which it then classifies. ``run`` measures one cell of the table: folds that
+have a row are not run again. ``table`` only reads the rows.
+"""
+
+import argparse
+import csv
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from accuracy_peers import PEERS, Peer
+from sklearn.model_selection import StratifiedKFold
+
+from sagpool import Graphs, SagpoolError, load
+from sagpool.classifier import fit
+
+FOLDS = 10
+OURS = "sagpool"
+ROWS = Path(__file__).parent.parent / "results" / "accuracy" / "rows.csv"
+MARKS = re.compile("(<!-- begin accuracy -->\n).*(<!-- end accuracy -->)", re.DOTALL)
+
+
+class Row(NamedTuple):
+    dataset: str
+    model: str
+    repeat: int
+    fold: int
+    correct: int
+    graphs: int
+    seconds: float
+
+
+def ours(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
+    """What `sagpool train` gives with its default options."""
+    model = fit(graphs[train], seed=seed).model
+    return model.predict_proba(graphs[test]).probabilities.argmax(1)
+
+
+MODELS: dict[str, Peer] = {OURS: ours, **PEERS}
+
+
+def run(options: argparse.Namespace) -> None:
+    graphs = load(options.dataset, "all")
+    y = graphs.y.numpy()
+    done = {row[:4] for row in read_rows(options.rows)}
+    for repeat in range(options.repeats):
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(y, y)
+        for fold, (train, test) in enumerate(folds):
+            key = (options.dataset, options.model, repeat, fold)
+            if fold >= options.folds or key in done:
+                continue
+            start = time.perf_counter()
+            predicted = MODELS[options.model](graphs, train, test, repeat)
+            seconds = round(time.perf_counter() - start, 2)
+            row = Row(*key, int((predicted == y[test]).sum()), len(test), seconds)
+            append(options.rows, row)
+            print(*row, file=sys.stderr, flush=True)
+
+
+def read_rows(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    kinds = Row.__annotations__.values()
+    with path.open(newline="") as file:
+        rows = csv.reader(file)
+        next(rows)
+        return [Row(*(kind(x) for kind, x in zip(kinds, row, strict=True))) for row in rows]
+
+
+def append(path: Path, row: Row) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        if file.tell() == 0:
+            rows.writerow(Row._fields)
+        rows.writerow(row)
+
+
+class Cell(NamedTuple):
+    """Accuracies in per cent."""
+
+    mean: float  # over folds, weighted by their graphs
+    std: float | None  # over folds; None of a single one
+    folds: int
+    seconds: float  # of one fold
+
+
+def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
+    """The table, by data set and model."""
+    table: dict[str, dict[str, Cell]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.dataset, row.model), []).append(row)
+    for (dataset, model), group in groups.items():
+        accuracies = [100 * row.correct / row.graphs for row in group]
+        table.setdefault(dataset, {})[model] = Cell(
+            round(100 * sum(r.correct for r in group) / sum(r.graphs for r in group), 2),
+            round(statistics.stdev(accuracies), 2) if len(group) > 1 else None,
+            len(group),
+            round(statistics.mean(row.seconds for row in group), 1),
+        )
+    return table
+
+
+def markdown(table: dict[str, dict[str, Cell]]) -> str:
+    lines = [f"| | {' | '.join(MODELS)} |", "|---|" + "---:|" * len(MODELS)]
+    for dataset, row in table.items():
+        best = max(cell.mean for cell in row.values())
+        texts = []
+        for model in MODELS:
+            if model not in row:
+                texts.append("–")
+                continue
+            cell = row[model]
+            mean = f"**{cell.mean:.1f}**" if cell.mean == best else f"{cell.mean:.1f}"
+            spread = "" if cell.std is None else f" ± {cell.std:.1f}"
+            texts.append(f"{mean}{spread} ({cell.folds})")
+        lines.append(f"| {dataset} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def show(options: argparse.Namespace) -> None:
+    table = cells(read_rows(options.rows))
+    if options.page:
+        page = options.page.read_text()
+        if not MARKS.search(page):
+            sys.exit(f"{options.page} has no place for the table of accuracies.")
+        options.page.write_text(MARKS.sub(lambda m: m[1] + markdown(table) + m[2], page))
+    if options.json:
+        print(json.dumps({d: {m: c._asdict() for m, c in r.items()} for d, r in table.items()}))
+    else:
+        print(markdown(table), end="")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=Path, default=ROWS)
+    commands = parser.add_subparsers(required=True)
+    running = commands.add_parser("run", help="measure one cell")
+    running.add_argument("--dataset", required=True)
+    running.add_argument("--model", choices=MODELS, required=True)
+    running.add_argument("--repeats", type=int, default=1, help="of the ten folds")
+    running.add_argument("--folds", type=int, default=FOLDS, help="only the first so many")
+    running.set_defaults(do=run)
+    table = commands.add_parser("table", help="show what was measured")
+    table.add_argument("--page", type=Path, help="whose table is written anew")
+    table.add_argument("--json", action="store_true", help="print JSON for machines")
+    table.set_defaults(do=show)
+    options = parser.parse_args()
+    try:
+        options.do(options)
+    except SagpoolError as error:
+        sys.exit(f"{error}")
+
+
+if __name__ == "__main__":
+    main()
