@@ -64,9 +64,11 @@ def _bonds(molecule: Mol, centre: int, radius: int) -> list[int]:
 
 
 def _smiles(molecule: Mol, atoms: tuple[int, ...], radius: int) -> str:
-    from rdkit.Chem import MolFragmentToSmiles
+    from rdkit.Chem import GetMolFrags, MolFragmentToSmiles
 
     bonds = _bonds(molecule, atoms[0], radius)
+    # RDKit cannot begin with the centre if the molecule is a salt.
+    first = atoms[0] if len(GetMolFrags(molecule)) == 1 else -1
     return MolFragmentToSmiles(
-        molecule, atomsToUse=list(atoms), bondsToUse=bonds, rootedAtAtom=atoms[0]
+        molecule, atomsToUse=list(atoms), bondsToUse=bonds, rootedAtAtom=first
     )
