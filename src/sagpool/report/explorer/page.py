@@ -32,7 +32,8 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
 def _page(explained: Explained, graphs: list[Drawn]) -> str:
     verdicts = [graph.whole.correct for graph in graphs]
     warning = None if explained.fidelity is None else explained.fidelity.warning
-    net = explained.traces[0].net
+    net, source = explained.traces[0].net, explained.traces[0].reasons_of
+    elsewhere = (warning, None if source is None else source.sentence)
     title = f"What {explained.method} counts in {explained.data}"
     if explained.has_levels:
         title = f"What {explained.method if net is None else net.name} keeps of {explained.data}"
@@ -44,7 +45,8 @@ def _page(explained: Explained, graphs: list[Drawn]) -> str:
         total=explained.total if explained.total != len(graphs) else None,
         right=None if None in verdicts else sum(map(bool, verdicts)),
         warning=warning,
-        sentences=[sentence for sentence in explained.sentences if sentence != warning],
+        reasons_of=elsewhere[1],
+        sentences=[sentence for sentence in explained.sentences if sentence not in elsewhere],
         unseen=explained.unseen.most_common(),
         packed=packed(explained, graphs),
     )
