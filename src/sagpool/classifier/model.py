@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from sagpool.classifier.calibration import with_temperature
 from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.hub import download, is_name, similar_folder, upload
 from sagpool.classifier.novelty import Novelty
-from sagpool.classifier.parts import NetPart, Part
+from sagpool.classifier.parts import NetPart, Part, SimplePart
 from sagpool.errors import SagpoolError
+from sagpool.explain.parts import Reasons
 from sagpool.fleet import Result
 from sagpool.fleet.schedule import shape_of
 from sagpool.fleet.versions import versions
@@ -97,12 +98,15 @@ class TrainedModel:
     @property
     def net(self) -> NetPart | None:
         """The graph nets with the largest weight, if there are any."""
-        nets = [
-            (weight, -place, part)
-            for place, (weight, part) in enumerate(zip(self.mixture, self.parts, strict=True))
-            if isinstance(part, NetPart)
-        ]
-        return max(nets, key=lambda one: one[:2])[2] if nets else None
+        place = self._heaviest(NetPart)
+        part = None if place is None else self.parts[place]
+        return part if isinstance(part, NetPart) else None
+
+    @property
+    def net_weight(self) -> float:
+        """Of `net` in the average; 0 without one."""
+        place = self._heaviest(NetPart)
+        return 0.0 if place is None else self.mixture[place]
 
     @property
     def method(self) -> str:
@@ -174,6 +178,24 @@ class TrainedModel:
 
         return predictions
 
+    def reasons(
+        self, graphs: Graphs, outputs: np.ndarray, molecules: Sequence[str | None]
+    ) -> Reasons | None:
+        """What the simple model with the largest weight counted; None without one.
+
+        Args:
+            graphs: fitted to the vocabulary
+            outputs: ``[graphs]`` the class of each graph that is explained
+            molecules: MOL block of each graph whose nodes are its atoms, or None
+        """
+        from sagpool.classifier.reasons import reasons_of
+
+        place = self._heaviest(SimplePart)
+        part = None if place is None else self.parts[place]
+        if place is None or not isinstance(part, SimplePart):
+            return None
+        return reasons_of(part, self.mixture[place], graphs, outputs, molecules)
+
     def __repr__(self) -> str:
         from sagpool.classifier.display import model_text
 
@@ -214,6 +236,11 @@ class TrainedModel:
         """Upload the model to the Hugging Face Hub (extra ``hub``); returns its address."""
         with tempfile.TemporaryDirectory() as folder:
             return upload(self.save_pretrained(folder), name, private=private)
+
+    def _heaviest(self, kind: type[Part]) -> int | None:
+        """The number of the part of this kind with the largest weight."""
+        places = [number for number, part in enumerate(self.parts) if isinstance(part, kind)]
+        return max(places, key=lambda number: self.mixture[number], default=None)
 
     def _best(self) -> NetPart:
         net = self.net

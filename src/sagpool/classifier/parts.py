@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sagpool.classifier.simple.contributions import Explained
 from sagpool.errors import SagpoolError
+from sagpool.explain.parts import Scale
 from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
 from sagpool.models import Shape, build
@@ -26,7 +28,14 @@ class FittedSimpleModel(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def scale(self) -> Scale: ...
+
     def predict(self, graphs: Graphs) -> np.ndarray: ...
+
+    def contributions(
+        self, graphs: Graphs, outputs: np.ndarray, most: int
+    ) -> tuple[Explained, ...]: ...
 
     def to_saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 

@@ -1,4 +1,4 @@
-"""``sagpool explain``: a page that shows the nodes that a model keeps."""
+"""``sagpool explain``: a page that shows the nodes that a model keeps, and what it counts."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def explain(
     data: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     *,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the page and the scores.")
+        Path, typer.Option("-o", "--output", help="Folder for the page and its tables.")
     ],
     smiles: Annotated[
         list[str] | None, typer.Option(help="A molecule instead of DATA; may be repeated.")
@@ -47,7 +47,7 @@ def explain(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which nodes of your graphs a model keeps, and check if it decides by them."""
+    """Show which nodes of your graphs a model keeps or counts, and check if it decides by them."""
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to explain: either DATA or --smiles.")
     folder = OutputFolder(output, "explain", force=force)
@@ -63,9 +63,11 @@ def explain(
     large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)
     if large:
         log.warning(
-            "%d of the graphs have more than %d nodes; their pictures show %d, around the one with "
-            "the highest score that the last level keeps.",
+            "%d of the graphs have more than %d nodes; their pictures show %d, around %s.",
             *(large, MOST_DRAWN_NODES, MOST_DRAWN_NODES),
+            "the one with the highest score that the last level keeps"
+            if explained.has_levels
+            else "one that the strongest reason counts",
         )
     shown = on_page(explained)
     if shown < len(explained.traces):
@@ -74,5 +76,7 @@ def explain(
     if as_json:
         print(json.dumps(explained.to_json(), indent=2))
         return
-    typer.echo("\n".join(explained.fidelity.sentences))
-    typer.echo(f"scores.csv and a page are in {output}.\nOpen {page} in a browser.")
+    typer.echo("\n".join(explained.sentences))
+    tables = ["scores.csv"] * explained.has_levels + ["reasons.csv"] * explained.has_reasons
+    typer.echo(f"{' and '.join([', '.join(tables), 'a page'])} are in {output}.")
+    typer.echo(f"Open {page} in a browser.")

@@ -1,4 +1,4 @@
-"""Explanations: which nodes a model kept at each pooling level, and with what score."""
+"""Explanations: which nodes a net kept at each pooling, what a simple model counted."""
 
 import sys
 from types import ModuleType
@@ -6,9 +6,10 @@ from typing import Any
 
 from sagpool.explain.fidelity import Fidelity, fidelity
 from sagpool.explain.forward import explain, explain_many
+from sagpool.explain.parts import Reason
 from sagpool.explain.trace import Level, Trace
 
-__all__ = ["Fidelity", "Level", "Trace", "explain", "explain_many", "fidelity"]
+__all__ = ["Fidelity", "Level", "Reason", "Trace", "explain", "explain_many", "fidelity"]
 
 
 class _CallableModule(ModuleType):

@@ -16,7 +16,16 @@ from matplotlib.lines import Line2D
 
 from sagpool.errors import SagpoolError
 from sagpool.explain.molecule_panel import draw_molecule
-from sagpool.explain.panel import MANY_NODES, RANGE, RING, SCORES, draw_panel, extent
+from sagpool.explain.panel import (
+    MANY_NODES,
+    RANGE,
+    RING,
+    SCORES,
+    draw_panel,
+    extent,
+    mark,
+)
+from sagpool.explain.parts import signed, strongest
 from sagpool.explain.sketch import sketch
 from sagpool.explain.trace import Level, Trace
 
@@ -33,6 +42,8 @@ LEGEND = 0.42
 def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
     """The input graph and one panel for each level, on a transparent background.
 
+    Without levels, the nodes of the strongest reason are marked in the input graph.
+
     Args:
         trace: what to draw
         ink: colour of texts and edges; light for dark pages
@@ -47,7 +58,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
     scored = any(level.score is not None for level in trace.levels)
 
     width = 2 * SIDE + columns * panel_width + (columns - 1) * GAP
-    caption = _wrap(trace.caption, width) if captioned else []
+    caption = _wrap(trace.caption + _marked(trace), width) if captioned else []
     head = 0.12 + LINE * len(caption) if captioned else 0.02
     foot = LEGEND if scored or trace.ground_truth is not None else SIDE
     height = head + math.ceil(panels / columns) * (panel_height + PANEL_TITLE) + foot
@@ -87,10 +98,18 @@ def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) ->
             draw_panel(drawn, ax, level or everything, ink)
         else:
             draw_molecule(trace, ax, drawn, level, ink)
+        reason = None if shown.levels else strongest(shown.reasons)
+        if reason is not None:
+            mark(ax, drawn.positions[list(reason.nodes)])
         ax.set_title(title, color=ink, size=8.5, pad=4)
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def _marked(trace: Trace) -> str:
+    reason = None if trace.levels else strongest(trace.reasons)
+    return "" if reason is None else f" · marked: {reason.name} ({signed(reason.amount)})"
 
 
 def _titles(trace: Trace, shown: Trace) -> list[str]:

@@ -38,6 +38,8 @@ def effects(
 ) -> list[Effect | None]:
     """Classify subgraphs of kept and of dropped nodes; None for a graph that lost no nodes.
 
+    Of a model with several parts, this is about the net whose levels the traces have.
+
     In a subgraph, nodes have the same features as in the whole graph, including degrees. The
     numbers of the traces refer to ``graphs``.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from sagpool.errors import SagpoolError
 from sagpool.explain.effects import Effect, PartPrediction, effects
 from sagpool.explain.fidelity import Fidelity, fidelity_of
-from sagpool.explain.forward import explain_many
+from sagpool.explain.forward import explain_given
 from sagpool.explain.inputs import ExplainInput
 from sagpool.explain.model import GraphClassifier
 from sagpool.explain.trace import Trace
@@ -26,13 +26,44 @@ MAX_ID = 200  # characters of a name in each row of scores.csv; a SMILES can hav
 class Explained:
     """Traces of some graphs through one model."""
 
-    method: str
+    method: str  # the parts of the model
     data: str  # name of the data set
     total: int | None  # number of graphs in the data set, if known
     traces: tuple[Trace, ...]
     effects: tuple[Effect | None, ...]  # one for each trace; None if it lost no nodes
-    fidelity: Fidelity
+    fidelity: Fidelity | None  # of the net whose levels are shown; None without levels
     unseen: Counter[str]  # number of nodes for each node label that the model does not know
+
+    @property
+    def has_levels(self) -> bool:
+        return bool(self.traces[0].levels)  # every trace has as many
+
+    @property
+    def has_reasons(self) -> bool:
+        return any(trace.reasons for trace in self.traces)
+
+    @property
+    def sentences(self) -> list[str]:
+        """How far to trust the pictures, and which parts of the model they are about."""
+        first = self.traces[0]
+        about = [] if first.net is None else [first.net.sentence]
+        about += [] if first.reasons_of is None else [first.reasons_of.sentence]
+        found = [] if self.fidelity is None else self.fidelity.sentences
+        return [sentence for sentence in about if sentence is not None] + found
+
+    def reasons(self) -> str:
+        """CSV with one row for each reason; nodes are separated by spaces."""
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(["graph", "id", "rank", "reason", "value", "amount", "nodes"])
+        for trace in self.traces:
+            name = as_text(_short(trace.title or str(trace.number)))
+            for rank, reason in enumerate(trace.reasons, 1):
+                numbers = (f"{reason.value:.6g}", f"{reason.amount:.6g}")
+                nodes = " ".join(map(str, reason.nodes))
+                about = (as_text(_short(reason.name)), *numbers, nodes)
+                table.writerow((trace.number, name, rank, *about))
+        return text.getvalue()
 
     def scores(self) -> str:
         """CSV with one row for each node of the input graphs at each level."""
@@ -56,11 +87,15 @@ class Explained:
         by_confidence = sorted(
             zip(self.traces, self.effects, strict=True), key=lambda one: -one[0].confidence
         )
+        first = self.traces[0]
+        net, source = first.net, first.reasons_of
         return {
             "method": self.method,
             "data": self.data,
+            "net": None if net is None else {"name": net.name, "weight": net.weight},
+            "reasons_of": None if source is None else asdict(source),
             "graphs": [_graph_to_json(trace, effect) for trace, effect in by_confidence],
-            "fidelity": self.fidelity.to_json(),
+            "fidelity": None if self.fidelity is None else self.fidelity.to_json(),
             "unseen_labels": dict(self.unseen),
         }
 
@@ -80,6 +115,7 @@ def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
         "kept": [level.kept.tolist() for level in trace.levels],
         "only_kept": None if effect is None else part(effect.only_kept),
         "only_dropped": None if effect is None else part(effect.only_dropped),
+        "reasons": [asdict(reason) for reason in trace.reasons],
     }
 
 
@@ -89,16 +125,20 @@ def _short(name: str) -> str:
 
 def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:
     """Explain all of these graphs."""
-    traces = explain_many(model, given.graphs, range(len(given.graphs)))
-    if not traces[0].levels:
-        raise SagpoolError(f"{model.method} keeps no nodes, so there is nothing to draw.")
-    found = effects(model, given.graphs, traces)
+    traces = explain_given(model, given, range(len(given.graphs)))
+    if not traces[0].levels and traces[0].reasons_of is None:
+        raise SagpoolError(f"{model.name} keeps no nodes, so there is nothing to draw.")
+    found: list[Effect | None] = [None] * len(traces)
+    faithful = None
+    if traces[0].levels:
+        found = effects(model, given.graphs, traces)
+        faithful = fidelity_of(traces, found)
     return Explained(
-        method=model.method,
+        method=model.name,
         data=given.graphs.name,
         total=given.total,
-        traces=tuple(given.annotate(trace) for trace in traces),
+        traces=tuple(traces),
         effects=tuple(found),
-        fidelity=fidelity_of(traces, found),
+        fidelity=faithful,
         unseen=model.vocabulary.fit(given.graphs).unseen,
     )

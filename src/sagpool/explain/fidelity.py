@@ -17,7 +17,7 @@ from sagpool.graphs import Graphs
 
 @dataclass(frozen=True)
 class Probability:
-    """Probability of the class predicted for the whole graph; means over graphs."""
+    """Probability of the predicted class, by the net that pools; means over graphs."""
 
     whole: float  # given the whole graph
     only_kept: float  # given the subgraph of the nodes that the last level keeps
@@ -103,7 +103,7 @@ def fidelity_of(traces: Sequence[Trace], found: Sequence[Effect | None]) -> Fide
     probability = kept = None
     if compared:
         probability = Probability(
-            whole=float(np.mean([t.confidence for t, _ in compared])),
+            whole=float(np.mean([t.net_probabilities[t.prediction] for t, _ in compared])),
             only_kept=float(np.mean([e.only_kept.probability for _, e in compared])),
             only_dropped=float(np.mean([e.only_dropped.probability for _, e in compared])),
         )

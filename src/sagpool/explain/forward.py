@@ -1,4 +1,4 @@
-"""`explain`: a forward pass over graphs, recorded as traces."""
+"""`explain`: what a model says about graphs, and why, as traces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from sagpool.errors import SagpoolError
-from sagpool.explain.inputs import from_object
-from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, module_and_graphs
+from sagpool.explain.inputs import ExplainInput, from_object
+from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode
+from sagpool.explain.parts import ShownNet
 from sagpool.explain.trace import Level, Trace
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def explain(
     model: GraphClassifier | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
 ) -> Trace:
-    """How ``model`` pools and classifies one graph.
+    """How ``model`` pools and classifies one graph, and what it counts in it.
 
     Args:
         model: a `TrainedModel`, or a module from `sagpool.models.build` with one member
@@ -36,22 +37,79 @@ def explain(
     """
     vocabulary = None if isinstance(model, nn.Module) else model.vocabulary
     given = from_object(graph, vocabulary)
-    return given.annotate(explain_many(model, given.graphs, [number])[0])
+    return explain_given(model, given, [number])[0]
 
 
 def explain_many(
     model: GraphClassifier | nn.Module, graphs: Graphs, numbers: Iterable[int]
 ) -> list[Trace]:
     """How ``model`` pools and classifies each of these graphs, computed in batches."""
+    return explain_given(model, ExplainInput(graphs, len(graphs)), numbers)
+
+
+def explain_given(
+    model: GraphClassifier | nn.Module, given: ExplainInput, numbers: Iterable[int]
+) -> list[Trace]:
+    """The same, with what else is known about the graphs."""
+    graphs = given.graphs
     wanted = [operator.index(number) for number in numbers]
     for number in wanted:
         if not 0 <= number < len(graphs):
             raise SagpoolError(f"There is no graph {number}; graphs are 0 to {len(graphs) - 1}.")
-    module, chosen = module_and_graphs(model, graphs)
+    task = graphs.task if isinstance(model, nn.Module) else model.vocabulary.task
+    if task != "classification":
+        raise SagpoolError(
+            "Only models of classes can be explained; this one predicts "
+            + ("values." if task == "regression" else "several tasks.")
+        )
+    if isinstance(model, nn.Module):
+        traces = _net_traces(model, graphs, wanted)
+    else:
+        traces = _model_traces(model, given, wanted)
+    # Fitted graphs have no names for labels that the model does not know, but `graphs` has.
+    labels = [_labels(graphs[number]) for number in wanted]
+    return [
+        given.annotate(replace(trace, node_labels=names))
+        for trace, names in zip(traces, labels, strict=True)
+    ]
+
+
+def _model_traces(model: GraphClassifier, given: ExplainInput, wanted: list[int]) -> list[Trace]:
+    """Predictions of the whole model, levels of its best net, reasons of its best simple part."""
+    if not wanted:
+        return []
+    chosen = model.vocabulary.fit(given.graphs[wanted]).graphs
+    found = model.predict_proba(given.graphs[wanted])
+    molecules = [given.molecules[number] if given.molecules else None for number in wanted]
+    reasons = model.reasons(chosen, found.predicted, molecules)
+    net = model.net
+    if net is None:
+        host = chosen.to("cpu")
+        traces = [_trace(host[i], n, found.probabilities[i], ()) for i, n in enumerate(wanted)]
+    else:
+        fitted = model.vocabulary.fit(given.graphs).graphs
+        traces = _net_traces(model.module(), fitted, wanted)
+    made = []
+    for i, trace in enumerate(traces):
+        shown = None
+        if net is not None and trace.levels:
+            shown = ShownNet(net.name, model.net_weight, net.members, trace.probabilities)
+        made.append(
+            replace(
+                trace,
+                probabilities=found.probabilities[i],
+                predicted=int(found.predicted[i]),
+                net=shown,
+                reasons=() if reasons is None else reasons.of_graphs[i],
+                reasons_of=None if reasons is None else reasons.source,
+            )
+        )
+    return made
+
+
+def _net_traces(module: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
     parts = [wanted[start : start + BATCH_SIZE] for start in range(0, len(wanted), BATCH_SIZE)]
-    traces = [trace for part in parts for trace in _explain_batch(module, chosen, part)]
-    # `chosen` has no names for labels that the model does not know, but `graphs` has.
-    return [replace(trace, node_labels=_labels(graphs[trace.number])) for trace in traces]
+    return [trace for part in parts for trace in _explain_batch(module, graphs, part)]
 
 
 def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:

@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+import numpy as np
 from torch import nn
 
+from sagpool.explain.parts import Reasons
 from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
 
 BATCH_SIZE = 1024  # graphs in a forward pass
 
 
-class GraphClassifier(Protocol):
-    """A module with the names of its node features and classes, such as a `TrainedModel`."""
+class Predicted(Protocol):
+    """What a model says about some graphs."""
 
     @property
-    def method(self) -> str: ...
+    def probabilities(self) -> np.ndarray: ...  # [graphs, classes]
+
+    @property
+    def predicted(self) -> np.ndarray: ...  # [graphs]
+
+
+class Nets(Protocol):
+    """Graph nets of one kind."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def members(self) -> int: ...
+
+
+class GraphClassifier(Protocol):
+    """A model with the names of its node features and classes, such as a `TrainedModel`.
+
+    It may be an average of graph nets, of which ``module`` is the best, and of simple models.
+    """
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def vocabulary(self) -> Vocabulary: ...
 
+    @property
+    def net(self) -> Nets | None: ...
+
+    @property
+    def net_weight(self) -> float: ...
+
     def module(self) -> nn.Module: ...
+
+    def predict_proba(self, graphs: Graphs) -> Predicted: ...
+
+    def reasons(
+        self, graphs: Graphs, outputs: np.ndarray, molecules: Sequence[str | None]
+    ) -> Reasons | None: ...
 
 
 def module_and_graphs(

@@ -16,6 +16,7 @@ from sagpool.explain.trace import Level, Trace
 
 PLAIN = "#d4d8dd"  # a node without a score
 RING = "#e0a008"  # around the nodes that decide the class
+MARK = "#db5440"  # over the nodes that a reason counts
 # Dark text is readable on all of these colours.
 SCORES = LinearSegmentedColormap.from_list(
     "scores", ["#3d7fcb", "#94b9e0", "#f0ede8", "#f3ad95", "#db5440"]
@@ -67,6 +68,12 @@ def draw_panel(sketch: Sketch, ax: Axes, level: Level, ink: str) -> None:
     if _shows_labels(trace):
         for node in level.kept:
             _add_label(ax, positions[node], trace.node_labels[node], radius)
+
+
+def mark(ax: Axes, positions: np.ndarray) -> None:
+    """Mark these nodes in a finished panel."""
+    style = {"edgecolors": "none", "linewidths": 0, "zorder": 6}
+    circles(ax, positions, 6.0, [to_rgba(MARK, 0.35)], **style)
 
 
 def fills(level: Level) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from sagpool.explain.parts import Reason, strongest
 from sagpool.explain.trace import Level, Trace
 
 MOST_DRAWN_NODES = 10_000
@@ -22,14 +23,15 @@ def drawn_part(trace: Trace) -> Trace:
 def drawn_nodes(trace: Trace) -> np.ndarray | None:
     """The nodes that fit into a picture, in ascending order; None for all.
 
-    They are those around the one with the highest score that the last level keeps. If its
-    component is smaller, nodes of others follow, those that are kept first.
+    They are those around the one with the highest score that the last level keeps or, without
+    levels, around one that the strongest reason counts. If its component is smaller, nodes of
+    others follow, those that are kept or counted first.
     """
     if trace.num_nodes <= MOST_DRAWN_NODES:
         return None
     shape = (trace.num_nodes, trace.num_nodes)
     graph = csr_array((np.ones(len(trace.edges)), trace.edges.T), shape=shape)
-    first, *_ = kept = _kept_last(trace)
+    first, *_ = kept = _central(trace)
     to_first, to_kept = (
         dijkstra(graph, directed=False, indices=nodes, unweighted=True, min_only=True)
         for nodes in (first, kept)
@@ -37,10 +39,11 @@ def drawn_nodes(trace: Trace) -> np.ndarray | None:
     return np.sort(np.lexsort((to_kept, to_first))[:MOST_DRAWN_NODES])
 
 
-def _kept_last(trace: Trace) -> np.ndarray:
-    """The node with the highest score comes first."""
+def _central(trace: Trace) -> np.ndarray:
+    """What the last level keeps, the node with the highest score first; or what is counted."""
     if not trace.levels:
-        return np.array([0])
+        reason = strongest(trace.reasons)
+        return np.array([0] if reason is None else reason.nodes)
     last = trace.levels[-1]
     return last.kept if last.score is None else last.kept[np.argsort(-last.score, kind="stable")]
 
@@ -58,6 +61,7 @@ def induced(trace: Trace, nodes: np.ndarray) -> Trace:
         node_labels=tuple(trace.node_labels[node] for node in nodes),
         ground_truth=None if truth is None else truth[truth >= 0],
         levels=tuple(_level(level, place) for level in trace.levels),
+        reasons=tuple(_reason(reason, place) for reason in trace.reasons),
     )
 
 
@@ -65,3 +69,8 @@ def _level(level: Level, place: np.ndarray) -> Level:
     kept = place[level.kept]
     score = None if level.score is None else level.score[kept >= 0]
     return Level(kept[kept >= 0], score)
+
+
+def _reason(reason: Reason, place: np.ndarray) -> Reason:
+    nodes = place[list(reason.nodes)]
+    return replace(reason, nodes=tuple(nodes[nodes >= 0].tolist()))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sagpool.explain.parts import Reason, ReasonSource, ShownNet
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -23,7 +25,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One forward pass over one graph."""
+    """What a model says about one graph, and why."""
 
     name: str  # of the data set
     number: int  # of the graph in the data set
@@ -34,19 +36,28 @@ class Trace:
     true_class: int | None  # if known
     probabilities: np.ndarray  # [classes] float64
     ground_truth: np.ndarray | None  # int64, the nodes that decide the class, if known
-    levels: tuple[Level, ...]  # one for each pooling; empty for methods that keep no nodes
+    levels: tuple[Level, ...]  # one for each pooling; empty for models that keep no nodes
     title: str | None = None  # name of the graph, if it has one
     molecule: str | None = None  # MOL block with 2D coordinates whose atoms are the nodes
+    predicted: int | None = None  # class; None for the most probable
+    net: ShownNet | None = None  # whose levels these are; None for all of the model
+    reasons: tuple[Reason, ...] = ()  # the largest amounts first
+    reasons_of: ReasonSource | None = None  # whose reasons these are
 
     @property
     def prediction(self) -> int:
-        """The most probable class."""
-        return int(self.probabilities.argmax())
+        """The predicted class."""
+        return int(self.probabilities.argmax()) if self.predicted is None else self.predicted
 
     @property
     def confidence(self) -> float:
         """The probability of the predicted class."""
         return float(self.probabilities[self.prediction])
+
+    @property
+    def net_probabilities(self) -> np.ndarray:
+        """The probabilities by the net whose levels these are, ``[classes]``."""
+        return self.probabilities if self.net is None else self.net.probabilities
 
     @property
     def correct(self) -> bool | None:
@@ -63,8 +74,13 @@ class Trace:
         return " · ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as JSON values; `from_json` restores them exactly."""
-        return {name: _to_json(value) for name, value in asdict(self).items()}
+        """All fields that are set as JSON values; `from_json` restores them exactly."""
+        fields = asdict(self)
+        for name in ("predicted", "net", "reasons", "reasons_of"):
+            # Traces of a single net have none of them, and stores have no place for them.
+            if not fields[name] and fields[name] != 0:
+                del fields[name]
+        return {name: _to_json(value) for name, value in fields.items()}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> Trace:
@@ -72,7 +88,7 @@ class Trace:
             Level(np.array(level["kept"], np.int64), _array(level["score"], np.float64))
             for level in record["levels"]
         ]
-        arrays = {
+        arrays: dict[str, Any] = {
             "edges": np.array(record["edges"], np.int64).reshape(-1, 2),
             "node_labels": tuple(record["node_labels"]),
             "class_names": tuple(record["class_names"]),
@@ -80,10 +96,21 @@ class Trace:
             "ground_truth": _array(record["ground_truth"], np.int64),
             "levels": tuple(levels),
         }
+        if "net" in record:
+            probabilities = np.array(record["net"]["probabilities"], np.float64)
+            arrays["net"] = ShownNet(**record["net"] | {"probabilities": probabilities})
+        if "reasons_of" in record:
+            arrays["reasons_of"] = ReasonSource(**record["reasons_of"])
+            arrays["reasons"] = tuple(
+                Reason(**reason | {"nodes": tuple(reason["nodes"])})
+                for reason in record.get("reasons", ())
+            )
         return Trace(**record | arrays)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Figure:
         """Draw the input graph and each level beside it.
+
+        Without levels, the nodes of the strongest reason are marked in the input graph.
 
         Args:
             ax: one axis for each panel, or a single one to be divided; None for a new figure

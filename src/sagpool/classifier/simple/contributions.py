@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,7 +47,12 @@ class Importance(NamedTuple):
 
 
 def explained(
-    features: Features, graph: Graphs, values: np.ndarray, amounts: np.ndarray, most: int
+    features: Features,
+    graph: Graphs,
+    values: np.ndarray,
+    amounts: np.ndarray,
+    most: int,
+    words: dict[str, str],
 ) -> Iterator[Contribution]:
     """The columns with the largest amounts.
 
@@ -57,17 +62,22 @@ def explained(
         values: ``[columns]``
         amounts: ``[columns]``
         most: how many of the columns
+        words: for names of columns; those for the subtrees of this graph are added
     """
-    names = features.names()
     for column in largest(amounts, most):
         block, own = features.block_of(column)
         nodes = block.nodes(graph, own)
-        name = names[column]
+        name = features.name_of(column)
         if isinstance(block, Subtrees) and len(nodes):
-            name = subtree_in_words(graph, int(nodes[0]), block.steps(graph, own))
-        yield Contribution(
-            name, float(values[column]), float(amounts[column]), tuple(nodes.tolist())
-        )
+            words[name] = subtree_in_words(graph, int(nodes[0]), block.steps(graph, own))
+        value = features.value_of(column, float(values[column]))
+        yield Contribution(name, value, float(amounts[column]), tuple(nodes.tolist()))
+
+
+def in_words(one: Explained, words: Mapping[str, str]) -> Explained:
+    """With words for the names of columns, as far as there are any."""
+    top = (column._replace(name=words.get(column.name, column.name)) for column in one.top)
+    return one._replace(top=tuple(top))
 
 
 def largest(amounts: np.ndarray, most: int) -> list[int]:

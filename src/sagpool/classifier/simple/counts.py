@@ -18,6 +18,8 @@ from sagpool.foreign.values import decode
 from sagpool.graphs.graphs import Graphs
 
 DEGREES = 8  # degrees of 0 to 7, and 8 or more
+WHOLE_GRAPH = 4  # columns of nodes, edges, density, edges per node
+SPREADS = 3  # columns of each measured attribute: spread, minimum, maximum
 LARGEST = 1e30  # squares and sums of it are finite in float64
 
 
@@ -66,8 +68,23 @@ class Counts:
         ]
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
-        """No nodes in particular."""
-        return np.zeros(0, np.int64)
+        """The nodes with a label, a degree or a count that is not 0; otherwise none."""
+        attributes, labels = len(self.attributes), len(self.labels)
+        column -= WHOLE_GRAPH
+        first_degree = 2 * (attributes + labels) + SPREADS * len(self.measured)
+        if column < 0:
+            return np.zeros(0, np.int64)
+        if column >= first_degree:
+            degree = np.minimum(graph.degree.cpu().numpy(), DEGREES)
+            return np.flatnonzero(degree == column - first_degree)
+        own = column % (attributes + labels)
+        if column >= 2 * (attributes + labels) or own in self.measured:
+            return np.zeros(0, np.int64)
+        if own >= attributes:
+            assert graph.node_label is not None
+            return np.flatnonzero(graph.node_label.cpu().numpy() == own - attributes)
+        assert graph.node_attr is not None
+        return np.flatnonzero(graph.node_attr[:, own].cpu().numpy())
 
     def matrix(self, graphs: Graphs) -> np.ndarray:
         """``[graphs, columns]`` float32"""

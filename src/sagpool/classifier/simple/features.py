@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,16 +61,31 @@ class Features:
 
     def names(self) -> list[str]:
         """What each column counts."""
-        return [name for block in self.blocks for name in block.names()]
+        return [name for names in self._names for name in names]
+
+    @cached_property
+    def _names(self) -> list[list[str]]:
+        """Of each block; there may be many thousands of them."""
+        return [block.names() for block in self.blocks]
 
     def block_of(self, column: int) -> tuple[Block, int]:
         """The block that has a column, and the number of the column there."""
-        for block in self.blocks:
-            width = len(block.names())
+        for block, names in zip(self.blocks, self._names, strict=True):
+            width = len(names)
             if column < width:
                 return block, column
             column -= width
         raise IndexError(column)
+
+    def name_of(self, column: int) -> str:
+        """What one column counts."""
+        block, own = self.block_of(column)
+        return self._names[self.blocks.index(block)][own]
+
+    def value_of(self, column: int, value: float) -> float:
+        """What a number of the matrix was before its logarithm was taken: a whole number."""
+        sparse = not isinstance(self.block_of(column)[0], Counts)
+        return float(np.rint(np.expm1(value))) if self.logarithmic and sparse else value
 
     def matrix(self, graphs: Graphs) -> np.ndarray | csr_array:
         """``[graphs, columns]`` float32"""

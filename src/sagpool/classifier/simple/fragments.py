@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ class Fragment(NamedTuple):
     atoms: tuple[tuple[int, ...], ...]  # of each occurrence, its centre first
 
 
-def fragments_of(molecule: Mol) -> dict[str, Fragment]:
-    """The environments of a molecule, by the names that columns of simple models have."""
+def fragments_of(
+    molecule: Mol, wanted: Callable[[str], bool] = lambda name: True
+) -> dict[str, Fragment]:
+    """The environments of a molecule, by the names that columns of simple models have.
+
+    Args:
+        molecule: whose atoms are numbered like the nodes of its graph
+        wanted: whether an environment is of interest; SMILES of many of them take long
+    """
     from rdkit.Chem import rdFingerprintGenerator
 
     found = rdFingerprintGenerator.AdditionalOutput()
@@ -27,10 +35,11 @@ def fragments_of(molecule: Mol) -> dict[str, Fragment]:
     generator.GetSparseCountFingerprint(molecule, additionalOutput=found)
     fragments = {}
     for number, places in found.GetBitInfoMap().items():
-        occurrences = tuple(_atoms(molecule, centre, radius) for centre, radius in places)
-        fragments[environment_name(number)] = Fragment(
-            _smiles(molecule, occurrences[0], places[0][1]), occurrences
-        )
+        name = environment_name(number)
+        if wanted(name):
+            occurrences = tuple(_atoms(molecule, centre, radius) for centre, radius in places)
+            smiles = _smiles(molecule, occurrences[0], places[0][1])
+            fragments[name] = Fragment(smiles, occurrences)
     return fragments
 
 
@@ -55,9 +64,11 @@ def _bonds(molecule: Mol, centre: int, radius: int) -> list[int]:
 
 
 def _smiles(molecule: Mol, atoms: tuple[int, ...], radius: int) -> str:
-    from rdkit.Chem import MolFragmentToSmiles
+    from rdkit.Chem import GetMolFrags, MolFragmentToSmiles
 
     bonds = _bonds(molecule, atoms[0], radius)
+    # RDKit cannot begin with the centre if the molecule is a salt.
+    first = atoms[0] if len(GetMolFrags(molecule)) == 1 else -1
     return MolFragmentToSmiles(
-        molecule, atomsToUse=list(atoms), bondsToUse=bonds, rootedAtAtom=atoms[0]
+        molecule, atomsToUse=list(atoms), bondsToUse=bonds, rootedAtAtom=first
     )

@@ -12,6 +12,7 @@ from sagpool.classifier.simple.contributions import (
     Explained,
     Importance,
     explained,
+    in_words,
     largest,
 )
 from sagpool.classifier.simple.counts import Counts
@@ -26,6 +27,7 @@ from sagpool.classifier.simple.problem import Problem
 from sagpool.classifier.simple.saved import Arrays, Saved, below, prefixed
 from sagpool.classifier.simple.subtrees import Subtrees
 from sagpool.errors import SagpoolError
+from sagpool.explain.parts import Scale
 from sagpool.foreign.values import decode, decoding
 from sagpool.graphs.graphs import Graphs, Task
 
@@ -119,18 +121,30 @@ class SimpleModel:
             outputs: ``[graphs]`` the class or task of each graph to explain
             most: how many columns of each graph
         """
-        found = []
-        matrix = self.features.matrix(graphs)
-        for rows, dense in dense_parts(matrix):
-            for number, values in zip(range(rows.start, rows.stop), dense, strict=True):
-                output = int(outputs[number])
+        found: dict[int, Explained] = {}
+        words: dict[str, str] = {}  # of one graph, for all: others may lack that subtree
+        for rows, dense in dense_parts(self.features.matrix(graphs)):
+            chosen = np.asarray(outputs)[rows]
+            for output in np.unique(chosen).tolist():
+                place = np.flatnonzero(chosen == output)
                 raw, sign = self._raw(output)
-                amounts = sign * self.fitted.amounts(values[None], raw)[0]
                 base = self._base(output)
-                top = tuple(explained(self.features, graphs[number], values, amounts, most))
-                rest = float(amounts.sum() - sum(one.amount for one in top))
-                found.append(Explained(output, base, top, rest))
-        return tuple(found)
+                # Of all graphs with this output at once: a forest is walked tree by tree.
+                amounts = sign * self.fitted.amounts(dense[place], raw)
+                for values, own, number in zip(
+                    dense[place], amounts, (rows.start + place).tolist(), strict=True
+                ):
+                    top = tuple(explained(self.features, graphs[number], values, own, most, words))
+                    rest = float(own.sum() - sum(one.amount for one in top))
+                    found[number] = Explained(output, base, top, rest)
+        return tuple(in_words(found[number], words) for number in range(len(graphs)))
+
+    @property
+    def scale(self) -> Scale:
+        """What the amounts of `contributions` add up to."""
+        if self.task == "regression":
+            return "value"
+        return "probability" if self.fitted.link == "identity" else "log-odds"
 
     def importances(self, graphs: Graphs, most: int = 20) -> tuple[Importance, ...]:
         """The columns that move the outputs of these graphs most, on average."""

@@ -9,6 +9,7 @@ looked at on its own. Labels of edges count if they are columns of the nodes (``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,13 +60,13 @@ class Subtrees:
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
         """The roots of this subtree in a single graph, ascending."""
-        _, colours = _colours(graph, self.whole)
+        _, colours = _colours_of_one(graph, self.whole)
         found = np.flatnonzero(colours == self.vocabulary[column])
         return np.unique(found % graph.num_nodes)
 
     def steps(self, graph: Graphs, column: int) -> int:
         """How many steps from its root this subtree of a single graph reaches."""
-        _, colours = _colours(graph, self.whole)
+        _, colours = _colours_of_one(graph, self.whole)
         rounds = np.flatnonzero(colours == self.vocabulary[column]) // graph.num_nodes
         return int(rounds[0])
 
@@ -84,6 +85,11 @@ def _colours(graphs: Graphs, whole: tuple[int, ...]) -> tuple[np.ndarray, np.nda
     graph = np.repeat(np.arange(len(graphs)), graphs.node_counts)
     rounds = _rounds(graphs, whole)
     return np.tile(graph, len(rounds)), np.concatenate(rounds).view(np.int64)
+
+
+@lru_cache(maxsize=1)  # several subtrees of a graph are asked for, one after the other
+def _colours_of_one(graph: Graphs, whole: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    return _colours(graph, whole)
 
 
 def _rounds(graphs: Graphs, whole: tuple[int, ...]) -> list[np.ndarray]:

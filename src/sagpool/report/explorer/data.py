@@ -72,8 +72,12 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
     symbols: dict[Symbol, int] = _numbered(
         symbol for graph in graphs if graph.molecule for symbol in graph.molecule.symbols
     )
+    reasons = _numbered(reason.name for graph in graphs for reason in graph.trace.reasons)
+    net = graphs[0].whole.net
     about = {
         "data": explained.data,
+        "net": None if net is None or net.sentence is None else net.name,
+        "reasons": list(reasons),
         "classes": graphs[0].whole.class_names,
         "levels": levels,
         "labels": list(labels),
@@ -82,7 +86,7 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
     }
     columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
-    return pack(about, columns | _of_molecules(graphs, symbols))
+    return pack(about, columns | _of_molecules(graphs, symbols) | _of_reasons(graphs, reasons))
 
 
 def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
@@ -97,10 +101,14 @@ def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
         "nodes": np.array([graph.trace.num_nodes for graph in graphs]),
         "edges": np.array([len(graph.edges) for graph in graphs]),
-        "kept": np.array(counts).ravel(),
+        "kept": np.array(counts, np.int64).ravel(),
         "true": np.array([-1 if (y := g.whole.true_class) is None else y for g in graphs]),
         "predicted": np.array([graph.whole.prediction for graph in graphs]),
         "probability": np.concatenate([graph.whole.probabilities for graph in graphs]),
+        "net_predicted": np.array([g.whole.net_probabilities.argmax() for g in graphs]),
+        "net_probability": np.array(
+            [g.whole.net_probabilities[g.whole.prediction] for g in graphs]
+        ),
         "part_predicted": np.array([-1 if part is None else part.prediction for part in parts]),
         "part_probability": np.array(
             [np.nan if part is None else part.probability for part in parts]
@@ -129,6 +137,19 @@ def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarr
     if any(trace.ground_truth is not None for trace in traces):
         columns["truth"] = np.concatenate([_truth(trace) for trace in traces])
     return columns
+
+
+def _of_reasons(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
+    """Graph by graph, with the drawn nodes of each reason."""
+    reasons = [reason for graph in graphs for reason in graph.trace.reasons]
+    return {
+        "reasons": np.array([len(graph.trace.reasons) for graph in graphs]),
+        "reason": np.array([names[reason.name] for reason in reasons], np.int64),
+        "reason_value": np.array([reason.value for reason in reasons], float),
+        "reason_amount": np.array([reason.amount for reason in reasons], float),
+        "reason_nodes": np.array([len(reason.nodes) for reason in reasons], np.int64),
+        "reason_node": np.array([node for one in reasons for node in one.nodes], np.int64),
+    }
 
 
 def _truth(trace: Trace) -> np.ndarray:

@@ -9,7 +9,9 @@ from sagpool.report.page import template
 
 
 def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
-    """Write ``scores.csv`` and ``index.html``; returns the path of the page.
+    """Write ``index.html``, ``scores.csv`` and ``reasons.csv``; returns the path of the page.
+
+    There are no scores of a model that keeps no nodes, and no reasons of a net.
 
     Args:
         explained: what to show; of very many nodes, the first graphs are on the page
@@ -22,26 +24,36 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
 
 
 def explorer_files(explained: Explained) -> dict[str, bytes]:
-    """The content of ``scores.csv`` and of the page, ``index.html``."""
+    """The content of the tables that there are, and of the page, ``index.html``, which is last."""
     pairs = list(zip(explained.traces, explained.effects, strict=True))
     graphs = [drawn(trace, effect) for trace, effect in pairs[: on_page(explained)]]
-    return {
-        "scores.csv": explained.scores().encode(),
-        "index.html": _page(explained, graphs).encode(),
-    }
+    files = {}
+    if explained.has_levels:
+        files["scores.csv"] = explained.scores()
+    if explained.has_reasons:
+        files["reasons.csv"] = explained.reasons()
+    files["index.html"] = _page(explained, graphs)
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _page(explained: Explained, graphs: list[Drawn]) -> str:
     verdicts = [graph.whole.correct for graph in graphs]
-    told = explained.fidelity
+    warning = None if explained.fidelity is None else explained.fidelity.warning
+    net, source = explained.traces[0].net, explained.traces[0].reasons_of
+    elsewhere = (warning, None if source is None else source.sentence)
+    title = f"What {explained.method} counts in {explained.data}"
+    if explained.has_levels:
+        title = f"What {explained.method if net is None else net.name} keeps of {explained.data}"
     return template("explorer/page.html").render(
-        method=explained.method,
-        data_set=explained.data,
+        title=title,
+        has_levels=explained.has_levels,
+        has_reasons=explained.has_reasons,
         count=len(graphs),
         total=explained.total if explained.total != len(graphs) else None,
         right=None if None in verdicts else sum(map(bool, verdicts)),
-        warning=told.warning,
-        sentences=[sentence for sentence in told.sentences if sentence != told.warning],
+        warning=warning,
+        reasons_of=elsewhere[1],
+        sentences=[sentence for sentence in explained.sentences if sentence not in elsewhere],
         unseen=explained.unseen.most_common(),
         packed=packed(explained, graphs),
     )

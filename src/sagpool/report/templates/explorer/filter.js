@@ -1,10 +1,11 @@
 // Which graphs are listed, and in which order.
+const BY_LOSS = "changes most given only the kept nodes";
 const ORDERS = {
   "most confident first": (g) => descending(g.confidence),
   "least confident first": (g) => ascending(g.confidence),
   "largest first": (g) => descending(g.columns.size),
   "smallest first": (g) => ascending(g.columns.size),
-  "changes most given only the kept nodes": (g) => {
+  [BY_LOSS]: (g) => {
     // Graphs that lost no nodes come last.
     const losses = Float32Array.from(g.confidence, (_, i) => g.loss(i)).map((loss) => (isNaN(loss) ? -2 : loss));
     return descending(losses);

@@ -28,6 +28,8 @@ class Graphs {
     const { nodes, molecule, partial, mask } = columns;
     this.firstNode = starts(nodes);
     this.firstEdge = starts(columns.edges);
+    this.firstReason = starts(columns.reasons);
+    this.firstCounted = starts(columns.reason_nodes);
     this.firstMolecule = starts(molecule);
     this.firstAtom = starts(Uint32Array.from(nodes, (n, i) => (molecule[i] ? n : 0)));
     this.firstNumber = starts(Uint32Array.from(nodes, (n, i) => (partial[i] ? n : 0)));
@@ -51,7 +53,7 @@ class Graphs {
 
   /** How much lower the probability of the predicted class is, given only the kept nodes. */
   loss(i) {
-    return this.confidence[i] - this.columns.part_probability[2 * i];
+    return this.columns.net_probability[i] - this.columns.part_probability[2 * i];
   }
 
   get(i) {
@@ -68,6 +70,7 @@ class Graphs {
       scores: this.scoresOf(i, mask),
       truth: all.truth ? nodes(all.truth) : null,
       molecule: all.molecule[i] ? this.moleculeOf(i) : null,
+      reasons: this.reasonsOf(i),
       label: (node) => about.labels[labels[node]],
       number: (node) => (all.partial[i] ? numbers[node] : node),
     };
@@ -78,6 +81,19 @@ class Graphs {
     let next = this.firstScore[i];
     return Array.from({ length: this.levels }, (_, level) =>
       Float32Array.from(mask, (m) => ((m >>> level) & 1 ? this.columns.score[next++] : NaN)));
+  }
+
+  /** What was counted, what it added, and the drawn nodes that it counts. */
+  reasonsOf(i) {
+    const { reason, reason_value: value, reason_amount: amount, reason_node: node } = this.columns;
+    const count = this.firstReason[i + 1] - this.firstReason[i];
+    return Array.from({ length: count }, (_, place) => {
+      const one = this.firstReason[i] + place;
+      return {
+        name: this.about.reasons[reason[one]], value: value[one], amount: amount[one],
+        nodes: [...node.subarray(this.firstCounted[one], this.firstCounted[one + 1])],
+      };
+    });
   }
 
   moleculeOf(i) {

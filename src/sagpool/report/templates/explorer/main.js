@@ -70,6 +70,7 @@ function open(i, view = "graph") {
     text("b", graphs.classes[predicted[i]]), ` with ${percent(graphs.confidence[i])} `,
     ...(right === undefined ? [] : [text("span", right ? "right" : "wrong", `verdict ${right ? "right" : "wrong"}`)]),
   );
+  showReasons(element("reasons"), state.graph, picture);
   element("parts").replaceChildren(...partSentences(graphs, state.graph).map((sentence) => text("p", sentence)));
   element("classes").replaceChildren(...probabilities(i));
   const word = wordFor(state.graph);
@@ -110,7 +111,8 @@ function backToList() {
 function save() {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(picture.file());
-  link.download = `graph-${graphs.columns.number[state.graph.index]}-level-${state.level}.svg`;
+  const level = graphs.levels ? `-level-${state.level}` : "";
+  link.download = `graph-${graphs.columns.number[state.graph.index]}${level}.svg`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
@@ -118,7 +120,7 @@ function save() {
 function legend() {
   const made = [];
   if (graphs.about.scored) made.push(text("span", "score −1"), text("span", "", "bar"), text("span", "1"));
-  made.push(text("span", "dropped", "dropped"));
+  if (graphs.levels) made.push(text("span", "dropped", "dropped"));
   if (graphs.columns.truth) made.push(text("span", "decides the class", "truth"));
   element("legend").append(...made);
 }
@@ -150,8 +152,9 @@ function key(event) {
 
 options(element("true"), graphs.classes);
 options(element("predicted"), graphs.classes);
-element("order").replaceChildren(...Object.keys(ORDERS).map((name) => new Option(name)));
+element("order").replaceChildren(...Object.keys(ORDERS).filter((name) => graphs.levels || name !== BY_LOSS).map((name) => new Option(name)));
 element("level").max = graphs.levels;
+element("parts-section").hidden = graphs.levels === 0;
 document.querySelectorAll(".of-truth").forEach((field) => { field.hidden = !graphs.knowsTruth; });
 legend();
 element("filters").addEventListener("input", filter);

@@ -10,6 +10,7 @@ const LARGEST = 12; // times that the picture can be zoomed in
 const STYLE = `
 .line, .node, .ring, .truth { fill: none; stroke: currentColor; stroke-linecap: round; stroke-linejoin: round; }
 .node { stroke: #1a1a1a; } .ring { stroke: #b4480a; } .truth { stroke: #e0a008; }
+.mark { fill: none; stroke: #db5440; stroke-linecap: round; opacity: 0.45; pointer-events: none; }
 .faded { opacity: 0.28; } .dark { color: #1a1a1a; }
 .letter, .label { fill: currentColor; font-family: system-ui, "DejaVu Sans", sans-serif; text-anchor: middle; dominant-baseline: central; }
 .label { fill: #1a1a1a; }`;
@@ -58,6 +59,13 @@ class Picture {
     this.ring = make("circle", { class: "ring", "stroke-width": 3 });
     this.svg.append(this.ring);
     this.highlight();
+    this.mark([]);
+  }
+
+  /** Mark the nodes that a reason counts, in place of those before. */
+  mark(nodes) {
+    this.svg.querySelector(".mark")?.remove();
+    if (nodes.length) this.svg.append(this.dots(nodes, this.radius * 1.2, { class: "mark" }));
   }
 
   isKept(node) {

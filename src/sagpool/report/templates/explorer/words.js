@@ -27,19 +27,30 @@ function nodeText(graph, node) {
   const gone = levels.indexOf(0);
   const parts = [
     scores.length ? `score ${scores.join(", ")}` : null,
-    gone < 0 ? "kept to the end" : `left at level ${gone + 1}`,
+    !levels.length ? null : gone < 0 ? "kept to the end" : `left at level ${gone + 1}`,
     graph.truth?.[node] ? "decides the class" : null,
   ];
-  return `${name}: ${parts.filter(Boolean).join("; ")}.`;
+  const told = parts.filter(Boolean).join("; ");
+  return told ? `${name}: ${told}.` : `${name}.`;
 }
 
 /** What the model predicts given only the kept, and only the dropped nodes. */
 function partSentences(graphs, graph) {
-  const { predicted, part_predicted: given, part_probability: probability } = graphs.columns;
+  const { predicted, net_predicted: net, part_predicted: given, part_probability: probability } = graphs.columns;
   const i = graph.index;
   const word = wordFor(graph);
   if (isNaN(probability[2 * i])) return [`No ${word}s were dropped, so there is nothing to compare.`];
   const name = short(graphs.classes[predicted[i]], 60);
+  const whole = percent(graphs.columns.net_probability[i]);
+  const by = graphs.about.net === null ? "" : ` by ${short(graphs.about.net, 60)} alone`;
+  if (net[i] !== predicted[i]) {
+    // The net that pools was outvoted, so its parts cannot give the prediction of the model.
+    const [kept, dropped] = [0, 1].map((part) => percent(probability[2 * i + part]));
+    return [
+      `Given the whole graph, the prediction${by} is “${short(graphs.classes[net[i]], 60)}”, so the kept ${word}s do not explain “${name}”, which has ${whole}.`,
+      `Given only the kept ${word}s it has ${kept}, given only the others ${dropped}.`,
+    ];
+  }
   const same = [0, 1].map((part) => given[2 * i + part] === predicted[i]);
   const about = (part, which) => {
     const other = short(graphs.classes[given[2 * i + part]], 60);
@@ -57,7 +68,7 @@ function partSentences(graphs, graph) {
     "false,false": "Neither part alone gives this prediction.",
   };
   return [
-    `Given the whole graph, “${name}” has ${percent(graphs.confidence[i])}.`,
+    `Given the whole graph, “${name}” has ${whole}${by}.`,
     about(0, `the ${some(kept)} that the last level keeps`),
     about(1, `the other ${some(graph.size - kept)}`),
     verdict[same],

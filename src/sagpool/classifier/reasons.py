@@ -1,0 +1,83 @@
+"""The reasons of a trained model: what its simple model with the largest weight counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sagpool.classifier.simple.fragments import Fragment, fragments_of
+from sagpool.explain.parts import Reason, Reasons, ReasonSource
+from sagpool.graphs import Graphs
+
+if TYPE_CHECKING:
+    from sagpool.classifier.parts import SimplePart
+
+MOST_REASONS = 8  # of each graph
+
+
+def reasons_of(
+    part: SimplePart,
+    weight: float,
+    graphs: Graphs,
+    outputs: np.ndarray,
+    molecules: Sequence[str | None],
+) -> Reasons:
+    """The counts that pushed one output of each graph most.
+
+    Args:
+        part: whose reasons these are
+        weight: of the part in the model
+        graphs: with the features of the training graphs
+        outputs: ``[graphs]`` the predicted class
+        molecules: MOL block of each graph whose nodes are its atoms, or None
+    """
+    model = part.model
+    source = ReasonSource(model.name, weight, model.scale)
+    found = [
+        tuple(Reason(one.name, one.value, one.amount, one.nodes) for one in explained.top)
+        for explained in model.contributions(graphs.to("cpu"), outputs, MOST_REASONS)
+    ]
+    return Reasons(source, _with_fragments(found, molecules))
+
+
+def _with_fragments(
+    found: list[tuple[Reason, ...]], molecules: Sequence[str | None]
+) -> tuple[tuple[Reason, ...], ...]:
+    """Environments have the SMILES of a fragment as their name, and its atoms as nodes.
+
+    An environment that a molecule does not have is named after another of the molecules.
+    """
+    unnamed = {reason.name for reasons in found for reason in reasons}
+    smiles: dict[str, str] = {}
+    atoms: list[dict[str, Fragment]] = []
+    for reasons, block in zip(found, molecules, strict=True):
+        own = {reason.name for reason in reasons}
+        fragments = {} if block is None else _fragments(block, own | (unnamed - smiles.keys()))
+        smiles |= {name: fragment.smiles for name, fragment in fragments.items()}
+        atoms.append({name: fragments[name] for name in own & fragments.keys()})
+    return tuple(
+        tuple(
+            replace(
+                reason,
+                name=f"fragment {smiles[reason.name]}" if reason.name in smiles else reason.name,
+                nodes=_nodes(own[reason.name]) if reason.name in own else reason.nodes,
+            )
+            for reason in reasons
+        )
+        for reasons, own in zip(found, atoms, strict=True)
+    )
+
+
+def _fragments(block: str, names: set[str]) -> dict[str, Fragment]:
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromMolBlock(block, removeHs=False)
+    return {} if molecule is None else fragments_of(molecule, names.__contains__)
+
+
+def _nodes(fragment: Fragment) -> tuple[int, ...]:
+    return tuple(sorted({atom for atoms in fragment.atoms for atom in atoms}))
