@@ -174,5 +174,5 @@ def test_models_of_other_tasks_are_refused(mutag, simple):
     values = torch.tensor(mutag.node_counts).float()[:, None]
     graphs = replace(mutag, y=None, targets=values, task="regression", target_names=("size",))
     model = replace(simple, vocabulary=Vocabulary.of(graphs))
-    with pytest.raises(SagpoolError, match="^Only models of classes can be explained; this one"):
+    with pytest.raises(SagpoolError, match=r"^Only models of classes can be explained; this one"):
         explain(model, graphs)
