@@ -63,6 +63,7 @@ def test_an_older_store_without_a_table_of_profiles(path):
     with Store.writing(path) as store:
         store.begin("sagpool bench", "small", "a CPU", {})
     with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE migrations")
         connection.execute("DROP TABLE profiles")
     connection.close()
     with Store.reading(path) as store:
