@@ -125,6 +125,7 @@ def test_repeat_gives_every_seed_and_fold():
 OTHER = {
     **{"method": "sagpool-h", "validation": 0.2, "ratio": 0.25},
     **{"split": "contiguous", "order": "fixed", "stopping": "loss+norm"},
+    "class_weight": "balanced",
     "method_settings": (("conv", "gin"),),
 }
 

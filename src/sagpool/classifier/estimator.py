@@ -85,9 +85,9 @@ class GraphPoolingClassifier(GraphClassifierMixin, _GraphPooling):
     """One pooling method as a scikit-learn classifier.
 
     Graphs take the place of the rows of a matrix: ``X`` is a `Graphs`, or a list or object array
-    of SMILES strings, of RDKit molecules, of PyG ``Data`` (``x``, ``edge_index`` and, unless the
-    features are others than ``all``, ``edge_attr`` are used) or of networkx graphs (the attributes
-    ``label`` and ``x`` of the nodes, ``label`` and ``weight`` of the edges).
+    of SMILES strings, of RDKit molecules, of PyG ``Data`` (``x``, ``edge_index`` and ``edge_attr``
+    are used) or of networkx graphs (the attributes ``label`` and ``x`` of the nodes, ``label`` and
+    ``weight`` of the edges). Edges have features only with ``features="all"``.
 
     Args:
         method: a registered name

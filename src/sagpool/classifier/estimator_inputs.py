@@ -19,6 +19,7 @@ from sagpool.graphs.columns import Encoding
 from sagpool.graphs.concat import concat
 from sagpool.graphs.features import Features
 from sagpool.graphs.from_molecules import from_molecules
+from sagpool.graphs.targets import MAX_TARGET
 from sagpool.graphs.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
         | Iterable[str]
         | Iterable[Mol]
     )
-
-MAX_TARGET = 3.4e38  # float32 is infinite beyond
 
 
 class Classes(NamedTuple):
