@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import sagpool
-from sagpool import SAGPoolClassifier, load
+from sagpool import load
 from sagpool.bench import run_experiment
+from sagpool.classifier import fit
+from sagpool.classifier.candidates import NetCandidate
 from sagpool.fleet import Training, train
 from sagpool.fleet.lockstep import Lockstep
 from sagpool.graphs import pack
@@ -154,8 +156,9 @@ def test_a_training_step_is_in_the_few_files_of_the_map(monkeypatch):
 
 
 def test_a_prediction_is_in_the_files_of_the_map():
-    graphs = load("MUTAG")
-    model = SAGPoolClassifier(hidden=8, max_epochs=1).fit(graphs).model_
+    graphs = load("MUTAG", "all")
+    net = NetCandidate("sagpool-h", Training("sagpool-h", hidden=8, max_epochs=1))
+    model = fit(graphs, candidates=[net], folds=2).model
     new = graphs[list(range(10, 30))]
     files = Files()
     with files:

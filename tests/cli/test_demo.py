@@ -42,7 +42,7 @@ def test_results_report_pictures_and_next_commands(sagpool, monkeypatch, tmp_pat
     assert "Open demo/report.html" in told.out
     assert "sagpool bench quick" in told.out
     assert (tmp_path / "demo" / "report.html").is_file()
-    pictures = sorted(file.name for file in (tmp_path / "demo" / "pictures").iterdir())
+    pictures = files_in(tmp_path / "demo" / "pictures")
     # Three graphs of each method that keeps nodes.
     assert len(pictures) == 4 * 3
     assert {name.rsplit("-", 1)[0] for name in pictures} == {
@@ -65,7 +65,7 @@ def test_results_report_pictures_and_next_commands(sagpool, monkeypatch, tmp_pat
     # A second call finds the runs, replaces its files, and explains a net by the nodes it keeps.
     monkeypatch.setattr("sagpool.cli.demo.write_report", lambda store, output, force: None)
     monkeypatch.setattr("sagpool.cli.demo._draw", lambda store, summaries, folder: [])
-    monkeypatch.setattr(sagpool.cli.demo, "fit", with_candidates(NET))
+    monkeypatch.setattr("sagpool.cli.demo.fit", with_candidates(NET))
     again = sagpool("demo", "--json")
     cells = json.loads(again.out)
     assert [cell["method"] for cell in cells] == [row[1] for row in rows]
