@@ -3,12 +3,16 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from sagpool import load
 from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.parts import SimplePart
+from sagpool.classifier.simple import fit_simple
 from sagpool.graphs import Graphs
+from sagpool.graphs.records import Columns
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
 
@@ -155,3 +159,42 @@ def test_a_very_large_molecule(sagpool, model, tmp_path, caplog, monkeypatch):
     assert "1 of the graphs have more than 10000 nodes; their pictures show 10000" in caplog.text
     assert (folder / "scores.csv").stat().st_size < 300 * 3 * 12_000
     assert (folder / "index.html").stat().st_size < 300_000
+
+
+def test_a_model_without_a_net(sagpool, table, tmp_path):
+    """It has reasons, and no scores of an earlier call."""
+    table.write_text(TABLE + "CCO,no\nCCCl,yes\n")
+    graphs = load(table, "all")
+    part = SimplePart(fit_simple("counts-linear", graphs, np.arange(5), 0))
+    about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
+    simple = TrainedModel(Vocabulary.of(graphs), (part,), about=about)
+    model = simple.save_pretrained(tmp_path / "simple")
+    folder = tmp_path / "out"
+    net = save(graphs, tmp_path / "net")
+    assert sagpool("explain", net, table, "-o", folder).code == 0
+    outcome = sagpool("explain", model, table, "-o", folder)
+    assert (outcome.code, outcome.err) == (0, "")
+    told, files, _ = outcome.out.splitlines()
+    assert told.startswith("The reasons are those of counts-linear;")
+    assert files == f"reasons.csv and a page are in {folder}."
+    assert not (folder / "scores.csv").exists()
+    rows = list(csv.DictReader((folder / "reasons.csv").read_text().splitlines()))
+    assert {row["graph"] for row in rows} == set("01234")
+    outcome = sagpool("explain", model, table, "-o", folder, "--json")
+    told = json.loads(outcome.out)
+    assert told["fidelity"] is None
+    assert all(graph["reasons"] for graph in told["graphs"])
+
+
+@pytest.mark.parametrize("task", ["regression", "multitask"])
+def test_other_tasks_are_refused(sagpool, table, tmp_path, task):
+    table.write_text("smiles,a,b\nCCN,1,0\nCCO,0,1\nCCC,1,1\n")
+    options = ("--label-column", "a,b")
+    graphs = load(table, "all", columns=Columns(label=("a", "b")), task=task)
+    part = SimplePart(fit_simple("counts-linear", graphs, np.arange(3), 0))
+    about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
+    simple = TrainedModel(Vocabulary.of(graphs), (part,), about=about)
+    model = simple.save_pretrained(tmp_path / "simple")
+    outcome = sagpool("explain", model, table, "-o", tmp_path / "out", *options)
+    assert outcome.code == 2
+    assert outcome.err.startswith("sagpool: Only models of classes can be explained; this one ")

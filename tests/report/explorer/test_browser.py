@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from sagpool.explain import Reason
 from sagpool.explain.explained import Explained
+from sagpool.explain.parts import ReasonSource, ShownNet
 from sagpool.output_folder import OutputFolder
 from sagpool.report.explorer import write_explorer
 
@@ -51,7 +53,9 @@ def file(shown: Explained, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def visit(browser: Browser, file: Path) -> Iterator[Callable[..., Visit]]:
     pages = []
 
-    def start(width: int = 1280, scheme: str = "light", graph: str = "") -> Visit:
+    def start(
+        width: int = 1280, scheme: str = "light", graph: str = "", file: Path = file
+    ) -> Visit:
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         pages.append(page)
         made = Visit(page, [], [])
@@ -207,3 +211,55 @@ def test_a_picture_can_be_saved(visit):
     saved = Path(download.value.path()).read_text("utf-8")
     assert saved.startswith("<svg xmlns=")
     assert "Cl" in saved
+
+
+REASONS = (Reason(EVIL, 4.0, -1.2, (1, 3)), Reason("nodes", 1234.5678, 0.5))
+
+
+def _with_reasons(shown: Explained, **changes: object) -> Explained:
+    source = ReasonSource(EVIL, 0.6, "log-odds")
+    few = [replace(trace, reasons=REASONS, reasons_of=source, **changes) for trace in shown.traces]
+    return replace(shown, traces=tuple(few))
+
+
+def test_reasons_without_levels(visit, shown, tmp_path):
+    simple = replace(
+        _with_reasons(shown, levels=()), fidelity=None, effects=(None,) * len(shown.traces)
+    )
+    here = visit(390, graph="#3", file=write_explorer(simple, OutputFolder(tmp_path, "explain")))
+    page = here.page
+    first, second = page.locator("#reasons li").all()
+    assert first.inner_text().split("\n") == [EVIL, "4", "−1.2"]
+    assert second.inner_text().split("\n") == ["nodes", "1,230", "+0.5"]
+    assert page.locator("#picture .mark").count() == 0
+    first.focus()
+    assert page.locator("#picture .mark").get_attribute("d").count("M") == 2
+    page.locator("#picture").focus()
+    assert page.locator("#picture .mark").count() == 0
+    first.hover()
+    assert page.locator("#picture .mark").count() == 1
+    page.locator("#picture").focus()
+    page.keyboard.press("ArrowRight")
+    assert here.text("#node") == f"Atom 0 ({shown.traces[3].node_labels[0]})."
+    assert not page.locator("#level").is_visible()
+    assert not page.locator("#parts-section").is_visible()
+    text = here.text("body")
+    assert "kept" not in text
+    assert "dropped" not in text
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(NAMELESS) == []
+    assert here.complaints == []
+
+
+def test_a_net_that_was_outvoted(visit, shown, tmp_path):
+    """What is said about parts of the graph is about the net, and says so."""
+    net = ShownNet("gin", 0.4, 1, shown.traces[3].probabilities[::-1])
+    mixed = _with_reasons(shown, net=net)
+    page = visit(graph="#3", file=write_explorer(mixed, OutputFolder(tmp_path, "explain"))).page
+    told = page.locator("#parts p").all_inner_texts()
+    assert told[0].startswith("Given the whole graph, the prediction by gin alone is “")
+    assert len(told) == 2
+    page.locator("summary").click()
+    assert "gin, which has a weight of 0.4 in the model;" in page.locator(".trust").inner_text()
+    assert page.locator("#level").is_visible()
+    assert page.locator("#reasons li").count() == 2
