@@ -60,7 +60,7 @@ def test_results_report_pictures_and_next_commands(sagpool, monkeypatch, tmp_pat
         *("README.md", "config.json", "model.safetensors", "out-of-fold.csv", "report.html")
     ]
     assert len((tmp_path / "demo" / "model" / "out-of-fold.csv").read_text().splitlines()) == 188
-    assert not (tmp_path / "demo" / "explained").exists(), "the model has no graph net"
+    assert files_in(tmp_path / "demo" / "explained") == ["index.html", "reasons.csv"]
 
     # A second call finds the runs, replaces its files, and explains a net by the nodes it keeps.
     monkeypatch.setattr("sagpool.cli.demo.write_report", lambda store, output, force: None)

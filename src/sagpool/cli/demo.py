@@ -14,7 +14,7 @@ from sagpool.cli.fit_progress import fit_progress
 from sagpool.cli.fit_results import model_files, short_lines
 from sagpool.cli.live import LiveView
 from sagpool.cli.options import AsJson, Force
-from sagpool.cli.prediction_text import prediction_text, reasons
+from sagpool.cli.prediction_text import prediction_text, reasons_text
 from sagpool.cli.results import print_json, print_results
 from sagpool.explain.draw import draw
 from sagpool.explain.explained import explain_input
@@ -101,16 +101,14 @@ def _train(graphs: Graphs, folder: OutputFolder) -> Fit:
 
 
 def _explain(fitted: Fit, graph: Graphs, folder: OutputFolder) -> list[str]:
-    """What the model says about one graph, and why; a page as well if it has a graph net."""
+    """What the model says about one graph, and why, with a page about it."""
     model = fitted.model
-    predicted = model.predict_proba(graph)
-    lines = [
+    explained = explain_input(model, ExplainInput(graph, 1))
+    files = explorer_files(explained)
+    paths = [folder.write(f"explained/{name}", content) for name, content in files.items()]
+    return [
         f"Molecule {NEW + 1} of {DATA}, which the model did not see: "
-        f"{prediction_text(model, predicted)}.",
-        *reasons(model, graph, int(predicted.predicted[0])),
+        f"{prediction_text(model, model.predict_proba(graph))}.",
+        *reasons_text(explained.traces[0]),
+        f"Open {paths[-1]} for its picture.",
     ]
-    if model.net is not None:
-        files = explorer_files(explain_input(model, ExplainInput(graph, 1)))
-        paths = [folder.write(f"explained/{name}", content) for name, content in files.items()]
-        lines.append(f"Open {paths[-1]} for the atoms that {model.net.name} keeps of it.")
-    return lines

@@ -1,11 +1,7 @@
 """The prediction for one graph in words, with its doubts and its reasons."""
 
-import numpy as np
-
 from sagpool.classifier.model import Predictions, TrainedModel
-from sagpool.classifier.parts import SimplePart
-from sagpool.classifier.simple import SimpleModel
-from sagpool.graphs import Graphs
+from sagpool.explain import Trace
 
 MOST_REASONS = 3
 
@@ -20,25 +16,9 @@ def prediction_text(model: TrainedModel, found: Predictions) -> str:
     return f"{text}; {'unlike' if found.unlike[0] else 'like'} the training data"
 
 
-def reasons(model: TrainedModel, graph: Graphs, output: int) -> list[str]:
-    """What pushed the simple model with the largest weight, for and against a class.
-
-    Without a simple model there are none.
-
-    Args:
-        model: of classes
-        graph: a single one, as it was given to the model
-        output: number of the class
-    """
-    simple = [
-        (weight, part.model)
-        for weight, part in zip(model.mixture, model.parts, strict=True)
-        if isinstance(part, SimplePart) and isinstance(part.model, SimpleModel)
-    ]
-    if not simple:
+def reasons_text(trace: Trace) -> list[str]:
+    """What pushed the prediction most, for and against it; empty without reasons."""
+    if trace.reasons_of is None:
         return []
-    best = max(simple, key=lambda one: one[0])[1]
-    fitted = model.vocabulary.fit(graph).graphs
-    (found,) = best.contributions(fitted, np.array([output]), MOST_REASONS)
-    pushes = [f"{one.name} ({one.amount:+.2f})" for one in found.top]
-    return [f"Reasons of {best.name}, for (+) and against (-) it: {', '.join(pushes)}."]
+    pushes = [f"{one.name} ({one.amount:+.2f})" for one in trace.reasons[:MOST_REASONS]]
+    return [f"Reasons of {trace.reasons_of.name}, for (+) and against (-) it: {', '.join(pushes)}."]
