@@ -1,4 +1,4 @@
-"""`sagnet`: a strong network with SAGPool in it; `gin-g`: a plain GIN to compare with."""
+"""`sagnet`: a network with SAGPool for one's own graphs; `gin-g`: a plain GIN to compare with."""
 
 import math
 from collections.abc import Mapping
