@@ -25,7 +25,7 @@ from sagpool.report import write_report
 from sagpool.report.explorer.page import explorer_files
 
 DATA = "MUTAG"
-FOLDS = 5  # of the model; `sagpool train` has 10 on so few graphs
+FOLDS = 3  # of the model, to be quick; `sagpool train` has 10 on so few graphs
 NEW = 0  # the molecule that the model does not see in training
 
 
@@ -61,10 +61,11 @@ and {pictures[0].parent} for {len(pictures)} pictures of kept nodes.
         print_json([summary.to_json() for summary in summaries])
         return
     typer.echo("\n".join([*short_lines(fitted, output / "model"), "", *explained]))
+    predict = f"sagpool predict {output / 'model'} {DATA}"
     typer.echo(
         f"""
 Next:
-  sagpool predict {output}/model MUTAG             predictions with their doubts, as CSV
+  {predict:43s}  predictions with their doubts, as CSV
   sagpool train molecules.csv -o model         a model for your own graphs
   sagpool bench quick                          two seeds, and PROTEINS as well
   sagpool bench --dataset PROTEINS --seeds 1   one seed of the paper's protocol
