@@ -109,6 +109,9 @@ def test_a_mixture_is_explained_as_a_whole(mixed, mutag):
 def test_a_single_net_needs_no_sentence_about_its_weight(mutag, new_trained):
     trace = explain(new_trained(mutag), mutag, 0)
     assert trace.net.sentence is None
+    assert replace(trace.net, members=5).sentence.startswith(
+        "The pooling shown is that of one of 5 nets of sagpool-h, which together have a weight of 1"
+    )
     assert trace.reasons == ()
 
 

@@ -228,6 +228,7 @@ def test_reasons_without_levels(visit, shown, tmp_path):
     )
     here = visit(390, graph="#3", file=write_explorer(simple, OutputFolder(tmp_path, "explain")))
     page = here.page
+    assert page.title() == f"What {EVIL} counts in {EVIL}"
     first, second = page.locator("#reasons li").all()
     assert first.inner_text().split("\n") == [EVIL, "4", "−1.2"]
     assert second.inner_text().split("\n") == ["nodes", "1,230", "+0.5"]

@@ -19,7 +19,7 @@ from sagpool.report.explorer.pack import pack
 
 T = TypeVar("T")
 
-MOST_ON_PAGE = 4_000_000  # nodes and edges of all graphs, about 30 MB
+MOST_ON_PAGE = 4_000_000  # nodes, edges and nodes of reasons of all graphs, about 30 MB
 MOST_LEVELS = 32  # bits of a number
 GRID = 32767  # positions are whole numbers up to this
 
@@ -59,7 +59,10 @@ def drawn(trace: Trace, effect: Effect | None) -> Drawn:
 
 def on_page(explained: Explained) -> int:
     """How many of the graphs fit on a page, at least one."""
-    sizes = accumulate(trace.num_nodes + len(trace.edges) for trace in explained.traces)
+    sizes = accumulate(
+        trace.num_nodes + len(trace.edges) + sum(len(reason.nodes) for reason in trace.reasons)
+        for trace in explained.traces
+    )
     return max(1, sum(size <= MOST_ON_PAGE for size in sizes))
 
 

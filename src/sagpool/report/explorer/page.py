@@ -41,9 +41,9 @@ def _page(explained: Explained, graphs: list[Drawn]) -> str:
     warning = None if explained.fidelity is None else explained.fidelity.warning
     net, source = explained.traces[0].net, explained.traces[0].reasons_of
     elsewhere = (warning, None if source is None else source.sentence)
-    title = f"What {explained.method} counts in {explained.data}"
-    if explained.has_levels:
-        title = f"What {explained.method if net is None else net.name} keeps of {explained.data}"
+    title = f"What {explained.method if net is None else net.name} keeps of {explained.data}"
+    if source is not None and not explained.has_levels:
+        title = f"What {source.name} counts in {explained.data}"
     return template("explorer/page.html").render(
         title=title,
         has_levels=explained.has_levels,
