@@ -98,7 +98,7 @@ def some_model() -> TrainedModel:
     torch.manual_seed(0)
     shape = Shape(len(ELEMENTS), len(CLASSES), hidden=HIDDEN)
     weights = {name: 3 * tensor for name, tensor in build(METHOD, shape).state_dict().items()}
-    return TrainedModel(METHOD, shape, Vocabulary("labels", ELEMENTS, 0, CLASSES), weights)
+    return TrainedModel.of_net(METHOD, shape, Vocabulary("labels", ELEMENTS, 0, CLASSES), weights)
 
 
 def same_in_pyg(model: TrainedModel) -> nn.Module:

@@ -56,7 +56,7 @@ class Options:
         torch.manual_seed(0)
         shape = Shape(graphs.num_features, 2, hidden=4)
         weights = build("sagpool-h", shape).state_dict()
-        self.model = TrainedModel("sagpool-h", shape, Vocabulary.of(graphs), weights)
+        self.model = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
         self.model.save_pretrained(folder / "model")
         self.store = folder / "runs.sqlite"
         write_store(self.store)

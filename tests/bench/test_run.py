@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sagpool.bench.experiment_plan
-import sagpool.fleet.schedule
+import sagpool.fleet.task_splits
 from sagpool.bench import Search, run_experiment
 from sagpool.bench.engines import Local
 from sagpool.bench.store import Store
@@ -17,6 +17,7 @@ from sagpool.bench.summary import compare_methods, summarise
 from sagpool.bench.variants import group_cells
 from sagpool.errors import SagpoolError
 from sagpool.fleet import MemoryShortageError
+from sagpool.fleet.evaluate import Truth
 
 
 @pytest.fixture
@@ -100,22 +101,22 @@ def test_selection_never_sees_a_test_label(small, path, pretend, tmp_path):
 
 def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path, monkeypatch):
     """The same with real trainings: wrong test scores do not change the choice."""
-    import sagpool.fleet.finished as finished
-
-    real, chosen = finished.score, []
+    real, chosen = Truth.score, []
     for liar in (
         real,
-        lambda log, y, part: replace(real(log, y, part), accuracy=float(part[0] % 2)),
+        lambda truth, log, part, unit: replace(
+            real(truth, log, part, unit), accuracy=float(part[0] % 2)
+        ),
     ):
         scored = Counter()  # by thread
 
-        def score(log, y, part, liar=liar, scored=scored):
+        def score(truth, log, part, unit, liar=liar, scored=scored):
             thread = threading.get_ident()
             scored[thread] += 1
             # The parts are scored in turn: training, validation, test.
-            return (liar if scored[thread] % 3 == 0 else real)(log, y, part)
+            return (liar if scored[thread] % 3 == 0 else real)(truth, log, part, unit)
 
-        monkeypatch.setattr(finished, "score", score)
+        monkeypatch.setattr(Truth, "score", score)
         store = tmp_path / f"{len(chosen)}.sqlite"
         engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
         run(small, store, engine, search=Search.GRID, methods=("gpool-h",), seeds=1)
@@ -128,7 +129,7 @@ def test_trained_selection_does_not_change_with_the_test_scores(small, tmp_path,
 
 def test_test_labels_do_not_change_the_choice(small, mutag, tmp_path, monkeypatch):
     """Some graphs are in the test part of every fold; their labels do not change the choice."""
-    real = sagpool.fleet.schedule.split
+    real = sagpool.fleet.task_splits.split
     held_out = np.arange(0, len(mutag), 4)
 
     def split(y, seed, fold, **options):
@@ -139,7 +140,7 @@ def test_test_labels_do_not_change_the_choice(small, mutag, tmp_path, monkeypatc
         )
         return replace(parts, train=train, validation=validation, test=held_out)
 
-    monkeypatch.setattr(sagpool.fleet.schedule, "split", split)
+    monkeypatch.setattr(sagpool.fleet.task_splits, "split", split)
     rankings, tests = [], []
     for flip in (False, True):
         y = mutag.y.clone()

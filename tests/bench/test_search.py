@@ -123,5 +123,6 @@ def test_settings_are_all_fields_but_method_seed_and_fold():
         "method_settings",
         "seed",
         "fold",
+        "class_weight",  # no option of the protocol
     }
     assert set(settings_of(ONE)) == set(settings_of(other)) - set(PROTOCOL)

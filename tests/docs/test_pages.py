@@ -14,7 +14,9 @@ from sagpool.bench.experiment_file import read_experiment
 from sagpool.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name != "scikit-learn.md")
+# The first has a test of its own, and the server is asked by tests/export/test_serving.py.
+ELSEWHERE = ("scikit-learn.md", "serving.md")
+PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from rdkit import Chem
-from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem import Descriptors, rdFingerprintGenerator
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load
+from sagpool.graphs.atoms import CONTRIBUTIONS
 from sagpool.graphs.record_files import chunks
 from sagpool.graphs.records import Columns
 from sagpool.graphs.vocabulary import Vocabulary
@@ -35,7 +36,8 @@ def test_columns_of_atoms_and_bonds(molecules):
         {name for name, value in zip(graphs.column_names, x, strict=True) if value}
         for x in graphs.x.tolist()
     ]
-    ammonium, phenol = has[1], has[graphs.node_ptr[1]]
+    contributions = {f"attribute {name}" for name in CONTRIBUTIONS}
+    ammonium, phenol = has[1] - contributions, has[graphs.node_ptr[1]] - contributions
     assert ammonium == {
         "charge +1", "hydrogens 0", "hybridisation SP3", "bond single", "degree 4",
         "neighbour C (single)", "label N",
@@ -45,10 +47,20 @@ def test_columns_of_atoms_and_bonds(molecules):
         "conjugated bond", "ring bond yes", "degree 2", "neighbour C (aromatic)", "label C",
     }  # fmt: skip
     assert {"chirality S", "stereo E", "isotope 2", "ring 3"} <= set(graphs.column_names)
-    assert graphs.continuous == 0
+    assert graphs.continuous == len(CONTRIBUTIONS)
     # Acyclic molecules are one group; phenol and cyclopropylbenzene have scaffolds of their own.
     assert len(set(graphs.group.tolist())) == 3
     assert graphs.group[0] == graphs.group[2] != graphs.group[1]
+
+
+def test_contributions_add_up_to_properties_of_the_molecule(molecules):
+    graphs = load(molecules, "all")
+    for graph, smiles in zip(graphs, SMILES, strict=True):
+        sums = dict(zip(CONTRIBUTIONS, graph.node_attr.sum(0).tolist(), strict=False))
+        molecule = Chem.MolFromSmiles(smiles)
+        assert sums["log P"] == pytest.approx(Descriptors.MolLogP(molecule), abs=1e-4)
+        assert sums["refractivity"] == pytest.approx(Descriptors.MolMR(molecule), abs=1e-3)
+        assert sums["polar surface"] == pytest.approx(Descriptors.TPSA(molecule), abs=1e-3)
 
 
 def test_fragments_are_rdkits_counts(molecules):
@@ -78,7 +90,7 @@ def test_chunks_have_the_columns_of_the_model(molecules, tmp_path):
     assert vocabulary.unseen_nodes(chunk.graphs).tolist() == [0, 1, 1]
     new = tmp_path / "new.jsonl"
     new.write_text('{"nodes": ["C", "C"], "edges": [[0, 1]]}')
-    with pytest.raises(SagpoolError, match=r"new\.jsonl, line 1 has no 'charge'; the model was"):
+    with pytest.raises(SagpoolError, match=r"new\.jsonl, line 1 has 0 attributes per node; the"):
         list(chunks(new, vocabulary))
 
 

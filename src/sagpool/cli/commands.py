@@ -15,10 +15,10 @@ COMMANDS = {
     "bench": "Run an experiment into a run store, or what is missing of it.",
     "report": "Make tables, figures and an HTML page from a run store.",
     "train": "Choose a model for your graphs, estimate its accuracy, and train it on all graphs.",
-    "predict": "Write the class and the class probabilities of each graph, in the order of DATA.",
+    "predict": "Write predictions for each graph, with their doubts, in the order of DATA.",
     "export": "Write a model as a file for programs without torch: ONNX, or Python with NumPy.",
-    "explain": "Draw which nodes of your graphs a model keeps, and check if it decides by them.",
-    "demo": "Compare the paper's six methods on MUTAG, write a report, and draw kept nodes.",
+    "explain": "Show which nodes of your graphs a model keeps or counts, and how it decides.",
+    "demo": "Compare the paper's six methods on MUTAG, then train, predict and explain.",
 }
 
 

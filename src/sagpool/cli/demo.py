@@ -36,7 +36,7 @@ def demo(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the paper's six methods on MUTAG; then train, predict and explain with a model."""
+    """Compare the paper's six methods on MUTAG, then train, predict and explain."""
     store = output / "runs.sqlite"
     folder = OutputFolder(output, "demo", force=force, beside=store)
     with LiveView() as view:

@@ -47,7 +47,7 @@ def explain(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which nodes of your graphs a model keeps or counts, and check if it decides by them."""
+    """Show which nodes of your graphs a model keeps or counts, and how it decides."""
     if (data is None) == (not smiles):
         raise SagpoolError("Give graphs to explain: either DATA or --smiles.")
     folder = OutputFolder(output, "explain", force=force)

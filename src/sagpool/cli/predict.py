@@ -66,7 +66,7 @@ def predict(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format jsonl.")] = False,
 ) -> None:
-    """Write what the model predicts for each graph, and its doubts, in the order of DATA.
+    """Write predictions for each graph, with their doubts, in the order of DATA.
 
     Molecules that cannot be read are listed on stderr and get no row. Files of any size are read
     and predicted in chunks; only TU data sets are loaded as a whole.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 RADIUS = 2  # bonds around an atom that belong to its Morgan environments
 LARGEST_RING = 8  # larger rings count as this size
 # What each atom adds to properties of the molecule: their sums over the atoms are log P, the molar
-# refractivity, the polar and the whole surface (Wildman and Crippen 1999; Ertl et al. 2000; Labute
-# 2000). With these, counts of atoms are better than fingerprints at properties such as solubility.
+# refractivity, the polar surface and the surface without hydrogens (Wildman and Crippen 1999; Ertl
+# et al. 2000; Labute 2000). With these, counts of atoms are better than fingerprints at properties such as solubility.
 CONTRIBUTIONS = (
     *("log P", "refractivity", "polar surface", "surface"),
     *("partial charge", "electrotopological state"),
@@ -73,7 +73,7 @@ def _contributions(molecule: Mol) -> np.ndarray:
     from rdkit.Chem import rdMolDescriptors, rdPartialCharges
     from rdkit.Chem.EState import EStateIndices
 
-    log_p, refractivity = zip(*rdMolDescriptors._CalcCrippenContribs(molecule), strict=True)
+    log_p, refractivity = _crippen(molecule)
     polar = rdMolDescriptors._CalcTPSAContribs(molecule)
     surface = list(rdMolDescriptors._CalcLabuteASAContribs(molecule)[0])
     rdPartialCharges.ComputeGasteigerCharges(molecule)
@@ -81,6 +81,20 @@ def _contributions(molecule: Mol) -> np.ndarray:
     columns = [log_p, refractivity, polar, surface, charge, EStateIndices(molecule)]
     matrix = np.array(columns, np.float64).T
     return np.nan_to_num(matrix, posinf=0.0, neginf=0.0).ravel()
+
+
+def _crippen(molecule: Mol) -> np.ndarray:
+    """``[2, atoms]``, contributions to log P and refractivity, hydrogens with their neighbour."""
+    from rdkit.Chem import AddHs, rdMolDescriptors
+
+    every = AddHs(molecule)
+    contributions = np.array(rdMolDescriptors._CalcCrippenContribs(every)).T
+    atoms = molecule.GetNumAtoms()
+    for bond in every.GetBonds():  # hydrogens that were added come last
+        low, high = sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+        if high >= atoms:
+            contributions[:, low] += contributions[:, high]
+    return contributions[:, :atoms]
 
 
 def _bond_labels(molecule: Mol) -> dict[str, list[str | None]]:

@@ -25,6 +25,7 @@ from sagpool.nn import (
     SumMeanMax,
 )
 from sagpool.nn.conv import HiddenLevel, InputLevel, Level
+from sagpool.nn.pool import Context
 from sagpool.ops import segment_sum
 
 GIN_LAYERS = 5
@@ -144,7 +145,7 @@ class SAGNet(nn.Module):
             x = block(x, structure)
             read.append(self.readout(x, structure.layout))
             if self.pools:
-                pooled = cast(Pooled, self.pools[level](x, structure))
+                pooled = cast(Pooled, self.pools[level](x, structure, Context(streams)))
                 x, structure = pooled.x, pooled.structure
                 read.append(self.readout(x, structure.layout))
                 levels.append(pooled)

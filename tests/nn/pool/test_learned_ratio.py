@@ -136,9 +136,9 @@ def test_later_levels_see_only_what_the_first_one_left():
     shape = Shape(graphs.num_features, 2, hidden=8, settings={"conv": "mlp", "score": "mlp"})
     model = build("sagpool-h-ratio", shape).double().eval()
     before = model(pack(graphs, [[0]]))
-    presence = model.pools[0](
-        model.convs[0](graphs.x.double(), None).relu(), pack(graphs, [[0]]).structure
-    ).presence[:8]
+    batch = pack(graphs, [[0]])
+    x = model.convs[0](batch.x.double(), None).relu()  # with the row of the filler graph
+    presence = model.pools[0](x, batch.structure).presence[:8]
     dropped = (presence == 0).nonzero().view(-1)
     assert 1 < len(dropped) < 8
     attr = graphs.node_attr.clone()
