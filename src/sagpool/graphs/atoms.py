@@ -18,7 +18,8 @@ RADIUS = 2  # bonds around an atom that belong to its Morgan environments
 LARGEST_RING = 8  # larger rings count as this size
 # What each atom adds to properties of the molecule: their sums over the atoms are log P, the molar
 # refractivity, the polar surface and the surface without hydrogens (Wildman and Crippen 1999; Ertl
-# et al. 2000; Labute 2000). With these, counts of atoms are better than fingerprints at properties such as solubility.
+# et al. 2000; Labute 2000). With these, counts of atoms are better than fingerprints at properties
+# such as solubility.
 CONTRIBUTIONS = (
     *("log P", "refractivity", "polar surface", "surface"),
     *("partial charge", "electrotopological state"),
