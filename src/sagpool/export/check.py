@@ -12,7 +12,7 @@ import torch
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.parts import NetPart
 from sagpool.errors import SagpoolError
-from sagpool.export.parts import same_k
+from sagpool.export.parts import groups_of
 from sagpool.export.plan import Plan
 from sagpool.export.runtime.arrays import NumpyArrays
 from sagpool.export.runtime.model import forward
@@ -80,8 +80,7 @@ def _difference_of_tie(model: TrainedModel, plan: Plan, sample: Sample, number: 
         rows
         for part in model.parts
         if isinstance(part, NetPart)
-        for group in same_k(part)
-        for rows in _kept_rows(group, fitted)
+        for rows in _kept_rows(part, fitted)
     ]
     if not choices:
         return np.inf  # no nodes are selected
@@ -116,17 +115,26 @@ class PrescribedArrays(NumpyArrays):
 
 
 def _kept_rows(part: NetPart, graph: Graphs) -> list[np.ndarray]:
-    """What our own nets keep of one graph at each level, ``[members * rows]`` bool."""
+    """What our own nets keep of one graph: for each group of members, level by level.
+
+    All members are in one batch, as in a prediction: alone, they might break ties in another way.
+    Each mask is ``[members of the group * rows]`` bool.
+    """
     members = part.members
     batch = pack(graph, np.zeros((members, 1), np.int64))
     with torch.no_grad():
         output = part.module()(batch, Streams(torch.zeros(members, dtype=torch.int64)))
-    kept, layout = [], batch.structure.layout
+    levels, layout = list[list[np.ndarray]](), batch.structure.layout
     for level in output.levels:
         if level.presence is None:
             mask = np.zeros(layout.total_rows, bool)
             mask[level.perm.numpy()] = True
             # The last rows of each member are those of the filler graph.
-            kept.append(mask.reshape(members, -1)[:, : layout.sizes[0, 0]].reshape(-1))
+            pairs = zip(mask.reshape(members, -1), layout.sizes[:, 0], strict=True)
+            levels.append([of_member[:rows] for of_member, rows in pairs])
         layout = level.structure.layout
-    return kept
+    return [
+        np.concatenate([of_members[member] for member in group])
+        for group in groups_of(part)
+        for of_members in levels
+    ]

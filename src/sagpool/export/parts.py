@@ -21,13 +21,20 @@ Arrays = dict[str, np.ndarray]
 LINKS = {"classification": "softmax", "multitask": "sigmoid", "regression": "identity"}
 
 
+def groups_of(part: NetPart) -> list[np.ndarray]:
+    """Members in groups that keep equally many nodes, so that all of a group have as many rows."""
+    k = part.shape.k
+    if not isinstance(k, np.ndarray):
+        return [np.arange(part.members)]
+    return [np.flatnonzero(k.reshape(-1) == one) for one in dict.fromkeys(k.reshape(-1).tolist())]
+
+
 def same_k(part: NetPart) -> list[NetPart]:
-    """The members in groups that keep equally many nodes, so that all have as many rows."""
+    """The members in the groups of `groups_of`."""
     k = part.shape.k
     if not isinstance(k, np.ndarray):
         return [part]
-    groups = dict.fromkeys(k.reshape(-1).tolist())
-    return [_members(part, np.flatnonzero(k.reshape(-1) == one), int(one)) for one in groups]
+    return [_members(part, group, int(k.reshape(-1)[group[0]])) for group in groups_of(part)]
 
 
 def _members(part: NetPart, members: np.ndarray, k: int) -> NetPart:
