@@ -5,7 +5,8 @@ import numpy as np
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, split
-from sagpool.randomness import key_of, permutation
+from sagpool.graphs.splits import folds_of_groups
+from sagpool.randomness import key_of
 
 BINS = 10  # of the values of a regression, in each of which graphs are drawn in proportion
 
@@ -48,23 +49,6 @@ def strata(graphs: Graphs, folds: int) -> np.ndarray:
     return ranks * bins // len(graphs)
 
 
-def folds_by_group(group: np.ndarray, folds: int, *key: int | str) -> np.ndarray:
-    """``[graphs]`` the fold of each graph, the same for all graphs of a group.
-
-    The largest groups are assigned first, each to the fold that has fewest graphs; groups of one
-    size in random order.
-    """
-    _, member, counts = np.unique(group, return_inverse=True, return_counts=True)
-    if len(counts) < folds:
-        raise SagpoolError(f"{len(counts)} groups of graphs are too few for {folds} folds.")
-    shuffled = permutation(key_of("groups", *key), len(counts))
-    sizes, fold_of = np.zeros(folds, np.int64), np.empty(len(counts), np.int64)
-    for one in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
-        fold_of[one] = sizes.argmin()
-        sizes[fold_of[one]] += counts[one]
-    return fold_of[member]
-
-
 def _given_test(graphs: Graphs, training: Training) -> np.ndarray:
     if graphs.fold is None:
         raise SagpoolError(f"{graphs.name} has no folds of its own.")
@@ -82,20 +66,18 @@ def _test_of_groups(graphs: Graphs, training: Training) -> np.ndarray:
     if not 0 <= training.fold < training.folds:
         raise SagpoolError(f"Fold {training.fold} is not one of 0 to {training.folds - 1}.")
     assert graphs.group is not None
-    folds = folds_by_group(graphs.group.cpu().numpy(), training.folds, "test", training.seed)
-    return folds == training.fold
+    return folds_of_groups(graphs.group.cpu(), training.folds, training.seed) == training.fold
 
 
 def _validation_of(graphs: Graphs, training: Training, rest: np.ndarray) -> np.ndarray:
     """Of the graphs that are not for the test, in ascending order."""
     if not training.validation:
         return rest[:0]
-    key = ("validation", training.seed, training.fold)
+    seed = int(key_of("validation", training.seed, training.fold).astype(np.int64)) >> 2
     if graphs.group is not None:
         group = graphs.group.cpu().numpy()[rest]
         folds = min(max(2, round(1 / training.validation)), len(np.unique(group)))
-        return rest[folds_by_group(group, folds, *key) == 0]
-    seed = int(key_of(*key).astype(np.int64)) >> 2
+        return rest[folds_of_groups(group, folds, seed) == 0]
     chosen = split(
         strata(graphs, training.folds)[rest],
         seed,
