@@ -24,6 +24,7 @@ def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
     if page == "cluster.md":
         pytest.importorskip("ray")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # what a page writes, it may import
     blocks = re.findall(r"```(\w*)\n(.*?)```", (DOCS / page).read_text(), re.S)
     names: dict[str, object] = {}
     ran = 0
@@ -41,6 +42,7 @@ def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
                 main()
             assert not ended.value.code, f"{command}: {capsys.readouterr().err}"
             ran += 1
+    sys.modules.pop("model", None)  # of export.md
     assert ran
 
 
