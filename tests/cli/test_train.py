@@ -35,6 +35,7 @@ def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     assert re.search(r"prediction sets contain the truth +\d+.\d% +promised 90%", told.out)
     assert "Warning: the model is not shown to be better than always predicting" in told.out
     assert "sagpool predict model DATA" in told.out
+    assert "sagpool explain model DATA" in told.out
     assert os.listdir(folder) == ["model"]
     assert sorted(os.listdir("model")) == FILES
     card = (folder / "model" / "README.md").read_text()
@@ -78,6 +79,7 @@ def test_several_targets_with_gaps_and_numbers(sagpool, folder):
     columns = ("--task", "regression", "--label-column", "size")
     told = sagpool("train", "x.csv", "-o", "size", *columns, *options)
     assert "root mean squared error" in told.out
+    assert "sagpool explain" not in told.out, "a regression cannot be explained"
     told = sagpool("predict", "size", "x.csv")
     header, *rows = csv.reader(told.out.splitlines())
     assert header[:4] == ["id", "size", "low_size", "high_size"]

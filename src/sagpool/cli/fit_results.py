@@ -62,6 +62,9 @@ def short_lines(fitted: Fit, output: Path) -> list[str]:
 def fit_lines(fitted: Fit, output: Path) -> list[str]:
     """The results for people."""
     folder = shlex.quote(str(output))
+    following = [f"  sagpool predict {folder} DATA"]
+    if fitted.model.task == "classification":  # others cannot be explained
+        following.append(f"  sagpool explain {folder} DATA -o pictures")
     return [
         *_candidates(fitted),
         "",
@@ -72,8 +75,7 @@ def fit_lines(fitted: Fit, output: Path) -> list[str]:
         f"The model, trained on all graphs, is in {output}, with report.html and the predictions "
         "for held-out graphs in out-of-fold.csv.",
         "Next:",
-        f"  sagpool predict {folder} DATA",
-        f"  sagpool explain {folder} DATA -o pictures",
+        *following,
     ]
 
 
