@@ -52,7 +52,7 @@ def noise_of(training, scale=0.01):
 
 
 def test_the_rounds_of_a_race():
-    assert race_rounds(ONE) == [(20, 2, 1 / 4), (40, 4, 1 / 3), (70, 10, 1 / 2)]
+    assert race_rounds(ONE) == [(20, 2, 1 / 4), (40, 4, 1 / 3), (70, 8, 1 / 2)]
     short = race_rounds(replace(ONE, folds=2, max_epochs=30))
     assert [one[:2] for one in short] == [(20, 2), (None, 2), (None, 2)]
     assert race_rounds(replace(ONE, patience=1, max_epochs=1))[0][:2] == (None, 2)
@@ -74,7 +74,7 @@ def test_a_race_of_many_finds_a_good_one_cheaply():
 def test_the_ranking_has_everyone_and_those_that_were_dropped_later_come_first():
     ranked, _, _ = drive(choose(Search.RACE, candidates(40)), lambda t: learning(0.6 + t.lr))
     assert [entry.settings["lr"] for entry in ranked] == [c.lr for c in candidates(40)[::-1]]
-    assert [entry.runs for entry in ranked[:4]] == [10] * 4
+    assert [entry.runs for entry in ranked[:4]] == [10, 10, 8, 8]
     assert [entry.runs for entry in ranked[-30:]] == [2] * 30
 
 
@@ -112,9 +112,7 @@ def test_a_slow_learner_wins_if_its_loss_falls():
 @pytest.mark.parametrize("folds", [2, 10])
 def test_few_candidates_that_are_alike_are_trained_to_the_end(count, folds):
     few = candidates(count, folds=folds)
-    ranked, reached, sizes = drive(
-        choose(Search.RACE, few), lambda t: learning(0.7, noise=noise_of(t))
-    )
+    ranked, reached, _ = drive(choose(Search.RACE, few), lambda t: learning(0.7, noise=noise_of(t)))
     last = [training for training, epochs in reached.items() if epochs == LENGTH]
     first_seed = [training for training in last if training.seed == 0]
     assert len({t.lr for t in first_seed}) == min(count, 4)

@@ -28,6 +28,7 @@ from sagpool.statistics import compare
 FEW = 4
 SIGNIFICANT = 0.05
 FEWEST_TESTED_FOLDS = 3
+NEARBY = 5  # epochs
 
 
 class Stage(NamedTuple):
@@ -40,7 +41,7 @@ class Stage(NamedTuple):
 
 # Most candidates are soon seen to be bad, and leave early. One in 24, 8 of the paper's 192, is a
 # finalist. Each round then costs 1 to 3 % of the grid, those of the finalists included.
-STAGES = (Stage(0.4, 0.2, 1 / 4), Stage(0.8, 0.4, 1 / 3), Stage(1.4, 1.0, 1 / 2))
+STAGES = (Stage(0.4, 0.2, 1 / 4), Stage(0.8, 0.4, 1 / 3), Stage(1.4, 0.8, 1 / 2))
 
 
 class RaceRound(NamedTuple):
@@ -55,7 +56,8 @@ def race(candidates: Sequence[Training]) -> Program:
     for until, folds, stay in race_rounds(candidates[0]):
         if len(left) == 1:
             break
-        seen = yield Round(every_fold(left, folds), until)
+        results = yield Round(every_fold(left, folds), until)
+        seen = [_steadied(one) for one in results]
         staying = _staying(left, seen, math.ceil(len(left) * stay))
         ranked = rank(left, seen)
         dropped = [result for candidate, result in ranked if candidate not in staying] + dropped
@@ -116,6 +118,15 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
         as_good = [one for one in others if not _is_worse(accuracy[one], best, one.folds)]
         staying += as_good[: FEW - count]
     return set(staying)
+
+
+def _steadied(seen: Validation) -> Validation:
+    """With the mean accuracy of the epochs near the best one; that of a single epoch jumps."""
+    if not math.isfinite(seen.accuracy):
+        return seen
+    best = seen.best_epoch - 1
+    near = seen.curve[1, max(0, best - NEARBY) : best + NEARBY + 1]
+    return seen._replace(accuracy=float(np.nanmean(near)))
 
 
 def _by_expected_loss(candidates: list[Training], seen: Sequence[Validation]) -> list[Training]:

@@ -22,9 +22,7 @@ class Round(NamedTuple):
 Program = Generator[Round, Sequence[Validation], list[Ranked]]
 
 
-def every_fold(
-    candidates: Sequence[Training], folds: int, seeds: int = 1
-) -> tuple[Training, ...]:
+def every_fold(candidates: Sequence[Training], folds: int, seeds: int = 1) -> tuple[Training, ...]:
     """The candidates on the first folds of the first seeds, one candidate after the other."""
     return tuple(one for template in candidates for one in repeat(template, seeds, folds))
 
