@@ -93,6 +93,21 @@ def test_further_seeds_decide_between_finalists():
     assert {t.fold for t in reached if t.seed == 2} == set(range(10))
 
 
+def test_a_single_lucky_epoch_does_not_help():
+    many = candidates(64)
+    pauses = [until - 1 for until, *_ in race_rounds(ONE)]
+
+    def curve_of(training):
+        if training.lr > many[31].lr:
+            return learning(0.75)
+        curve = learning(0.7)
+        curve[1, pauses] += 0.2
+        return curve
+
+    ranked, _, _ = drive(choose(Search.RACE, many), curve_of)
+    assert all(entry.settings["lr"] > many[31].lr for entry in ranked[:16])
+
+
 def test_a_slow_learner_wins_if_its_loss_falls():
     """After 20 epochs it is far behind; in the end it is the best."""
     many = candidates(64)

@@ -5,11 +5,10 @@ counts as good if it is good now or if it is getting there: a low learning rate 
 may still win. The finalists train to the end on all folds, and the better half of them again with
 the next seed, until one is left.
 
-The further seeds matter more than which candidates are finalists. The difference of two good
-candidates over the 10 folds of one seed has a standard deviation of 1.4 points (PROTEINS, NCI1),
-about as much as they differ at all: a grid search that chooses by one seed chooses by luck among
-them. ``scripts/simulate_race.py`` tells what a race would have cost and chosen in a finished grid
-search.
+The further seeds are there because the folds of one seed cannot tell good candidates apart: over
+10 folds, the difference of two of them has a standard deviation of 1.4 points (PROTEINS, NCI1),
+about as much as they differ at all. ``scripts/simulate_race.py`` tells what a race would have cost
+and chosen in a finished grid search.
 """
 
 import itertools
@@ -63,8 +62,8 @@ def race(candidates: Sequence[Training]) -> Program:
         dropped = [result for candidate, result in ranked if candidate not in staying] + dropped
         left = [candidate for candidate in left if candidate in staying]
     for seeds in itertools.count(1):
-        seen = yield Round(every_fold(left, candidates[0].folds, seeds), None)
-        ranked = rank(left, seen)
+        results = yield Round(every_fold(left, candidates[0].folds, seeds), None)
+        ranked = rank(left, results)
         again = _count_again(len(left), len(candidates))
         if again < 2:
             break
