@@ -30,7 +30,7 @@ import numpy as np
 from sagpool.bench import Search, Store
 from sagpool.bench.plan import repeat, training_of
 from sagpool.bench.records import Validation, best_epoch
-from sagpool.bench.rounds import every_fold
+from sagpool.bench.rounds import rank
 from sagpool.bench.search import choose
 from sagpool.fleet import Training
 
@@ -85,11 +85,19 @@ class FinishedGrid:
     def __init__(self, curves: Curves) -> None:
         self.candidates = complete(curves)
         self.known = cache(lambda training, until: seen(curves[training], until))
+        self.in_fold = cache(lambda training, fold: replace(training, seed=0, fold=fold))
+        self.ends = {
+            candidate: [self.known(one, None) for one in repeat(candidate, seeds=1)]
+            for candidate in self.candidates
+        }
 
     def accuracy(self, candidate: Training) -> float:
         """The mean over the stored folds, in percent."""
-        ends = [self.known(one, None).accuracy for one in repeat(candidate, seeds=1)]
-        return 100 * float(np.nan_to_num(ends).mean())
+        return 100 * float(np.nan_to_num([end.accuracy for end in self.ends[candidate]]).mean())
+
+    def choice(self, candidates: Sequence[Training], folds: np.ndarray) -> Training:
+        """Of a grid search with stored folds ``[seeds, folds]``."""
+        return rank(candidates, self._ends(candidates, folds))[0][0]
 
     def search(self, search: Search, candidates: Sequence[Training], folds: np.ndarray) -> Searched:
         """Run the search with stored folds ``[seeds, folds]`` in place of those it asks for."""
@@ -97,7 +105,7 @@ class FinishedGrid:
 
         def result(training: Training, until: int | None) -> Validation:
             fold = int(folds[training.seed, training.fold])
-            known = self.known(replace(training, seed=0, fold=fold), until)
+            known = self.known(self.in_fold(training, fold), until)
             trained[training] = known.epochs
             return known
 
@@ -109,10 +117,13 @@ class FinishedGrid:
             except StopIteration as stop:
                 ranked = stop.value
                 break
-        epochs = sum(trained.values())
-        whole = [result(one, None) for one in every_fold(candidates, candidates[0].folds)]
+        whole = sum(end.epochs for end in self._ends(candidates, folds))
         chosen = training_of(candidates[0].method, ranked[0].settings)
-        return Searched(chosen, epochs / sum(one.epochs for one in whole))
+        return Searched(chosen, sum(trained.values()) / whole)
+
+    def _ends(self, candidates: Sequence[Training], folds: np.ndarray) -> list[Validation]:
+        """Those of a grid, which uses the first seed."""
+        return [self.ends[candidate][fold] for candidate in candidates for fold in folds[0]]
 
 
 def report(
@@ -135,13 +146,10 @@ def report(
     for _ in range(resamples):
         drawn = sorted(random.permutation(count)[: max(2, round(fraction * count))])
         some, here, elsewhere = [grid.candidates[index] for index in drawn], draw(), draw()
-        found, same, other = (
-            grid.search(how, some, where)
-            for how, where in ((search, here), (Search.GRID, here), (Search.GRID, elsewhere))
-        )
-        chosen = np.array([accuracy[found.chosen], accuracy[same.chosen]])
+        found = grid.search(search, some, here)
+        chosen = np.array([accuracy[found.chosen], accuracy[grid.choice(some, here)]])
         regrets.append(max(accuracy[one] for one in some) - chosen)
-        worse.append(accuracy[other.chosen] - chosen)
+        worse.append(accuracy[grid.choice(some, elsewhere)] - chosen)
         costs.append(found.cost)
     if resamples:
         row |= {
