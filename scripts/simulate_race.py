@@ -2,10 +2,15 @@
 
 python scripts/simulate_race.py runs.sqlite [--search race] [--resamples 200] [--json]
 
-Every cell of the run store whose grid is complete is searched again with the stored curves. Regret
-is how much lower the mean validation accuracy of the choice is than that of the grid's choice, in
-points; cost is a fraction of the grid's models × epochs. One grid tells little, so the search is
-repeated on resamples: half of the candidates, with the folds in another order.
+Every cell of the run store whose grid is complete is searched again with the stored curves. The
+stored folds stand for all folds that there could be: a candidate is as good as its mean validation
+accuracy over them. Regret is how much lower that is for the choice than for the best candidate, in
+points; cost is a fraction of the grid's models × epochs.
+
+One search tells little, so it is repeated on resamples, whose folds are drawn with replacement for
+every seed. A grid search chooses by few folds, too, so its regret stands beside; and beside how
+often a choice is at most half a point worse than that of a grid search on other folds stands how
+often a grid search is.
 
 Instead of a run store, .npz files with the curves of one grid each are accepted: ``meta`` [n, 8]
 (hidden, ratio, lr, weight decay, fold, ...), ``lens`` [n], and ``loss`` and ``acc`` end to end.
@@ -16,23 +21,26 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from sagpool.bench import Search, Store
-from sagpool.bench.plan import training_of
+from sagpool.bench.plan import repeat, training_of
 from sagpool.bench.records import Validation, best_epoch
+from sagpool.bench.rounds import rank
 from sagpool.bench.search import choose
 from sagpool.fleet import Training
 
 QUANTILES = (0.5, 0.9, 1.0)
+SEEDS = 16  # more than any search uses
 Curves = dict[Training, np.ndarray]  # of every fold: [2, epochs] validation loss and accuracy
 
 
 class Searched(NamedTuple):
-    regret: float
+    chosen: Training
     cost: float
 
 
@@ -71,54 +79,85 @@ def seen(curve: np.ndarray, until: int | None) -> Validation:
     return Validation(accuracy, loss, epochs, epochs == curve.shape[1], part)
 
 
-def simulate(
-    search: Search, curves: Curves, candidates: Sequence[Training], order: Sequence[int]
-) -> Searched:
-    """Run the search on stored curves, with the folds in this order."""
-    stored = {
-        replace(candidate, fold=fold): curves[replace(candidate, fold=order[fold])]
-        for candidate in candidates
-        for fold in range(candidate.folds)
-    }
-    trained: dict[Training, int] = {}
-    program = choose(search, candidates)
-    asked = next(program)
-    while True:
-        known = [seen(stored[training], asked.until) for training in asked.trainings]
-        trained |= {t: one.epochs for t, one in zip(asked.trainings, known, strict=True)}
-        try:
-            asked = program.send(known)
-        except StopIteration as stop:
-            ranked = stop.value
-            break
-    chosen = training_of(candidates[0].method, ranked[0].settings)
-    accuracy = {one: _mean_accuracy(stored, one) for one in candidates}
-    regret = 100 * (max(accuracy.values()) - accuracy[chosen])
-    return Searched(regret, sum(trained.values()) / sum(c.shape[1] for c in stored.values()))
+class FinishedGrid:
+    """The complete candidates of a cell, with all that a search may ask about them."""
+
+    def __init__(self, curves: Curves) -> None:
+        self.candidates = complete(curves)
+        self.known = cache(lambda training, until: seen(curves[training], until))
+        self.in_fold = cache(lambda training, fold: replace(training, seed=0, fold=fold))
+        self.ends = {
+            candidate: [self.known(one, None) for one in repeat(candidate, seeds=1)]
+            for candidate in self.candidates
+        }
+
+    def accuracy(self, candidate: Training) -> float:
+        """The mean over the stored folds, in percent."""
+        return 100 * float(np.nan_to_num([end.accuracy for end in self.ends[candidate]]).mean())
+
+    def choice(self, candidates: Sequence[Training], folds: np.ndarray) -> Training:
+        """Of a grid search with stored folds ``[seeds, folds]``."""
+        return rank(candidates, self._ends(candidates, folds))[0][0]
+
+    def search(self, search: Search, candidates: Sequence[Training], folds: np.ndarray) -> Searched:
+        """Run the search with stored folds ``[seeds, folds]`` in place of those it asks for."""
+        trained: dict[Training, int] = {}
+
+        def result(training: Training, until: int | None) -> Validation:
+            fold = int(folds[training.seed, training.fold])
+            known = self.known(self.in_fold(training, fold), until)
+            trained[training] = known.epochs
+            return known
+
+        program = choose(search, candidates)
+        asked = next(program)
+        while True:
+            try:
+                asked = program.send([result(one, asked.until) for one in asked.trainings])
+            except StopIteration as stop:
+                ranked = stop.value
+                break
+        whole = sum(end.epochs for end in self._ends(candidates, folds))
+        chosen = training_of(candidates[0].method, ranked[0].settings)
+        return Searched(chosen, sum(trained.values()) / whole)
+
+    def _ends(self, candidates: Sequence[Training], folds: np.ndarray) -> list[Validation]:
+        """Those of a grid, which uses the first seed."""
+        return [self.ends[candidate][fold] for candidate in candidates for fold in folds[0]]
 
 
-def _mean_accuracy(stored: Curves, candidate: Training) -> float:
-    ends = [seen(stored[replace(candidate, fold=fold)], None) for fold in range(candidate.folds)]
-    return float(np.nan_to_num([end.accuracy for end in ends]).mean())
+def report(
+    search: Search, name: str, grid: FinishedGrid, resamples: int, fraction: float
+) -> dict[str, object]:
+    count, folds = len(grid.candidates), grid.candidates[0].folds
+    random = np.random.default_rng(0)
+    accuracy = {candidate: grid.accuracy(candidate) for candidate in grid.candidates}
 
+    def draw() -> np.ndarray:
+        return random.integers(folds, size=(SEEDS, folds))
 
-def report(search: Search, name: str, curves: Curves, resamples: int) -> dict[str, object]:
-    candidates = complete(curves)
-    folds, random, found = np.arange(candidates[0].folds), np.random.default_rng(0), []
-    whole = simulate(search, curves, candidates, folds)
+    as_stored = draw()
+    as_stored[0] = np.arange(folds)
+    whole = grid.search(search, grid.candidates, as_stored)
+    regret = max(accuracy.values()) - accuracy[whole.chosen]
+    row: dict[str, object] = {"cell": name, "candidates": count, "regret": regret}
+    row |= {"cost": whole.cost}
+    regrets, worse, costs = [], [], []  # regret, and points below the other grid: [search, grid]
     for _ in range(resamples):
-        half = sorted(random.permutation(len(candidates))[: (len(candidates) + 1) // 2])
-        some = [candidates[index] for index in half]
-        found.append(simulate(search, curves, some, random.permutation(folds)))
-    row: dict[str, object] = {"cell": name, "candidates": len(candidates), **whole._asdict()}
-    if found:
-        regrets, costs = np.array(found).T
+        drawn = sorted(random.permutation(count)[: max(2, round(fraction * count))])
+        some, here, elsewhere = [grid.candidates[index] for index in drawn], draw(), draw()
+        found = grid.search(search, some, here)
+        chosen = np.array([accuracy[found.chosen], accuracy[grid.choice(some, here)]])
+        regrets.append(max(accuracy[one] for one in some) - chosen)
+        worse.append(accuracy[grid.choice(some, elsewhere)] - chosen)
+        costs.append(found.cost)
+    if resamples:
         row |= {
             "resamples": resamples,
-            "mean_regret": float(regrets.mean()),
-            "regret_quantiles": dict(zip(QUANTILES, np.quantile(regrets, QUANTILES), strict=True)),
-            "within_half_a_point": float((regrets <= 0.5 + 1e-9).mean()),
-            "cost_quantiles": dict(zip(QUANTILES, np.quantile(costs, QUANTILES), strict=True)),
+            "mean_regret": np.mean(regrets, 0).tolist(),
+            "regret_quantiles": np.quantile(regrets, QUANTILES, axis=0).T.tolist(),
+            "within_half_a_point": (np.array(worse) <= 0.5 + 1e-9).mean(0).tolist(),
+            "cost_quantiles": np.quantile(costs, QUANTILES).tolist(),
         }
     return row
 
@@ -128,11 +167,16 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--search", type=Search, default=Search.RACE)
     parser.add_argument("--resamples", type=int, default=200)
+    parser.add_argument("--candidates", type=float, default=1.0, help="fraction, of a resample")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    cells = {name: curves for file in options.files for name, curves in read(file).items()}
-    grids = {name: curves for name, curves in cells.items() if len(complete(curves)) > 1}
-    rows = [report(options.search, *grid, options.resamples) for grid in grids.items()]
+    cells = [(file, *cell) for file in options.files for cell in read(file).items()]
+    grids = [(f"{file.stem}: {name}", FinishedGrid(curves)) for file, name, curves in cells]
+    rows = [
+        report(options.search, name, grid, options.resamples, options.candidates)
+        for name, grid in grids
+        if len(grid.candidates) > 1
+    ]
     if options.json:
         print(json.dumps(rows, indent=2))
     for row in rows if not options.json else ():
@@ -140,8 +184,9 @@ def main() -> None:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, dict):
-        return " / ".join(f"{number:.3g}" for number in value.values())
+    if isinstance(value, list):
+        several = isinstance(value[0], list)
+        return (" beside " if several else " / ").join(map(_short, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -39,13 +39,23 @@ def curves(tmp_path) -> Path:
 
 def test_a_race_is_compared_with_the_grid(simulate, curves):
     (row,) = simulate(curves, "--resamples", 3)
-    assert (row["cell"], row["candidates"], row["resamples"]) == ("GRID", 32, 3)
+    assert (row["cell"], row["candidates"], row["resamples"]) == ("GRID: GRID", 32, 3)
     assert row["regret"] == pytest.approx(0)
-    assert row["mean_regret"] == pytest.approx(0)
-    assert row["within_half_a_point"] == 1
-    assert 0 < row["cost"] < 0.4
-    (grid,) = simulate(curves, "--resamples", 0, "--search", "grid")
-    assert (grid["regret"], grid["cost"]) == (0, 1)
+    assert row["mean_regret"] == pytest.approx([0, 0])
+    assert row["within_half_a_point"] == [1, 1]
+    assert 0 < row["cost"] < 0.5
+
+
+def test_a_grid_search_may_be_misled_by_the_folds_that_it_gets(simulate, curves):
+    """The best candidate is the best because of a single fold, which a resample may not have."""
+    file = dict(np.load(curves))
+    lucky = (file["meta"][:, 2] == 1e-3) & (file["meta"][:, 4] == 0)
+    file["acc"][np.repeat(lucky, file["lens"])] += 3
+    np.savez(curves, **file)
+    (row,) = simulate(curves, "--resamples", 8, "--candidates", 0.9, "--search", "grid")
+    assert (row["regret"], row["cost"]) == (0, 1)
+    regret, of_the_grid = row["mean_regret"]
+    assert regret == of_the_grid > 1
 
 
 def test_the_grid_comes_from_a_run_store(simulate, tmp_path):
@@ -63,5 +73,5 @@ def test_the_grid_comes_from_a_run_store(simulate, tmp_path):
         device="cpu",
     )
     (row,) = simulate(store, "--resamples", 1)
-    assert (row["cell"], row["candidates"]) == ("MUTAG gpool-h", 2)
+    assert (row["cell"], row["candidates"]) == ("runs: MUTAG gpool-h", 2)
     assert 0 < row["cost"] <= 1

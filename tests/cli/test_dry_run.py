@@ -11,7 +11,7 @@ def test_times_of_cells_and_in_all(sagpool):
     ended = sagpool(*OPTIONS, "--search", "race")
     first, second, total = ended.out.splitlines()[1:]
     for line in (first, second):
-        assert "200 trainings, after choosing from 192 candidates in at most 672 more" in line
+        assert "200 trainings, after choosing from 192 candidates in at most 620 more" in line
         assert "; about " in line
     assert total.startswith("In all about ")
     assert total.endswith(" on one device (NVIDIA H200), by packaged figures.")

@@ -111,7 +111,8 @@ def run_experiment(
         features: of the nodes, as in `sagpool.load`, in all data sets; by default those of the
             experiment. The results are those of a data set of another name
         search: ``none``, ``grid``, ``halving`` or ``race``
-        select: ``over-folds``: one choice by the mean over the folds of the first seed;
+        select: ``over-folds``: one choice by the mean over the folds of the first seed (in a
+            race also of further seeds);
             ``per-fold``: a choice for every seed and fold by its own validation part (nested);
             ``test``: as ``over-folds``, but by test accuracy, which only an experiment that says so
             may do. By default what the experiment says, or ``over-folds``

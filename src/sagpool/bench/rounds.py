@@ -22,9 +22,9 @@ class Round(NamedTuple):
 Program = Generator[Round, Sequence[Validation], list[Ranked]]
 
 
-def every_fold(candidates: Sequence[Training], folds: int) -> tuple[Training, ...]:
-    """The candidates on the first folds of seed 0, one candidate after the other."""
-    return tuple(one for template in candidates for one in repeat(template, seeds=1, folds=folds))
+def every_fold(candidates: Sequence[Training], folds: int, seeds: int = 1) -> tuple[Training, ...]:
+    """The candidates on the first folds of the first seeds, one candidate after the other."""
+    return tuple(one for template in candidates for one in repeat(template, seeds, folds))
 
 
 def epoch_or_end(epoch: int, max_epochs: int) -> int | None:
@@ -41,18 +41,18 @@ def rank(
     lower loss.
 
     Args:
-        candidates: with one result per fold each
+        candidates: with one result per seed and fold each
         seen: in the order of `every_fold`
     """
     table = np.array([(one.accuracy, one.loss) for one in seen]).reshape(len(candidates), -1, 2)
     # A candidate that fails in a single fold is unreliable.
     accuracy = np.nan_to_num(table[..., 0], nan=0.0).mean(1)
     loss = np.nan_to_num(table[..., 1], nan=np.inf).mean(1)
-    folds = table.shape[1]
+    runs = table.shape[1]
     return [
         (
             candidates[i],
-            Ranked(settings_of(candidates[i]), float(accuracy[i]), float(loss[i]), folds),
+            Ranked(settings_of(candidates[i]), float(accuracy[i]), float(loss[i]), runs),
         )
         for i in np.lexsort((loss, -accuracy))
     ]

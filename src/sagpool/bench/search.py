@@ -1,6 +1,7 @@
 """Searches for settings, by validation results only; see `selection` for the one exception.
 
-The paper does not say which trainings its grid search used. Ours uses the folds of the first seed.
+The paper does not say which trainings its grid search used. Ours uses the folds of the first seed;
+only a race goes on with further seeds.
 """
 
 import math

@@ -196,6 +196,8 @@ def _details(summary: Summary) -> list[str]:
     planned = cell.seeds * cell.settings["folds"]
     if len(summary.runs) < planned:
         found.append(f"{len(summary.runs)} of {planned} runs")
+    elif len(summary.runs) > planned:  # of earlier experiments, or of a race
+        found.append(f"{len(summary.runs)} runs")
     if summary.diverged:
         found.append(f"{summary.diverged} diverged")
     if summary.failures:

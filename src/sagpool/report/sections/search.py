@@ -31,7 +31,8 @@ def _table(content: Content, cells: list[CellRecord]) -> Table:
     return listing(
         "search",
         "What the searches chose, by the mean validation accuracy (in percent) over the folds of "
-        "the first seed, and the runner-up. Test results had no part in it.",
+        "the first seed (of a race: of the first seeds), and the runner-up. Test results had no "
+        "part in it.",
         [
             words("data set", [content.label(cell.dataset) for cell in cells]),
             words("method", [method(cell.method) for cell in cells]),
