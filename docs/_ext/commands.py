@@ -1,5 +1,6 @@
 """``.. commands::``: the reference of the command line, from the commands themselves."""
 
+import re
 from typing import Any
 
 import typer
@@ -26,6 +27,7 @@ def _command(name: str) -> list[str]:
     lines += [".. code-block:: text", "", f"   {title} {usage}", "", f".. program:: {title}", ""]
     for parameter in command.params:
         spelling, text = parameter.get_help_record(context)
+        spelling = re.sub(r"<list\[(.*)\]>", r"<\1>", spelling)
         text = text.replace("*", r"\*")
         if parameter.param_type_name == "argument":
             lines += [f"``{spelling}``", f"   {text}", ""]

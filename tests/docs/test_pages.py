@@ -16,7 +16,9 @@ from sagpool.cli.main import main
 DOCS = Path(__file__).parents[2] / "docs"
 # The first has a test of its own, and the server is asked by tests/export/test_serving.py.
 ELSEWHERE = ("scikit-learn.md", "serving.md")
-PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)
+# Of the site alone, without code.
+CODELESS = ("gallery.md",)
+PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name not in (*ELSEWHERE, *CODELESS))
 
 
 @pytest.mark.parametrize("page", PAGES)
