@@ -37,6 +37,7 @@ format: venv
 
 # The site, in build/docs. A warning is an error: a dead link or anchor, a docstring that cannot be read.
 docs: $(DOCS_STAMP)
+	@rm -rf build/docs/_modules  # Sphinx would keep pages of source code without new anchors
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -d build/doctrees docs build/docs
 	@echo "The site is in build/docs/index.html."
 

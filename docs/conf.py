@@ -45,7 +45,6 @@ autodoc_preserve_defaults = True
 autodoc_default_options = {
     "members": True,
     "undoc-members": True,
-    "show-inheritance": True,
     # Made by scikit-learn, with references into its own documentation.
     "exclude-members": "set_fit_request, set_predict_request, set_score_request",
 }
@@ -55,6 +54,7 @@ maximum_signature_line_length = 90
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = "sagpool"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

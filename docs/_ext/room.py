@@ -37,19 +37,28 @@ class Room(SphinxDirective):
         (room,) = self.arguments
         homes = {name: _home(room, name) for name in _names(import_module(room))}
         lines = [f".. automodule:: {room}", "   :no-members:", ""]
-        for title, kind in (("Classes", isclass), ("Functions", isfunction), ("Values", _is_value)):
+        for title, kind in (("Classes", isclass), ("Functions", isfunction)):
             chosen = [name for name in homes if kind(_value(room, name))]
             if chosen:
                 lines += [f".. rubric:: {title}", "", ".. autosummary::", "   :nosignatures:", ""]
                 lines += [*(f"   {_reference(room, homes[name], name)}" for name in chosen), ""]
-        for directive, kind in (("class", isclass), ("function", isfunction), ("data", _is_value)):
-            for name, home in homes.items():
-                if home == room and kind(_value(room, name)):
-                    lines += [f".. auto{directive}:: {room}.{name}", ""]
+        own = [name for name, home in homes.items() if home == room]
+        for kind in (isclass, isfunction, _is_value):
+            for name in own:
+                if kind(_value(room, name)):
+                    lines += _described(f"{room}.{name}", _value(room, name))
         if self.content:
             lines += [".. rubric:: Classes of fields and results", ""]
-            lines += [line for name in self.content for line in (f".. autoclass:: {name}", "")]
+            for path in self.content:
+                lines += _described(path, _value(*path.rsplit(".", 1)))
         return self.parse_text_to_nodes("\n".join(lines))
+
+
+def _described(path: str, value: object) -> list[str]:
+    if not isclass(value):
+        return [f".. auto{'function' if isfunction(value) else 'data'}:: {path}", ""]
+    bases = ["   :show-inheritance:"] if value.__bases__ != (object,) else []
+    return [f".. autoclass:: {path}", *bases, ""]
 
 
 def _names(module: ModuleType) -> list[str]:
