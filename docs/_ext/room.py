@@ -37,13 +37,13 @@ class Room(SphinxDirective):
         (room,) = self.arguments
         homes = {name: _home(room, name) for name in _names(import_module(room))}
         lines = [f".. automodule:: {room}", "   :no-members:", ""]
-        for title, kind in (("Classes", isclass), ("Functions", isfunction)):
+        for title, kind in (("Functions", isfunction), ("Classes", isclass)):
             chosen = [name for name in homes if kind(_value(room, name))]
             if chosen:
                 lines += [f".. rubric:: {title}", "", ".. autosummary::", "   :nosignatures:", ""]
                 lines += [*(f"   {_reference(room, homes[name], name)}" for name in chosen), ""]
         own = [name for name, home in homes.items() if home == room]
-        for kind in (isclass, isfunction, _is_value):
+        for kind in (isfunction, isclass, _is_value):
             for name in own:
                 if kind(_value(room, name)):
                     lines += _described(f"{room}.{name}", _value(room, name))
