@@ -27,7 +27,7 @@ def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
         pytest.importorskip("ray")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # what a page writes, it may import
-    blocks = re.findall(r"```(\w*)\n(.*?)```", (DOCS / page).read_text(), re.S)
+    blocks = re.findall(r"^```(.*?)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
     names: dict[str, object] = {}
     ran = 0
     for language, text in blocks:
