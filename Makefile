@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: venv demo test lint format tutorials bench fuzz audit
+.PHONY: venv demo test lint format docs tutorials bench fuzz audit
 
 venv: $(STAMP)
 
@@ -33,6 +34,16 @@ lint: venv
 format: venv
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+# The site, in build/docs. A warning is an error: a dead link or anchor, a docstring that cannot be read.
+docs: $(DOCS_STAMP)
+	@rm -rf build/docs/_modules  # Sphinx would keep pages of source code without new anchors
+	$(BIN)/python -m sphinx --quiet --fail-on-warning -d build/doctrees docs build/docs
+	@echo "The site is in build/docs/index.html."
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
 
 # Executes the notebooks of docs/tutorials and writes their outputs into them.
 tutorials: venv

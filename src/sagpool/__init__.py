@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from sagpool.errors import SagpoolError
 
 if TYPE_CHECKING:
-    from sagpool import explain
     from sagpool.classifier.auto_estimator import AutoGraphClassifier, AutoGraphRegressor
     from sagpool.classifier.estimator import (
         GraphPoolingClassifier,
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         SAGPoolRegressor,
     )
     from sagpool.classifier.model import TrainedModel
+    from sagpool.explain import explain  # the package, which is called like its main function
     from sagpool.graphs import Graphs, load
 
 __version__ = "0.1.0.dev0"

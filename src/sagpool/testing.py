@@ -89,6 +89,7 @@ def random_model(
 
 
 def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """Reordered nodes give the same result."""
     model = random_model(name, seed, settings)
     random = np.random.default_rng(seed)
     order = [random.permutation(nodes) for nodes in sizes]
@@ -105,6 +106,7 @@ def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Setti
 
 
 def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """A graph has the same result in a batch and alone."""
     graphs, model = random_graphs(seed, sizes), random_model(name, seed, settings)
     together = _call(model, _whole(graphs))
     if not _is_deterministic(model, _whole(graphs)):
@@ -218,6 +220,7 @@ def check_finite(name: str, seed: int, sizes: Sequence[int], settings: Settings)
 
 
 def check_random_numbers(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """Random numbers come from the streams of the context alone."""
     batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
     logits = []
     for torch_seed in (1, 2):

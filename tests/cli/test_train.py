@@ -59,6 +59,7 @@ def test_held_out_predictions_and_the_page(sagpool, folder):
     page = (folder / "model" / "report.html").read_text()
     assert f"{right / 188:.1%}" in page
     assert "<svg" in page
+    assert "--accent:" in page  # the colours that the style sheet uses
     assert "http" not in page.replace("http://www.w3.org", "")
 
 

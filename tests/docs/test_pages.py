@@ -16,7 +16,9 @@ from sagpool.cli.main import main
 DOCS = Path(__file__).parents[2] / "docs"
 # The first has a test of its own, and the server is asked by tests/export/test_serving.py.
 ELSEWHERE = ("scikit-learn.md", "serving.md")
-PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)
+# Of the site alone, without code.
+CODELESS = ("gallery.md",)
+PAGES = sorted(page.name for page in DOCS.glob("*.md") if page.name not in (*ELSEWHERE, *CODELESS))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -25,7 +27,7 @@ def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
         pytest.importorskip("ray")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # what a page writes, it may import
-    blocks = re.findall(r"```(\w*)\n(.*?)```", (DOCS / page).read_text(), re.S)
+    blocks = re.findall(r"^```(.*?)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
     names: dict[str, object] = {}
     ran = 0
     for language, text in blocks:

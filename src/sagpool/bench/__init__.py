@@ -1,9 +1,11 @@
 """Experiments: run them into a store, search for settings, compare methods.
 
-from sagpool.bench import rows, run_experiment
+An experiment and its rows::
 
-result = run_experiment("quick", datasets=["MUTAG"], methods=["sagpool-h"], seeds=1)
-table = rows(result.store)
+    from sagpool.bench import rows, run_experiment
+
+    result = run_experiment("quick", datasets=["MUTAG"], methods=["sagpool-h"], seeds=1)
+    table = rows(result.store)
 """
 
 from sagpool.bench.api import ExperimentResult, run_experiment

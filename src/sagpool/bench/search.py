@@ -21,6 +21,8 @@ FEWEST_FOLDS = 2
 
 
 class Search(StrEnum):
+    """How the settings of a cell are searched for; ``none``: they are fixed."""
+
     NONE = "none"
     GRID = "grid"
     HALVING = "halving"

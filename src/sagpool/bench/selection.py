@@ -12,6 +12,8 @@ OPTIMISTIC = (
 
 
 class Select(StrEnum):
+    """By which results the settings are chosen; see `run_experiment`."""
+
     OVER_FOLDS = "over-folds"
     PER_FOLD = "per-fold"
     TEST = "test"  # only in an experiment whose file says so
