@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from sagpool.ops.device import kernels_for, on_cpu, to_device
+from sagpool.ops.device import kernels_for, on_cpu, to_device, tracing
 from sagpool.ops.layout import Layout
 from sagpool.ops.propagate import dots_of_rows, sum_of_rows
 from sagpool.ops.ragged import edge_rows, marked, repeat_each
@@ -24,6 +24,7 @@ class Kept(NamedTuple):
     The row of a filler may be repeated; every other row is kept at most once.
     """
 
+    mask: Tensor  # [old rows] bool, whether they are kept
     perm: Tensor  # [new rows] int64, the old row of each new row, ascending
     rows: Tensor  # [kept] int64, the old rows that are kept, ascending
     place: Tensor  # [kept] int64, the (first) new row of each of them
@@ -31,26 +32,28 @@ class Kept(NamedTuple):
     repeats: Tensor | None  # [kept] int64, how often each is repeated; None for once each
 
 
-def keep_rows(mask: Tensor, count: int, repeats: Tensor | None = None, total: int = 0) -> Kept:
+def keep_rows(
+    mask: Tensor, count: int | None, repeats: Tensor | None = None, total: int = 0
+) -> Kept:
     """Keep the marked rows, in their order, without waiting for the device to count them.
 
     Args:
         mask: ``[old rows]`` bool
-        count: how many are marked
+        count: how many are marked; if None, the host waits for the device
         repeats: ``[count]`` int64, how often each kept row is repeated; once if not given
         total: the sum of the repeats
     """
     seen = pad(torch.cumsum(mask, 0), (1, 0))
-    if on_cpu(mask):
+    if on_cpu(mask) or count is None:
         rows = marked(mask)
     else:
         place = torch.where(mask, seen[:-1], count)
         rows = torch.empty(count + 1, dtype=torch.int64, device=mask.device)
         rows = rows.scatter_(0, place, torch.arange(len(mask), device=mask.device))[:count]
     if repeats is None:
-        return Kept(rows, rows, torch.arange(count, device=mask.device), seen, None)
+        return Kept(mask, rows, rows, torch.arange(len(rows), device=mask.device), seen, None)
     place = torch.cumsum(repeats, 0) - repeats
-    return Kept(repeat_each(rows, repeats, total), rows, place, seen, repeats)
+    return Kept(mask, repeat_each(rows, repeats, total), rows, place, seen, repeats)
 
 
 def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
@@ -64,6 +67,9 @@ def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
     Returns:
         ``[new rows, channels]``; of a repeated row, only the first copy has a gradient
     """
+    if tracing():
+        rows = x.index_select(0, kept.perm)
+        return rows if gate is None else rows * gate[:, None]
     return _GatherGated.apply(x, x.new_ones(len(kept.perm)) if gate is None else gate, kept)
 
 
@@ -76,10 +82,11 @@ class _GatherGated(Function):
         return sum_of_rows(x, one_each, kept.perm, gate)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         kept, grad = ctx.kept, grads[0].contiguous()
+        if torch.is_grad_enabled():
+            return *_gathered_backward(grad, x, gate, kept), None
         grad_x = grad_gate = None
         if ctx.needs_input_grad[0]:
             # The sum over the new rows of each old row: one, or none.
@@ -88,6 +95,17 @@ class _GatherGated(Function):
         if ctx.needs_input_grad[1]:
             grad_gate = dots_of_rows(x, kept.perm, grad)
         return grad_x, grad_gate, None
+
+
+def _gathered_backward(
+    grad: Tensor, x: Tensor | None, gate: Tensor, kept: Kept
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of x and of the gate, by operations that have gradients themselves."""
+    first = grad if kept.repeats is None else grad.index_select(0, kept.place)
+    factor = gate if kept.repeats is None else gate.index_select(0, kept.place)
+    zeros = grad.new_zeros(len(kept.seen) - 1, grad.shape[1])
+    grad_x = zeros.index_copy(0, kept.rows, first * factor[:, None])
+    return grad_x, None if x is None else (grad * x.index_select(0, kept.perm)).sum(1)
 
 
 class InducedCSR(NamedTuple):

@@ -141,7 +141,7 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
     """
     start = ptr[:-1]
     # Sorts by graph first, then by descending score.
-    key = (graph << 32) + _descending(score.detach())
+    key = (graph << 32) + descending_bits(score.detach())
     in_order = _sort(key)
     last = in_order.index_select(0, start + counts - 1)
     level = last.index_select(0, graph)
@@ -156,7 +156,7 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
     return at_least & ~(tied & (ties_so_far > spare.index_select(0, graph)))
 
 
-def _descending(score: Tensor) -> Tensor:
+def descending_bits(score: Tensor) -> Tensor:
     """``[rows]`` int32, smaller for a higher score, equal for equal ones.
 
     Wider types are ranked as float32: nodes with the same neighbourhood have equal scores up to

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency, EdgeList, Structure
-from sagpool.nn.pool.selection import Selected
-from sagpool.ops import Layout, gather_gated, keep_rows, marked
-from sagpool.ops.device import on_cpu
+from sagpool.nn.pool.selection import Selection
+from sagpool.ops import Kept, gather_gated, keep_rows, marked, rows_above, top_count, top_rows
+from sagpool.ops.device import on_cpu, to_device
 
 
 class PoolOutput(NamedTuple):
@@ -23,55 +23,74 @@ class PoolOutput(NamedTuple):
     score: Tensor | None  # [kept]
 
 
-def pack_pyg(
+def check_pyg(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
-) -> Structure:
-    """Check a PyG user's arguments, and pack them as a fleet of one without a filler."""
+) -> None:
+    """Check a PyG user's arguments: shapes and types, and values where reading them is free.
+
+    On a GPU torch's own kernels refuse indices that are out of range.
+    """
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise SagpoolError(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
             f"shape {tuple(edge_index.shape)}."
         )
-    if not len(x):
+    rows = len(x)
+    if not rows:
         raise SagpoolError("A graph with no node cannot be pooled.")
-    if batch is None:
-        batch = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    elif batch.shape != x.shape[:1] or batch.dtype != torch.int64:
+    if batch is not None and (batch.shape != x.shape[:1] or batch.dtype != torch.int64):
         raise SagpoolError(
-            f"batch must have one int64 entry for each of {len(x)} nodes, not {batch.dtype} of "
+            f"batch must have one int64 entry for each of {rows} nodes, not {batch.dtype} of "
             f"shape {tuple(batch.shape)}."
         )
-    elif bool((batch[1:] < batch[:-1]).any()) or int(batch[0]) < 0:
-        raise SagpoolError("batch must be sorted: the nodes of one graph lie together.")
-    elif int(batch[-1]) >= len(x):
-        raise SagpoolError(f"batch names graph {int(batch[-1])}, but there are {len(x)} nodes.")
-    if edge_index.numel():
-        low, high = (int(end) for end in torch.aminmax(edge_index))
-        if low < 0 or high >= len(x):
-            wrong = low if low < 0 else high
-            raise SagpoolError(f"edge_index names node {wrong}, but there are {len(x)} nodes.")
     if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
         raise SagpoolError(f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges.")
-    if on_cpu(x):
-        return EdgeList(edge_index, batch)
-    return Adjacency.from_edge_index(edge_index, batch)
+    if not on_cpu(x):
+        return
+    if batch is not None and batch.numpy().min() < 0:
+        raise SagpoolError(f"batch names graph {int(batch.min())}; graphs are counted from 0.")
+    if edge_index.numel():
+        low, high = (int(end) for end in torch.aminmax(edge_index))
+        if low < 0 or high >= rows:
+            wrong = low if low < 0 else high
+            raise SagpoolError(f"edge_index names node {wrong}, but there are {rows} nodes.")
+
+
+def top_of_pyg(score: Tensor, batch: Tensor | None, selection: Selection) -> Kept:
+    """The rows with the highest scores, as many of each graph as ``selection`` says."""
+    k, ratio = selection.k, selection.fraction
+    if isinstance(k, np.ndarray) and k.ndim:
+        batch = score.new_zeros(len(score), dtype=torch.int64) if batch is None else batch
+        sizes = torch.bincount(batch).cpu().numpy()
+        counts = to_device(selection.counts(sizes), score.device)
+        return keep_rows(top_rows(score, batch, ratio, counts), int(counts.sum()))
+    mask = top_rows(score, batch, ratio, k)
+    return keep_rows(mask, top_count(len(score), ratio, k) if batch is None else None)
+
+
+def above_in_pyg(softmax: Tensor, batch: Tensor | None, min_score: float) -> Kept:
+    """The rows whose softmax is above ``min_score``, and the highest of each graph."""
+    return keep_rows(rows_above(softmax, batch, min_score), None)
 
 
 def unpack_pyg(
-    x: Tensor, layout: Layout, selected: Selected, edge_index: Tensor, edge_attr: Tensor | None
+    x: Tensor,
+    gate: Tensor,
+    kept: Kept,
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+    batch: Tensor | None,
 ) -> PoolOutput:
-    """The selected nodes in PyG's form; edges stay in their order."""
-    mask, new, gate = selected
-    kept = keep_rows(mask, new.total_rows)
-    score = None if gate is None else gate.index_select(0, kept.perm)
-    source, target = edge_index
-    edges = marked(mask.index_select(0, source).logical_and_(mask.index_select(0, target)))
-    ends = edge_index.index_select(1, edges).view(-1)
+    """The kept nodes in PyG's form; edges stay in their order."""
+    score = gate.index_select(0, kept.perm)
+    ends = kept.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
+    edges = marked(ends[0] & ends[1])
+    left = edge_index.index_select(1, edges).view(-1)
     return PoolOutput(
         x=gather_gated(x, kept, score),
-        edge_index=kept.seen.index_select(0, ends).view(2, -1),
+        edge_index=kept.seen.index_select(0, left).view(2, -1),
         edge_attr=None if edge_attr is None else edge_attr.index_select(0, edges),
-        batch=layout.graph.index_select(0, kept.perm),
+        batch=torch.zeros_like(kept.perm) if batch is None else batch.index_select(0, kept.perm),
         perm=kept.perm,
         score=score,
     )

@@ -9,9 +9,15 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Structure
+from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Pooled
-from sagpool.nn.pool.pyg_interface import PoolOutput, pack_pyg, unpack_pyg
+from sagpool.nn.pool.pyg_interface import (
+    PoolOutput,
+    above_in_pyg,
+    check_pyg,
+    top_of_pyg,
+    unpack_pyg,
+)
 from sagpool.nn.pool.selection import (
     Ratio,
     Selected,
@@ -21,7 +27,7 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax
+from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
 
 
 class Scores(NamedTuple):
@@ -112,15 +118,29 @@ class ScorePool(SelectingPool):
         weight = next(self.parameters(), x)
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")
-        structure = pack_pyg(x, edge_index, attr, batch)
-        x, selected = self._select(x, structure, Context())
-        return unpack_pyg(x, structure.layout, selected, edge_index, attr)
+        check_pyg(x, edge_index, attr, batch)
+        through, scores = self._score(x, EdgeList(edge_index, len(x)), Context())
+        gate = scores.gate
+        if self.min_score is None:
+            kept = top_of_pyg(scores.rank, batch, self.selection)
+        else:
+            gate = softmax_of_graphs(scores.rank, batch)
+            kept = above_in_pyg(gate, batch, self.min_score)
+        return unpack_pyg(through, gate.to(x.dtype), kept, edge_index, attr, batch)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""
         layout = structure.layout
         if len(x) != layout.total_rows:
             raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
+        through, scores = self._score(x, structure, context)
+        if self.min_score is None:
+            return through, select_top(layout, scores.rank, scores.gate, self.selection)
+        softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
+        return through, select_above(layout, softmax.view(-1), self.min_score)
+
+    def _score(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Scores]:
+        """The rows to gather from, and their scores."""
         through = x
         known = context.projected is not None and context.projected_rows is x
         if not known and (weight := self.score_weight()) is not None:
@@ -128,11 +148,7 @@ class ScorePool(SelectingPool):
             # other consumer than the gather of the kept rows: `scores` gets x itself.
             projected, through = matmul_with_passthrough(x, weight)
             context = replace(context, projected=projected, projected_rows=x)
-        scores = self.scores(x, structure, context)
-        if self.min_score is None:
-            return through, select_top(layout, scores.rank, scores.gate, self.selection)
-        softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
-        return through, select_above(layout, softmax.view(-1), self.min_score)
+        return through, self.scores(x, structure, context)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return None if self.min_score is not None else super().rows_left(sizes)

@@ -1,0 +1,118 @@
+"""Which rows a pooling layer keeps, of graphs that a batch vector tells apart."""
+
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.ops.device import on_cpu
+from sagpool.ops.segment import descending_bits, top_of_each
+
+
+def top_rows(
+    score: Tensor, batch: Tensor | None, ratio: Fraction, k: int | Tensor | None
+) -> Tensor:
+    """Mark the rows with the highest scores: ⌈ratio · N⌉ of a graph of N, or k, or all of fewer.
+
+    Of equal scores the lower row is kept, on every device. The host does not wait for the device.
+
+    Args:
+        score: ``[rows]``
+        batch: ``[rows]`` int64 from 0 in any order, the graph of each row; None for one graph
+        ratio: above 0 and at most 1; ignored if there is a k
+        k: at least 1; a number, or with a batch ``[graphs]`` int64
+
+    Returns:
+        ``[rows]`` bool
+    """
+    score = score.detach()
+    if batch is None:
+        assert not isinstance(k, Tensor)
+        return _top_of_one(score, top_count(len(score), ratio, k))
+    if on_cpu(score) and _ascending(batch):
+        sizes = np.bincount(batch.numpy())
+        ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]))
+        return top_of_each(score, batch, ptr, _counts(torch.from_numpy(sizes), ratio, k))
+    return _top_of_any(score, batch, ratio, k)
+
+
+def top_count(rows: int, ratio: Fraction, k: int | None) -> int:
+    """How many of one graph's rows are marked."""
+    return min(rows, k or -(-rows * ratio.numerator // ratio.denominator))
+
+
+def _top_of_one(score: Tensor, count: int) -> Tensor:
+    if on_cpu(score):
+        key = descending_bits(score).numpy()
+        level = np.partition(key, count - 1)[count - 1]
+        mask = key <= level
+        spare = np.count_nonzero(mask) - count
+        if spare:  # of the rows tied for the last place, the higher ones go
+            mask[np.flatnonzero(key == level)[-spare:]] = False
+        return torch.from_numpy(mask)
+    order = torch.sort(score.float() + 0.0, descending=True, stable=True).indices
+    return torch.zeros_like(score, dtype=torch.bool).index_fill(0, order[:count], True)
+
+
+def _top_of_any(score: Tensor, batch: Tensor, ratio: Fraction, k: int | Tensor | None) -> Tensor:
+    # Sorts by graph first, then by descending score; how many graphs there are need not be known.
+    key = torch.add(descending_bits(score), batch, alpha=1 << 32)
+    in_order, order = torch.sort(key, stable=True)
+    graph = (in_order + (1 << 31)) >> 32  # of each place in the order
+    start = torch.searchsorted(graph, graph)
+    sizes = torch.searchsorted(graph, graph, right=True) - start
+    place = torch.arange(len(score), device=score.device)
+    of_place = k.index_select(0, graph) if isinstance(k, Tensor) else k
+    chosen = place < start + _counts(sizes, ratio, of_place)
+    return torch.empty_like(chosen).scatter(0, order, chosen)
+
+
+def _counts(sizes: Tensor, ratio: Fraction, k: int | Tensor | None) -> Tensor:
+    """How many rows of each graph are marked, in exact arithmetic."""
+    if k is not None:
+        return sizes.clamp(max=k)
+    return (sizes * ratio.numerator + (ratio.denominator - 1)) // ratio.denominator
+
+
+def softmax_of_graphs(score: Tensor, batch: Tensor | None) -> Tensor:
+    """The softmax of the scores of each graph, ``[rows]``.
+
+    With a batch the host waits for the number of graphs.
+    """
+    if batch is None:
+        return score.softmax(0)
+    graphs = _number_of_graphs(batch)
+    # The result does not depend on the shift, so it needs no gradient.
+    lowest = score.new_full((graphs,), -torch.inf)
+    shift = lowest.scatter_reduce(0, batch, score.detach(), "amax")
+    exponential = (score - shift.index_select(0, batch)).exp()
+    total = torch.zeros_like(lowest).scatter_add(0, batch, exponential)
+    return exponential / total.index_select(0, batch)
+
+
+def rows_above(score: Tensor, batch: Tensor | None, least: float) -> Tensor:
+    """Mark the rows with scores above ``least``, and the first of the highest of each graph.
+
+    Returns:
+        ``[rows]`` bool
+    """
+    score = score.detach().float()
+    if batch is None:
+        return (score > least).index_fill(0, score.argmax(), True)
+    rows = torch.arange(len(score), device=score.device)
+    graphs = _number_of_graphs(batch)
+    highest = score.new_full((graphs,), -torch.inf).scatter_reduce(0, batch, score, "amax")
+    lower = score < highest.index_select(0, batch)  # False for NaN: a graph of NaN keeps a row
+    candidate = torch.where(lower, len(score), rows)
+    first = batch.new_full((graphs,), len(score)).scatter_reduce(0, batch, candidate, "amin")
+    return (score > least) | (rows == first.index_select(0, batch))
+
+
+def _number_of_graphs(batch: Tensor) -> int:
+    return int(batch.max()) + 1
+
+
+def _ascending(batch: Tensor) -> bool:
+    values = batch.numpy()
+    return bool((values[1:] >= values[:-1]).all())
