@@ -54,6 +54,10 @@ class Structure(ABC):
         """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
         return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
 
+    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
+        """``gcn(x) + b``, ``[rows]``, for x of one channel and b of ``[members, 1, 1]``."""
+        return (self.gcn(x).view(len(bias), -1, 1) + bias).view(-1)
+
     def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
         """Attention of each row over its neighbours and itself; see `edge_attention`."""
         return self.csr().attention(to_target, from_source, values)

@@ -36,16 +36,24 @@ class EdgeList(Structure):
     @cached_property
     def degree(self) -> Tensor:
         """``[rows]`` float32: a half-precision sum of ones stops growing at 256 or 2,048."""
-        edges = self.source.new_ones((), dtype=torch.float32).expand_as(self.source)
-        counts = edges if self.counted is None else self.counted.to(torch.float32)
-        zeros = torch.zeros(self.rows, device=self.source.device)
-        return zeros.scatter_add_(0, self.target, counts)
+        counted = None if self.counted is None else self.counted.float()
+        if on_cpu(self.target):
+            return torch.bincount(self.target, counted, self.rows).float()
+        # torch.bincount would wait for the device.
+        counted = self.target.new_ones((), dtype=torch.float32) if counted is None else counted
+        zeros = counted.new_zeros(self.rows)
+        return zeros.scatter_add(0, self.target, counted.expand_as(self.target))
 
     def gcn(self, x: Tensor) -> Tensor:
         if x.shape[1] > 1:
             return self.csr().gcn(x)
-        edges = self.source, self.target, self.counted
-        return gcn_of_edges(x.view(-1), self.degree, *edges)[:, None]
+        return self._gcn(x.view(-1))[:, None]
+
+    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
+        return self._gcn(x.view(-1)) + bias.view(1)
+
+    def _gcn(self, x: Tensor) -> Tensor:
+        return gcn_of_edges(x, self.degree, self.source, self.target, self.counted)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         if x.shape[1] > 1:

@@ -43,7 +43,12 @@ def keep_rows(
         repeats: ``[count]`` int64, how often each kept row is repeated; once if not given
         total: the sum of the repeats
     """
-    seen = pad(torch.cumsum(mask, 0), (1, 0))
+    if on_cpu(mask):
+        before = np.zeros(len(mask) + 1, np.int64)
+        np.cumsum(mask.numpy(), out=before[1:])
+        seen = torch.from_numpy(before)
+    else:
+        seen = pad(torch.cumsum(mask, 0), (1, 0))
     if on_cpu(mask) or count is None:
         rows = marked(mask)
     else:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sagpool.ops.device import on_cpu
-from sagpool.ops.segment import descending_bits, top_of_each
+from sagpool.ops.segment import descending_bits, descending_keys, top_of_each
 
 
 def top_rows(
@@ -44,7 +44,7 @@ def top_count(rows: int, ratio: Fraction, k: int | None) -> int:
 
 def _top_of_one(score: Tensor, count: int) -> Tensor:
     if on_cpu(score):
-        key = descending_bits(score).numpy()
+        key = descending_keys(score)
         level = np.partition(key, count - 1)[count - 1]
         mask = key <= level
         spare = np.count_nonzero(mask) - count

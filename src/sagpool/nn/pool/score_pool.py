@@ -115,9 +115,6 @@ class ScorePool(SelectingPool):
             x, selected = self._select(x, edge_index, context)
             return keep_selected(x, edge_index, selected)
         attr = cast(Tensor | None, edge_attr)
-        weight = next(self.parameters(), x)
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")
         check_pyg(x, edge_index, attr, batch)
         through, scores = self._score(x, EdgeList(edge_index, len(x)), Context())
         gate = scores.gate
@@ -142,12 +139,14 @@ class ScorePool(SelectingPool):
     def _score(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Scores]:
         """The rows to gather from, and their scores."""
         through = x
-        known = context.projected is not None and context.projected_rows is x
-        if not known and (weight := self.score_weight()) is not None:
-            # The gradients of both results are summed in one buffer, so `through` must have no
-            # other consumer than the gather of the kept rows: `scores` gets x itself.
-            projected, through = matmul_with_passthrough(x, weight)
-            context = replace(context, projected=projected, projected_rows=x)
+        if context.projected is None or context.projected_rows is not x:
+            weight = self.score_weight()
+            _check_dtype(x, next(self.parameters(), x) if weight is None else weight)
+            if weight is not None:
+                # The gradients of both results are summed in one buffer, so `through` must have
+                # no other consumer than the gather of the kept rows: `scores` gets x itself.
+                projected, through = matmul_with_passthrough(x, weight)
+                context = replace(context, projected=projected, projected_rows=x)
         return through, self.scores(x, structure, context)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
@@ -173,3 +172,8 @@ def _check_features(x: Tensor, in_channels: int) -> None:
         raise SagpoolError(
             f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
+
+
+def _check_dtype(x: Tensor, weight: Tensor) -> None:
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")
