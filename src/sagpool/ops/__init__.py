@@ -13,6 +13,7 @@ from sagpool.ops.pool import (
     gather_gated,
     induced_csr,
     keep_rows,
+    kept_once,
     pool_rows,
 )
 from sagpool.ops.propagate import gcn_propagate, propagate
@@ -51,6 +52,7 @@ __all__ = [
     "gcn_propagate",
     "induced_csr",
     "keep_rows",
+    "kept_once",
     "marked",
     "matmul_with_passthrough",
     "pool_rows",

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.device import kernels_for, tracing
+from sagpool.ops.device import kernels_for
 
 LEAST_BY_KERNEL = 16  # columns, of both factors
 
@@ -59,9 +59,6 @@ def matmul_with_passthrough(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         ``[members * rows, out]``, and x, which must have exactly one consumer: its gradient
         buffer is reused
     """
-    if tracing() or torch.is_autocast_enabled(x.device.type):
-        members, fan_in, fan_out = weight.shape
-        return torch.bmm(x.view(members, -1, fan_in), weight).view(-1, fan_out), x
     return _MatmulWithPassthrough.apply(x, weight)
 
 

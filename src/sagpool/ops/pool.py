@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from sagpool.ops.device import kernels_for, on_cpu, to_device, tracing
+from sagpool.ops.device import kernels_for, on_cpu, to_device
 from sagpool.ops.layout import Layout
 from sagpool.ops.propagate import dots_of_rows, sum_of_rows
 from sagpool.ops.ragged import edge_rows, marked, repeat_each
@@ -24,7 +24,6 @@ class Kept(NamedTuple):
     The row of a filler may be repeated; every other row is kept at most once.
     """
 
-    mask: Tensor  # [old rows] bool, whether they are kept
     perm: Tensor  # [new rows] int64, the old row of each new row, ascending
     rows: Tensor  # [kept] int64, the old rows that are kept, ascending
     place: Tensor  # [kept] int64, the (first) new row of each of them
@@ -32,33 +31,31 @@ class Kept(NamedTuple):
     repeats: Tensor | None  # [kept] int64, how often each is repeated; None for once each
 
 
-def keep_rows(
-    mask: Tensor, count: int | None, repeats: Tensor | None = None, total: int = 0
-) -> Kept:
+def keep_rows(mask: Tensor, count: int, repeats: Tensor | None = None, total: int = 0) -> Kept:
     """Keep the marked rows, in their order, without waiting for the device to count them.
 
     Args:
         mask: ``[old rows]`` bool
-        count: how many are marked; if None, the host waits for the device
+        count: how many are marked
         repeats: ``[count]`` int64, how often each kept row is repeated; once if not given
         total: the sum of the repeats
     """
+    seen = pad(torch.cumsum(mask, 0), (1, 0))
     if on_cpu(mask):
-        before = np.zeros(len(mask) + 1, np.int64)
-        np.cumsum(mask.numpy(), out=before[1:])
-        seen = torch.from_numpy(before)
-    else:
-        seen = pad(torch.cumsum(mask, 0), (1, 0))
-    if on_cpu(mask) or count is None:
         rows = marked(mask)
     else:
         place = torch.where(mask, seen[:-1], count)
         rows = torch.empty(count + 1, dtype=torch.int64, device=mask.device)
         rows = rows.scatter_(0, place, torch.arange(len(mask), device=mask.device))[:count]
     if repeats is None:
-        return Kept(mask, rows, rows, torch.arange(len(rows), device=mask.device), seen, None)
+        return kept_once(rows, seen)
     place = torch.cumsum(repeats, 0) - repeats
-    return Kept(mask, repeat_each(rows, repeats, total), rows, place, seen, repeats)
+    return Kept(repeat_each(rows, repeats, total), rows, place, seen, repeats)
+
+
+def kept_once(rows: Tensor, seen: Tensor) -> Kept:
+    """Each of the rows is kept once; see `Kept`."""
+    return Kept(rows, rows, torch.arange(len(rows), device=rows.device), seen, None)
 
 
 def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
@@ -72,9 +69,6 @@ def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
     Returns:
         ``[new rows, channels]``; of a repeated row, only the first copy has a gradient
     """
-    if tracing():
-        rows = x.index_select(0, kept.perm)
-        return rows if gate is None else rows * gate[:, None]
     return _GatherGated.apply(x, x.new_ones(len(kept.perm)) if gate is None else gate, kept)
 
 

@@ -30,11 +30,16 @@ def top_rows(
     if batch is None:
         assert not isinstance(k, Tensor)
         return _top_of_one(score, top_count(len(score), ratio, k))
-    if on_cpu(score) and _ascending(batch):
-        sizes = np.bincount(batch.numpy())
-        ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]))
-        return top_of_each(score, batch, ptr, _counts(torch.from_numpy(sizes), ratio, k))
-    return _top_of_any(score, batch, ratio, k)
+    if not on_cpu(score):
+        return _top_of_any(score, batch, ratio, k)
+    graph = batch.numpy()
+    if (graph[1:] < graph[:-1]).any():
+        return _top_of_any(score, batch, ratio, k)
+    if graph[0] == graph[-1] and not isinstance(k, Tensor):
+        return _top_of_one(score, top_count(len(score), ratio, k))
+    sizes = np.bincount(graph)
+    ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]))
+    return top_of_each(score, batch, ptr, _counts(torch.from_numpy(sizes), ratio, k))
 
 
 def top_count(rows: int, ratio: Fraction, k: int | None) -> int:
@@ -111,8 +116,3 @@ def rows_above(score: Tensor, batch: Tensor | None, least: float) -> Tensor:
 
 def _number_of_graphs(batch: Tensor) -> int:
     return int(batch.max()) + 1
-
-
-def _ascending(batch: Tensor) -> bool:
-    values = batch.numpy()
-    return bool((values[1:] >= values[:-1]).all())

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.nn.pool.selection import Selection
-from sagpool.ops import Kept, gather_gated, keep_rows, marked, rows_above, top_count, top_rows
-from sagpool.ops.device import on_cpu, to_device
+from sagpool.ops import gather_gated, kept_once, marked, rows_above, top_count, top_rows
+from sagpool.ops.device import on_cpu, to_device, tracing
 
 
 class PoolOutput(NamedTuple):
@@ -21,6 +22,18 @@ class PoolOutput(NamedTuple):
     batch: Tensor  # [kept] int64
     perm: Tensor  # [kept] int64, the input node of each kept node, ascending
     score: Tensor | None  # [kept]
+
+
+# From this many numbers on, operators that write fewer matrices are worth their calls.
+_LEAST_FUSED = {"cpu": 1 << 16, "cuda": 1 << 24}
+
+
+def is_fused(x: Tensor) -> bool:
+    """Whether to pool with fused operators, which torch can neither trace nor cast."""
+    least = _LEAST_FUSED.get(x.device.type)
+    if least is None or x.numel() < least:
+        return False
+    return not (tracing() or torch.is_autocast_enabled(x.device.type))
 
 
 def check_pyg(
@@ -56,42 +69,55 @@ def check_pyg(
             raise SagpoolError(f"edge_index names node {wrong}, but there are {rows} nodes.")
 
 
-def top_of_pyg(score: Tensor, batch: Tensor | None, selection: Selection) -> Kept:
+class Chosen(NamedTuple):
+    """The rows that are kept."""
+
+    mask: Tensor  # [rows] bool
+    count: int | None  # how many, if the host knows
+
+
+def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Chosen:
     """The rows with the highest scores, as many of each graph as ``selection`` says."""
     k, ratio = selection.k, selection.fraction
-    if isinstance(k, np.ndarray) and k.ndim:
-        batch = score.new_zeros(len(score), dtype=torch.int64) if batch is None else batch
-        sizes = torch.bincount(batch).cpu().numpy()
-        counts = to_device(selection.counts(sizes), score.device)
-        return keep_rows(top_rows(score, batch, ratio, counts), int(counts.sum()))
-    mask = top_rows(score, batch, ratio, k)
-    return keep_rows(mask, top_count(len(score), ratio, k) if batch is None else None)
+    if isinstance(k, np.ndarray):
+        batch = torch.zeros_like(score, dtype=torch.int64) if batch is None else batch
+        counts = selection.counts(torch.bincount(batch).cpu().numpy())
+        mask = top_rows(score, batch, ratio, to_device(counts, score.device))
+        return Chosen(mask, int(counts.sum()))
+    count = top_count(len(score), ratio, k) if batch is None else None
+    return Chosen(top_rows(score, batch, ratio, k), count)
 
 
-def above_in_pyg(softmax: Tensor, batch: Tensor | None, min_score: float) -> Kept:
+def choose_above(softmax: Tensor, batch: Tensor | None, min_score: float) -> Chosen:
     """The rows whose softmax is above ``min_score``, and the highest of each graph."""
-    return keep_rows(rows_above(softmax, batch, min_score), None)
+    return Chosen(rows_above(softmax, batch, min_score), None)
 
 
 def unpack_pyg(
     x: Tensor,
     gate: Tensor,
-    kept: Kept,
+    chosen: Chosen,
     edge_index: Tensor,
     edge_attr: Tensor | None,
     batch: Tensor | None,
 ) -> PoolOutput:
-    """The kept nodes in PyG's form; edges stay in their order."""
-    score = gate.index_select(0, kept.perm)
-    ends = kept.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
-    edges = marked(ends[0] & ends[1])
-    left = edge_index.index_select(1, edges).view(-1)
+    """The chosen nodes in PyG's form; edges stay in their order."""
+    perm = marked(*chosen)
+    seen = torch.cumsum(chosen.mask, 0)  # [rows], how many up to this one are kept
+    score = gate.index_select(0, perm)
+    if is_fused(x):
+        pooled = gather_gated(x, kept_once(perm, pad(seen, (1, 0))), score)
+    else:
+        pooled = x.index_select(0, perm) * score[:, None]
+    stay = chosen.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
+    edges = marked(stay[0] & stay[1])
+    ends = seen.index_select(0, edge_index.index_select(1, edges).view(-1)).view(2, -1)
     return PoolOutput(
-        x=gather_gated(x, kept, score),
-        edge_index=kept.seen.index_select(0, left).view(2, -1),
+        x=pooled,
+        edge_index=ends - 1,
         edge_attr=None if edge_attr is None else edge_attr.index_select(0, edges),
-        batch=torch.zeros_like(kept.perm) if batch is None else batch.index_select(0, kept.perm),
-        perm=kept.perm,
+        batch=torch.zeros_like(perm) if batch is None else batch.index_select(0, perm),
+        perm=perm,
         score=score,
     )
 

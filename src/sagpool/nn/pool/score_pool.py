@@ -13,9 +13,10 @@ from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Pooled
 from sagpool.nn.pool.pyg_interface import (
     PoolOutput,
-    above_in_pyg,
     check_pyg,
-    top_of_pyg,
+    choose_above,
+    choose_top,
+    is_fused,
     unpack_pyg,
 )
 from sagpool.nn.pool.selection import (
@@ -116,14 +117,18 @@ class ScorePool(SelectingPool):
             return keep_selected(x, edge_index, selected)
         attr = cast(Tensor | None, edge_attr)
         check_pyg(x, edge_index, attr, batch)
-        through, scores = self._score(x, EdgeList(edge_index, len(x)), Context())
+        context = Context()
+        if not is_fused(x) and (weight := self.score_weight()) is not None:
+            _check_dtype(x, weight)
+            context = Context(projected=x @ weight[0], projected_rows=x)
+        through, scores = self._score(x, EdgeList(edge_index, len(x)), context)
         gate = scores.gate
         if self.min_score is None:
-            kept = top_of_pyg(scores.rank, batch, self.selection)
+            chosen = choose_top(scores.rank, batch, self.selection)
         else:
             gate = softmax_of_graphs(scores.rank, batch)
-            kept = above_in_pyg(gate, batch, self.min_score)
-        return unpack_pyg(through, gate.to(x.dtype), kept, edge_index, attr, batch)
+            chosen = choose_above(gate, batch, self.min_score)
+        return unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, attr, batch)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""
@@ -139,14 +144,13 @@ class ScorePool(SelectingPool):
     def _score(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Scores]:
         """The rows to gather from, and their scores."""
         through = x
-        if context.projected is None or context.projected_rows is not x:
-            weight = self.score_weight()
-            _check_dtype(x, next(self.parameters(), x) if weight is None else weight)
-            if weight is not None:
-                # The gradients of both results are summed in one buffer, so `through` must have
-                # no other consumer than the gather of the kept rows: `scores` gets x itself.
-                projected, through = matmul_with_passthrough(x, weight)
-                context = replace(context, projected=projected, projected_rows=x)
+        known = context.projected is not None and context.projected_rows is x
+        if not known and (weight := self.score_weight()) is not None:
+            _check_dtype(x, weight)
+            # The gradients of both results are summed in one buffer, so `through` must have no
+            # other consumer than the gather of the kept rows: `scores` gets x itself.
+            projected, through = matmul_with_passthrough(x, weight)
+            context = replace(context, projected=projected, projected_rows=x)
         return through, self.scores(x, structure, context)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
