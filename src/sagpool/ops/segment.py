@@ -140,7 +140,7 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
         ``[rows]`` bool
     """
     if on_cpu(score):
-        mask = _top_on_cpu(score.detach(), graph.numpy(), ptr.numpy()[:-1], counts.numpy())
+        mask = top_on_cpu(score.detach(), graph.numpy(), ptr.numpy()[:-1], counts.numpy())
         return torch.from_numpy(mask)
     start = ptr[:-1]
     # Sorts by graph first, then by descending score.
@@ -156,10 +156,17 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
     return (key <= level) & ~(tied & (ties_so_far > spare.index_select(0, graph)))
 
 
-def _top_on_cpu(
+def top_on_cpu(
     score: Tensor, graph: np.ndarray, start: np.ndarray, counts: np.ndarray
 ) -> np.ndarray:
-    """The same with NumPy, which sorts several times as fast and takes less time per call."""
+    """`top_of_each` with NumPy, which sorts several times as fast and takes less time per call.
+
+    Args:
+        score: ``[rows]`` without a gradient
+        graph: ``[rows]``, ascending
+        start: ``[graphs]``, the first row of each graph
+        counts: ``[graphs]``
+    """
     key = (graph << 32) + descending_keys(score)
     in_order = np.sort(key)
     last = in_order[start + counts - 1]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sagpool.ops.device import on_cpu
-from sagpool.ops.segment import descending_bits, descending_keys, top_of_each
+from sagpool.ops.segment import descending_bits, descending_keys, top_on_cpu
 
 
 def top_rows(
@@ -38,8 +38,8 @@ def top_rows(
     if graph[0] == graph[-1] and not isinstance(k, Tensor):
         return _top_of_one(score, top_count(len(score), ratio, k))
     sizes = np.bincount(graph)
-    ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]))
-    return top_of_each(score, batch, ptr, _counts(torch.from_numpy(sizes), ratio, k))
+    start = np.cumsum(sizes) - sizes
+    return torch.from_numpy(top_on_cpu(score, graph, start, _counts(sizes, ratio, k)))
 
 
 def top_count(rows: int, ratio: Fraction, k: int | None) -> int:
@@ -63,21 +63,26 @@ def _top_of_one(score: Tensor, count: int) -> Tensor:
 def _top_of_any(score: Tensor, batch: Tensor, ratio: Fraction, k: int | Tensor | None) -> Tensor:
     # Sorts by graph first, then by descending score; how many graphs there are need not be known.
     key = torch.add(descending_bits(score), batch, alpha=1 << 32)
-    in_order, order = torch.sort(key, stable=True)
-    graph = (in_order + (1 << 31)) >> 32  # of each place in the order
-    start = torch.searchsorted(graph, graph)
-    sizes = torch.searchsorted(graph, graph, right=True) - start
-    place = torch.arange(len(score), device=score.device)
-    of_place = k.index_select(0, graph) if isinstance(k, Tensor) else k
-    chosen = place < start + _counts(sizes, ratio, of_place)
+    order = torch.sort(key, stable=True).indices
+    graph = batch.index_select(0, order)  # of each place in the order
+    start, end = torch.searchsorted(graph, graph), torch.searchsorted(graph, graph, right=True)
+    rows = len(score)
+    if k is None:
+        # place - start < ⌈(end - start) p / q⌉, multiplied by q
+        p, q = ratio.numerator, ratio.denominator
+        places = torch.arange(0, rows * q, q, device=score.device)
+        chosen = places < torch.add(end if p == 1 else end * p, start, alpha=q - p)
+    else:
+        last = start + (k.index_select(0, graph) if isinstance(k, Tensor) else k)
+        chosen = torch.arange(rows, device=score.device) < torch.minimum(end, last)
     return torch.empty_like(chosen).scatter(0, order, chosen)
 
 
-def _counts(sizes: Tensor, ratio: Fraction, k: int | Tensor | None) -> Tensor:
+def _counts(sizes: np.ndarray, ratio: Fraction, k: int | Tensor | None) -> np.ndarray:
     """How many rows of each graph are marked, in exact arithmetic."""
     if k is not None:
-        return sizes.clamp(max=k)
-    return (sizes * ratio.numerator + (ratio.denominator - 1)) // ratio.denominator
+        return np.minimum(sizes, k.numpy() if isinstance(k, Tensor) else k)
+    return -(-sizes * ratio.numerator // ratio.denominator)
 
 
 def softmax_of_graphs(score: Tensor, batch: Tensor | None) -> Tensor:
