@@ -29,14 +29,14 @@ def top_rows(
     score = score.detach()
     if batch is None:
         assert not isinstance(k, Tensor)
-        return _top_of_one(score, top_count(len(score), ratio, k))
+        return _top_of_one(score, top_count(score.shape[0], ratio, k))
     if not on_cpu(score):
         return _top_of_any(score, batch, ratio, k)
     graph = batch.numpy()
     if (graph[1:] < graph[:-1]).any():
         return _top_of_any(score, batch, ratio, k)
     if graph[0] == graph[-1] and not isinstance(k, Tensor):
-        return _top_of_one(score, top_count(len(score), ratio, k))
+        return _top_of_one(score, top_count(score.shape[0], ratio, k))
     sizes = np.bincount(graph)
     start = np.cumsum(sizes) - sizes
     return torch.from_numpy(top_on_cpu(score, graph, start, _counts(sizes, ratio, k)))
@@ -44,7 +44,7 @@ def top_rows(
 
 def top_count(rows: int, ratio: Fraction, k: int | None) -> int:
     """How many of one graph's rows are marked."""
-    return min(rows, k or -(-rows * ratio.numerator // ratio.denominator))
+    return -(-rows * ratio.numerator // ratio.denominator) if k is None else min(rows, k)
 
 
 def _top_of_one(score: Tensor, count: int) -> Tensor:
@@ -66,7 +66,7 @@ def _top_of_any(score: Tensor, batch: Tensor, ratio: Fraction, k: int | Tensor |
     order = torch.sort(key, stable=True).indices
     graph = batch.index_select(0, order)  # of each place in the order
     start, end = torch.searchsorted(graph, graph), torch.searchsorted(graph, graph, right=True)
-    rows = len(score)
+    rows = score.shape[0]
     if k is None:
         # place - start < ⌈(end - start) p / q⌉, multiplied by q
         p, q = ratio.numerator, ratio.denominator
@@ -110,15 +110,15 @@ def rows_above(score: Tensor, batch: Tensor | None, least: float) -> Tensor:
     score = score.detach().float()
     if batch is None:
         return (score > least).index_fill(0, score.argmax(), True)
-    rows = torch.arange(len(score), device=score.device)
+    rows = torch.arange(score.shape[0], device=score.device)
     graphs = _number_of_graphs(batch)
     highest = score.new_full((graphs,), -torch.inf).scatter_reduce(0, batch, score, "amax")
     lower = score < highest.index_select(0, batch)  # False for NaN: a graph of NaN keeps a row
-    candidate = torch.where(lower, len(score), rows)
-    first = batch.new_full((graphs,), len(score)).scatter_reduce(0, batch, candidate, "amin")
+    candidate = torch.where(lower, score.shape[0], rows)
+    first = batch.new_full((graphs,), score.shape[0]).scatter_reduce(0, batch, candidate, "amin")
     return (score > least) | (rows == first.index_select(0, batch))
 
 
 def _number_of_graphs(batch: Tensor) -> int:
     """One more than the largest number in the batch, or a bound on it where that is not known."""
-    return len(batch) if tracing() else int(batch.max()) + 1
+    return batch.shape[0] if tracing() else int(batch.max()) + 1

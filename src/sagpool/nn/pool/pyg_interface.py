@@ -30,10 +30,10 @@ _LEAST_FUSED = {"cpu": 1 << 16, "cuda": 1 << 24}
 
 def is_fused(x: Tensor) -> bool:
     """Whether to pool with fused operators, which torch can neither trace nor cast."""
-    least = _LEAST_FUSED.get(x.device.type)
-    if least is None or x.numel() < least:
+    kind = x.device.type
+    if tracing() or kind not in _LEAST_FUSED or torch.is_autocast_enabled(kind):
         return False
-    return not (tracing() or torch.is_autocast_enabled(x.device.type))
+    return x.numel() >= _LEAST_FUSED[kind]
 
 
 def check_pyg(
@@ -48,7 +48,7 @@ def check_pyg(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
             f"shape {tuple(edge_index.shape)}."
         )
-    rows = len(x)
+    rows, edges = x.shape[0], edge_index.shape[1]  # not len(), which torch.export fixes
     if not rows:
         raise SagpoolError("A graph with no node cannot be pooled.")
     if batch is not None and (batch.shape != x.shape[:1] or batch.dtype != torch.int64):
@@ -56,8 +56,8 @@ def check_pyg(
             f"batch must have one int64 entry for each of {rows} nodes, not {batch.dtype} of "
             f"shape {tuple(batch.shape)}."
         )
-    if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
-        raise SagpoolError(f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges.")
+    if edge_attr is not None and edge_attr.shape[0] != edges:
+        raise SagpoolError(f"edge_attr has {edge_attr.shape[0]} rows for {edges} edges.")
     if not on_cpu(x):
         return
     if batch is not None and batch.numpy().min() < 0:
@@ -84,7 +84,7 @@ def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Cho
         counts = selection.counts(torch.bincount(batch).cpu().numpy())
         mask = top_rows(score, batch, ratio, to_device(counts, score.device))
         return Chosen(mask, int(counts.sum()))
-    count = top_count(len(score), ratio, k) if batch is None else None
+    count = top_count(score.shape[0], ratio, k) if batch is None else None
     return Chosen(top_rows(score, batch, ratio, k), count)
 
 
@@ -108,7 +108,7 @@ def unpack_pyg(
     if is_fused(x):
         pooled = gather_gated(x, kept_once(perm, pad(seen, (1, 0))), score)
     else:
-        # The backward pass of index_select starts threads on the CPU, that of x[perm] sorts on CUDA.
+        # The backward pass of index_select starts threads on a CPU, that of x[perm] sorts on CUDA.
         pooled = (x[perm] if x.is_cpu else x.index_select(0, perm)) * score[:, None]
     stay = chosen.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
     edges = marked(stay[0] & stay[1])

@@ -115,13 +115,15 @@ class ScorePool(SelectingPool):
                 raise SagpoolError("With a structure, the only other argument is a context.")
             x, selected = self._select(x, edge_index, context)
             return keep_selected(x, edge_index, selected)
+        if torch.jit.is_tracing():
+            raise SagpoolError(self._no_script())
         attr = cast(Tensor | None, edge_attr)
         check_pyg(x, edge_index, attr, batch)
         context = Context()
         if not is_fused(x) and (weight := self.score_weight()) is not None:
             _check_dtype(x, weight)
             context = Context(projected=x @ weight[0], projected_rows=x)
-        through, scores = self._score(x, EdgeList(edge_index, len(x)), context)
+        through, scores = self._score(x, EdgeList(edge_index, x.shape[0]), context)
         gate = scores.gate
         if self.min_score is None:
             chosen = choose_top(scores.rank, batch, self.selection)
@@ -154,9 +156,12 @@ class ScorePool(SelectingPool):
         return through, self.scores(x, structure, context)
 
     def __prepare_scriptable__(self) -> None:
-        raise SagpoolError(
-            f"{type(self).__name__} cannot be scripted, since it takes packed batches too; use "
-            "torch.compile or torch.export."
+        raise SagpoolError(self._no_script())
+
+    def _no_script(self) -> str:
+        return (
+            f"{type(self).__name__} does not work with torch.jit, which does not know some of its "
+            "operations; use torch.compile or torch.export."
         )
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
