@@ -29,11 +29,14 @@ _LEAST_FUSED = {"cpu": 1 << 16, "cuda": 1 << 24}
 
 
 def is_fused(x: Tensor) -> bool:
-    """Whether to pool with fused operators, which torch can neither trace nor cast."""
+    """Whether to pool with fused operators, which torch can neither trace nor cast.
+
+    They sum in the type of x, which half precisions are too coarse for.
+    """
     kind = x.device.type
     if tracing() or kind not in _LEAST_FUSED or torch.is_autocast_enabled(kind):
         return False
-    return x.numel() >= _LEAST_FUSED[kind]
+    return x.itemsize >= 4 and x.numel() >= _LEAST_FUSED[kind]
 
 
 def check_pyg(
@@ -73,7 +76,7 @@ class Chosen(NamedTuple):
     """The rows that are kept."""
 
     mask: Tensor  # [rows] bool
-    count: int | None  # how many, if the host knows
+    number: int | None  # how many, if the host knows
 
 
 def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Chosen:

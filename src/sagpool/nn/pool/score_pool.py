@@ -115,7 +115,7 @@ class ScorePool(SelectingPool):
                 raise SagpoolError("With a structure, the only other argument is a context.")
             x, selected = self._select(x, edge_index, context)
             return keep_selected(x, edge_index, selected)
-        if torch.jit.is_tracing():
+        if torch.jit.is_tracing():  # type: ignore[attr-defined]
             raise SagpoolError(self._no_script())
         attr = cast(Tensor | None, edge_attr)
         check_pyg(x, edge_index, attr, batch)
