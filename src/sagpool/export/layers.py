@@ -33,6 +33,7 @@ from sagpool.nn import (
 )
 from sagpool.nn.conv import ChebConv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.pool import AttentionScore
+from sagpool.nn.pool.scores import is_tanh
 
 Description = dict[str, Any]
 
@@ -142,10 +143,17 @@ def _score(layer: Any) -> Description:
         raise SagpoolError(
             f"{type(layer).__name__} with a min_score cannot be exported: only a ratio or a k can."
         )
+    if layer.multiplier != 1 or not is_tanh(layer.nonlinearity):
+        raise SagpoolError(
+            f"{type(layer).__name__} with a multiplier or another nonlinearity than tanh cannot be "
+            "exported."
+        )
     return _selection(layer.selection)
 
 
 def _sag_pool(to: Describer, layer: Any) -> Description:
+    if layer.attention is None:
+        raise SagpoolError("SAGPool with a GNN of PyG cannot be exported.")
     attention = to.describe(layer.attention)
     return {"kind": "sag", "attention": attention, "lowest": layer.lowest, **_score(layer)}
 

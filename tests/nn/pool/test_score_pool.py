@@ -42,13 +42,16 @@ def reference(dense):
             rank = -rank if pool.lowest else rank
         else:
             p = pool.projection[m, :, 0]
-            rank = X @ p / p.square().sum().sqrt()
+            rank = X @ p
+            if pool.min_score is None:
+                rank = rank / p.square().sum().sqrt()
             Z = rank.tanh()
         if pool.min_score is None:
             idx = dense.top(rank, count_of(len(X)))
         else:
             Z = rank.softmax(0)
-            idx = sorted({int(Z.argmax()), *Z.gt(pool.min_score).nonzero()[:, 0].tolist()})
+            # Of nodes that no limit tells apart all are kept, as in PyG.
+            idx = Z.gt(min(pool.min_score, Z.max().item() - 1e-7)).nonzero()[:, 0].tolist()
         return idx, X[idx] * Z[idx, None], A[idx][:, idx], Z[idx]
 
     return pooled
@@ -156,8 +159,11 @@ def test_repr():
         ({"k": np.array([2, 0])}, "at least 1"),
         ({"k": np.array([], int)}, "at least 1"),
         ({"k": 1.5}, "integers"),
-        ({"min_score": 1.0}, "min_score must be at least 0 and below 1, not 1.0"),
-        ({"min_score": -0.1}, "min_score must be at least 0"),
+        ({"ratio": None}, "needs a ratio, a k or a min_score"),
+        ({"min_score": 1.1}, "min_score must be from 0 to 1, not 1.1"),
+        ({"min_score": -0.1}, "min_score must be from 0"),
+        ({"nonlinearity": "tahn"}, "PyG knows no nonlinearity 'tahn'"),
+        ({"nonlinearity": None}, "nonlinearity must be a name or a function, not None"),
         ({"in_channels": 0}, "in_channels must be at least 1, not 0"),
     ],
 )

@@ -26,25 +26,17 @@ class PoolOutput(NamedTuple):
 def pack_pyg(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
 ) -> Structure:
-    """Check a PyG user's arguments, and pack them as a fleet of one without a filler."""
+    """Check a PyG user's edges, and pack them as a fleet of one without a filler.
+
+    ``batch`` is sorted, and each of its graphs has a node (`graph_order`).
+    """
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise SagpoolError(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
             f"shape {tuple(edge_index.shape)}."
         )
-    if not len(x):
-        raise SagpoolError("A graph with no node cannot be pooled.")
     if batch is None:
         batch = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    elif batch.shape != x.shape[:1] or batch.dtype != torch.int64:
-        raise SagpoolError(
-            f"batch must have one int64 entry for each of {len(x)} nodes, not {batch.dtype} of "
-            f"shape {tuple(batch.shape)}."
-        )
-    elif bool((batch[1:] < batch[:-1]).any()) or int(batch[0]) < 0:
-        raise SagpoolError("batch must be sorted: the nodes of one graph lie together.")
-    elif int(batch[-1]) >= len(x):
-        raise SagpoolError(f"batch names graph {int(batch[-1])}, but there are {len(x)} nodes.")
     if edge_index.numel():
         low, high = (int(end) for end in torch.aminmax(edge_index))
         if low < 0 or high >= len(x):
@@ -77,15 +69,9 @@ def unpack_pyg(
     )
 
 
-def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
-    """Put pooled rows back in place: row i at row ``perm[i]``, zero where nodes were dropped.
-
-    Args:
-        x: ``[new rows, channels]``
-        perm: ``[new rows]`` as the pooling layer gave it
-        rows: how many rows there were before pooling
-
-    Returns:
-        ``[rows, channels]``
-    """
-    return x.new_zeros(rows, *x.shape[1:]).index_copy(0, perm, x)
+def nothing_pooled(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> PoolOutput:
+    """The result of a batch that has no node."""
+    if edge_index.numel():
+        raise SagpoolError("edge_index has edges, but there are no nodes.")
+    none = edge_index.new_zeros(0)
+    return PoolOutput(x, edge_index, edge_attr, none, none, x.new_zeros(0))
