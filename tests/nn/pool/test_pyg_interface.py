@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch_geometric import nn as pyg
 
 from sagpool.errors import SagpoolError
-from sagpool.nn import GPool, SAGPool, unpool
+from sagpool.nn import GPool, SAGPool
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -162,17 +162,6 @@ def test_strided_features(layer):
         assert torch.equal(actual.perm, expected.perm)
 
 
-def test_unpool_puts_rows_back(agree):
-    x = features()
-    out = SAGPool(3).double()(x, EDGES, batch=BATCH)
-    back = unpool(out.x, out.perm, len(x))
-    expected = torch.zeros(len(x), 3, dtype=torch.float64)
-    for row, place in zip(out.x.detach(), out.perm, strict=True):
-        expected[place] = row
-    assert torch.equal(back, expected)
-    agree(back[out.perm], out.x, [x])
-
-
 @pytest.mark.parametrize("layer", [SAGPool, GPool])
 @pytest.mark.parametrize(
     ("change", "sentence"),
@@ -206,3 +195,21 @@ def test_wrong_inputs(layer, change, sentence):
 def test_a_k_for_each_of_other_graphs(layer):
     with pytest.raises(SagpoolError, match=r"k has shape \(3,\), which does not fit 4 graphs"):
         layer(3, k=np.array([1, 2, 3])).double()(features(), EDGES, batch=BATCH)
+
+
+def test_edge_weights_count_in_scores_of_pyg():
+    x, weight = features(), torch.rand(EDGES.shape[1], dtype=torch.float64)
+    for conv in (pyg.GCNConv, pyg.GraphConv, pyg.ChebConv):
+        options = {"K": 2} if conv is pyg.ChebConv else {}
+        pool = SAGPool(3, 1.0, GNN=conv, **options).double()
+        expected = pool.gnn(x, EDGES, weight).view(-1).tanh()
+        out = pool(x, EDGES, weight, edge_weight=weight)
+        torch.testing.assert_close(out.score, expected)
+        assert torch.equal(out.edge_attr, weight)
+        with pytest.raises(SagpoolError, match="edge_weight has 3 numbers for 19 edges"):
+            pool(x, EDGES, edge_weight=weight[:3])
+    with pytest.raises(SagpoolError, match="SAGEConv takes no edge_weight"):
+        SAGPool(3, GNN=pyg.SAGEConv).double()(x, EDGES, edge_weight=weight)
+    for pool in (SAGPool(3), GPool(3)):
+        with pytest.raises(SagpoolError, match="edge_weight is for a layer that scores with a GNN"):
+            pool.double()(x, EDGES, edge_weight=weight)

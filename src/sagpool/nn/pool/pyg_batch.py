@@ -18,7 +18,9 @@ class GraphOrder(NamedTuple):
     graph: Tensor  # [rows] int64, of the sorted rows: 0, 1, 2, ... with none left out
 
     def renumber(self, edge_index: Tensor) -> Tensor:
-        """The edges between sorted rows; a node that is not there stays as it is."""
+        """The edges between sorted rows; what is no edge stays as it is, to be refused later."""
+        if edge_index.dtype != torch.int64:
+            return edge_index
         place = torch.empty_like(self.order)
         place[self.order] = torch.arange(len(place), device=place.device)
         there = (edge_index >= 0) & (edge_index < len(place))

@@ -43,13 +43,19 @@ def pyg_scores(gnn: Any, x: Tensor, structure: Structure, context: Context) -> T
             f"A layer that scores with PyG's {type(gnn).__name__} is called with an edge_index, "
             "not with a packed batch."
         )
-    if edges.weight is None:
-        return _narrow_sum(gnn, x, edges) if _is_linear(gnn) else gnn(x, edges.pairs).sum(-1)
-    if "edge_weight" not in inspect.signature(gnn.forward).parameters:
-        raise SagpoolError(f"PyG's {type(gnn).__name__} takes no edge_weight.")
+    if edges.weight is not None:
+        _check_weight(gnn, edges.weight, edges.pairs.shape[1])
     if _is_linear(gnn):
         return _narrow_sum(gnn, x, edges)
-    return gnn(x, edges.pairs, edge_weight=edges.weight).sum(-1)
+    weight = {} if edges.weight is None else {"edge_weight": edges.weight}
+    return gnn(x, edges.pairs, **weight).sum(-1)
+
+
+def _check_weight(gnn: Any, weight: Tensor, edges: int) -> None:
+    if "edge_weight" not in inspect.signature(gnn.forward).parameters:
+        raise SagpoolError(f"PyG's {type(gnn).__name__} takes no edge_weight.")
+    if weight.numel() != edges:
+        raise SagpoolError(f"edge_weight has {weight.numel()} numbers for {edges} edges.")
 
 
 def _narrow_sum(gnn: Any, x: Tensor, edges: Edges) -> Tensor:

@@ -127,11 +127,17 @@ class ScorePool(SelectingPool):
         attn: Tensor | None,
         edge_weight: Tensor | None,
     ) -> PoolOutput:
+        if edge_index.dtype == torch.int32:
+            edge_index = edge_index.long()
+        _check_matrix(x)
         scored = x if attn is None else _as_rows(attn, x)
-        _check_features(scored, self.in_channels)
-        weight = next(self.parameters(), scored)
-        if scored.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        _check_features(scored, self.in_channels, "x" if attn is None else "attn")
+        weight = next(self.parameters(), x)
+        same_types = x.dtype == scored.dtype == weight.dtype
+        if not same_types and not torch.is_autocast_enabled(x.device.type):
             raise SagpoolError(f"x is {scored.dtype}, but the layer is {weight.dtype}.")
+        if edge_weight is not None and not hasattr(self, "gnn"):
+            raise SagpoolError("edge_weight is for a layer that scores with a GNN of PyG.")
         if not len(x):
             return nothing_pooled(x, edge_index, edge_attr)
         if batch is not None and (found := graph_order(batch, len(x))) is not None:
@@ -190,13 +196,17 @@ def _as_rows(attn: Tensor, x: Tensor) -> Tensor:
     return attn.view(-1, 1) if attn.ndim == 1 else attn
 
 
-def _check_features(x: Tensor, in_channels: int) -> None:
+def _check_matrix(x: Tensor, name: str = "x") -> None:
     if x.ndim != 2 or not x.is_floating_point():
         raise SagpoolError(
-            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
+            f"{name} must be a matrix of floating-point numbers, not {x.dtype} of shape "
             f"{tuple(x.shape)}."
         )
+
+
+def _check_features(x: Tensor, in_channels: int, name: str = "x") -> None:
+    _check_matrix(x, name)
     if x.shape[1] != in_channels:
         raise SagpoolError(
-            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
+            f"{name} has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
