@@ -33,7 +33,6 @@ from sagpool.nn import (
 )
 from sagpool.nn.conv import ChebConv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
 from sagpool.nn.pool import AttentionScore
-from sagpool.nn.pool.scores import is_tanh
 
 Description = dict[str, Any]
 
@@ -143,7 +142,7 @@ def _score(layer: Any) -> Description:
         raise SagpoolError(
             f"{type(layer).__name__} with a min_score cannot be exported: only a ratio or a k can."
         )
-    if layer.multiplier != 1 or not is_tanh(layer.nonlinearity):
+    if layer.multiplier != 1 or layer.nonlinearity is not torch.tanh:
         raise SagpoolError(
             f"{type(layer).__name__} with a multiplier or another nonlinearity than tanh cannot be "
             "exported."

@@ -14,7 +14,7 @@ from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.pool.pool import Context
 from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
-from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated, is_tanh
+from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio
 
 Augmentation = bool | Literal["two-hop"]
@@ -75,7 +75,7 @@ class SAGPool(ScorePool):
         self.nonlinearity = find_activation(nonlinearity)
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
-        if parallel > 1 and not is_tanh(self.nonlinearity):
+        if parallel > 1 and self.nonlinearity is not torch.tanh:
             raise SagpoolError(
                 "Parallel scores are averaged after tanh; they have no nonlinearity."
             )
@@ -115,7 +115,7 @@ class SAGPool(ScorePool):
             )
         else:
             scores = self.attention(x, structure, context.projected)
-            if not is_tanh(self.nonlinearity):
+            if self.nonlinearity is not torch.tanh:
                 scores = gated(scores.rank, self.nonlinearity, self.min_score)
         return scores._replace(rank=-scores.rank) if self.lowest else scores
 

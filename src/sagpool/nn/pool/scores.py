@@ -39,16 +39,16 @@ def is_tanh(nonlinearity: Activation) -> bool:
 
 
 def find_activation(nonlinearity: str | Activation) -> Activation:
-    """The function of this name in PyG, or the function itself."""
+    """The function of this name in PyG, or the function itself; ``torch.tanh`` for any tanh."""
     if nonlinearity == "tanh":
         return torch.tanh
     if isinstance(nonlinearity, str):
         from torch_geometric.nn.resolver import activation_resolver
 
         try:
-            return activation_resolver(nonlinearity)
+            nonlinearity = activation_resolver(nonlinearity)
         except ValueError:
             raise SagpoolError(f"PyG knows no nonlinearity '{nonlinearity}'.") from None
     if not callable(nonlinearity):
         raise SagpoolError(f"nonlinearity must be a name or a function, not {nonlinearity!r}.")
-    return nonlinearity
+    return torch.tanh if is_tanh(nonlinearity) else nonlinearity
