@@ -181,7 +181,7 @@ class Pool(nn.Module, ABC):
         """
         return False
 
-    def refresh(self) -> None:
+    def refresh(self, device: torch.device, members: int) -> None:
         """Called before each epoch: numbers that the fleet owns (k) may have changed in place."""
 
     def max_rows(self) -> int | None:

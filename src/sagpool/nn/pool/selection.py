@@ -22,7 +22,7 @@ from sagpool.ops import (
     pooled_layout,
     segment_max,
 )
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import kernels_for, to_device
 
 Ratio = float | Fraction
 _ROUNDING = 1e-7  # PyG's
@@ -42,6 +42,7 @@ class Selection:
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
     _k_on_device: Tensor | None = field(default=None, repr=False)
+    _copied: tuple[int, ...] = field(default=(), repr=False)  # what is there
 
     def __post_init__(self) -> None:
         if isinstance(self.ratio, Integral) and not isinstance(self.ratio, bool) and self.ratio > 0:
@@ -86,17 +87,21 @@ class Selection:
         Always the same tensor, so that a recorded step sees what `refresh` wrote.
         """
         known = self._k_on_device
-        if self.k is not None and (
-            known is None or known.device != device or len(known) != members
-        ):
-            self._k_on_device = torch.empty(members, dtype=torch.int64, device=device)
-            self.refresh()
+        if known is None or known.device != device or len(known) != members:
+            self.refresh(device, members)
         return self._k_on_device
 
-    def refresh(self) -> None:
-        """Copy a k that has changed in place to the device."""
-        if self._k_on_device is not None:
-            self._k_on_device.copy_(torch.as_tensor(self.k, dtype=torch.int64).view(-1))
+    def refresh(self, device: torch.device, members: int) -> None:
+        """Copy k to the device if it has changed; before a recording, which cannot copy."""
+        if self.k is None or not self.one_k_per_member:
+            return
+        k = np.broadcast_to(np.ravel(self.k), members).astype(np.int64)
+        known = self._k_on_device
+        if known is None or known.device != device or len(known) != members:
+            self._k_on_device = to_device(k, device)
+        elif tuple(k) != self._copied:
+            known.copy_(to_device(k, device))
+        self._copied = tuple(k)
 
 
 class SelectingPool(Pool):
@@ -115,8 +120,8 @@ class SelectingPool(Pool):
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return self.selection.counts(sizes)
 
-    def refresh(self) -> None:
-        self.selection.refresh()
+    def refresh(self, device: torch.device, members: int) -> None:
+        self.selection.refresh(device, members)
 
     def max_rows(self) -> int | None:
         return self.selection.max_k
