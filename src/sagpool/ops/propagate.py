@@ -142,6 +142,8 @@ def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     """The dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``; not differentiable."""
     if (kernels := kernels_for(x)) is not None:
         return kernels.dots_of_rows(x, rows, y)
+    if len(rows) <= _BLOCK:
+        return x.index_select(0, rows).mul_(y).sum(1)
     # Block by block, so that intermediate results stay in the cache.
     blocks = zip(rows.split(_BLOCK), y.split(_BLOCK), strict=True)
     return torch.cat([x.index_select(0, chosen).mul_(part).sum(1) for chosen, part in blocks])

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context
@@ -59,8 +58,9 @@ class GPool(ScorePool):
     def score_weight(self) -> Tensor:
         if self.min_score is not None:
             return self.projection
-        # `normalize` never divides by 0: where all rows are zero, weight decay shrinks the vector.
-        return normalize(self.projection, dim=1)
+        # Not below: where all rows are zero, weight decay shrinks the vector to 0.
+        norm = torch.linalg.vector_norm(self.projection, dim=1, keepdim=True).clamp_min(1e-12)
+        return self.projection / norm
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return self.min_score is None

@@ -39,7 +39,9 @@ class PyGPool(ScorePool):
 
     def set_parts(self, select: nn.Module, connect: nn.Module) -> None:
         self.select, self.connect = select, connect
-        self.selection = RoundedSelection(self.selection.ratio, self.selection.k, dtype_of=select)
+        ratio, fraction = self.selection.ratio, self.selection.fraction
+        if self.selection.k is None and float(np.float32(ratio)) != fraction:
+            self.selection = RoundedSelection(ratio, dtype_of=select)
 
     def direction(self) -> Tensor:
         """``[1, channels]``, the weight of the select part, of length 1 but for a min_score."""
@@ -164,10 +166,12 @@ class RoundedSelection(Selection):
     dtype_of: Any = None
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
-        if self.k is not None:
-            return super().counts(sizes)
         nodes = torch.tensor(sizes, dtype=self.dtype_of.weight.dtype)
         return np.minimum((float(self.ratio) * nodes).ceil().long().numpy(), sizes)
+
+    @property
+    def rounds(self) -> bool:
+        return True
 
     @property
     def one_k_per_member(self) -> bool:

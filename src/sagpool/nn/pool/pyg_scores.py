@@ -36,8 +36,9 @@ def pyg_scores(gnn: Any, x: Tensor, structure: Structure, context: Context) -> T
     edges = context.edges
     if _is_gcn(gnn) and (edges is None or edges.weight is None):
         assert context.projected is not None
-        raw = structure.gcn(context.projected).view(-1)
-        return raw if gnn.bias is None else raw + gnn.bias
+        if gnn.bias is None:
+            return structure.gcn(context.projected).view(-1)
+        return structure.gcn_score(context.projected, gnn.bias.view(1, 1, 1))
     if edges is None:
         raise SagpoolError(
             f"A layer that scores with PyG's {type(gnn).__name__} is called with an edge_index, "

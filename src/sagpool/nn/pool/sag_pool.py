@@ -169,6 +169,7 @@ class AttentionScore(nn.Module):
             )
         self.augmentation = augmentation
         self.needs_pairs = augmentation is True and conv == "gat"
+        self._single = serial == parallel == 1
         self.gnns = nn.ModuleList(
             nn.ModuleList(
                 find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
@@ -194,14 +195,15 @@ class AttentionScore(nn.Module):
         return TwoHop(structure) if self.augmentation else structure
 
     def _single_gcn(self) -> GCNConv | None:
-        (first, *others), *more = ([*gnn.children()] for gnn in self.gnns)
-        return first if isinstance(first, GCNConv) and not (others or more) else None
+        first = self.gnns[0][0]  # type: ignore[index]
+        return first if self._single and isinstance(first, GCNConv) else None
 
     def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
         graphs = self._graphs(structure)
         conv = self._single_gcn()
         if conv is not None and projected is not None:
-            raw = conv.linear.add_bias(graphs.gcn(projected)).view(-1)
+            assert conv.linear.bias is not None
+            raw = graphs.gcn_score(projected, conv.linear.bias)
             return Scores(rank=raw, gate=raw.tanh())
         scores = []
         for gnn in self.gnns:

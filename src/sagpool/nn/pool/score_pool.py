@@ -9,10 +9,17 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Structure
+from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
-from sagpool.nn.pool.pyg_batch import graph_order
-from sagpool.nn.pool.pyg_interface import PoolOutput, nothing_pooled, pack_pyg, unpack_pyg
+from sagpool.nn.pool.pyg_interface import (
+    PoolOutput,
+    check_pyg,
+    choose_above,
+    choose_top,
+    is_fused,
+    nothing_pooled,
+    unpack_pyg,
+)
 from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import (
     Ratio,
@@ -23,7 +30,7 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax
+from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
 
 
 class ScorePool(SelectingPool):
@@ -114,7 +121,7 @@ class ScorePool(SelectingPool):
         if not isinstance(context, Context) or any(other is not None for other in others):
             raise SagpoolError("With a structure, the only other argument is a context.")
         _check_features(x, self.in_channels)
-        x, selected = self._select(x, x, edge_index, context)
+        x, selected = self._select(x, edge_index, context)
         pooled = keep_selected(x, edge_index, selected)
         return pooled if self.multiplier == 1 else replace(pooled, x=pooled.x * self.multiplier)
 
@@ -127,53 +134,57 @@ class ScorePool(SelectingPool):
         attn: Tensor | None,
         edge_weight: Tensor | None,
     ) -> PoolOutput:
+        """Rows stay in their order, whatever the order of the batch."""
         if edge_index.dtype == torch.int32:
             edge_index = edge_index.long()
         _check_matrix(x)
         scored = x if attn is None else _as_rows(attn, x)
         _check_features(scored, self.in_channels, "x" if attn is None else "attn")
-        weight = next(self.parameters(), x)
-        same_types = x.dtype == scored.dtype == weight.dtype
-        if not same_types and not torch.is_autocast_enabled(x.device.type):
-            raise SagpoolError(f"x is {scored.dtype}, but the layer is {weight.dtype}.")
         if edge_weight is not None and not hasattr(self, "gnn"):
             raise SagpoolError("edge_weight is for a layer that scores with a GNN of PyG.")
         if not len(x):
             return nothing_pooled(x, edge_index, edge_attr)
-        if batch is not None and (found := graph_order(batch, len(x))) is not None:
-            sorted_attn = None if attn is None else scored[found.order]
-            edges = found.renumber(edge_index)
-            pooled = self._pool_pyg(
-                x[found.order], edges, edge_attr, found.graph, sorted_attn, edge_weight
-            )
-            return found.restore(pooled, batch)
-        structure = pack_pyg(x, edge_index, edge_attr, batch)
+        check_pyg(x, edge_index, edge_attr, batch)
         context = Context(edges=Edges(edge_index, edge_weight))
-        x, selected = self._select(x, scored, structure, context)
-        pooled = unpack_pyg(x, structure.layout, selected, edge_index, edge_attr)
+        weight = self.score_weight()
+        if weight is None:
+            _check_dtype(scored, next(self.parameters(), scored))
+        elif scored is not x or not is_fused(x):
+            _check_dtype(scored, weight)
+            context = replace(context, projected=scored @ weight[0], projected_rows=scored)
+        through, scores = self._score(x, scored, EdgeList(edge_index, len(x)), context)
+        gate = scores.gate
+        if self.min_score is None:
+            chosen = choose_top(scores.rank, batch, self.selection)
+        else:
+            gate = softmax_of_graphs(scores.rank, batch)
+            chosen = choose_above(gate, batch, self.min_score)
+        pooled = unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
 
-    def _select(
-        self, x: Tensor, scored: Tensor, structure: Structure, context: Context
-    ) -> tuple[Tensor, Selected]:
+    def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""
         layout = structure.layout
         check_rows(x, layout)
-        through = x
-        known = context.projected is not None and context.projected_rows is x
-        if not known and (weight := self.score_weight()) is not None:
-            if scored is x:
-                # The gradients of both results are summed in one buffer, so `through` must have
-                # no other consumer than the gather of the kept rows: `scores` gets x itself.
-                projected, through = matmul_with_passthrough(x, weight)
-            else:
-                projected = scored @ weight[0]
-            context = replace(context, projected=projected, projected_rows=scored)
-        scores = self.scores(scored, structure, context)
+        through, scores = self._score(x, x, structure, context)
         if self.min_score is None:
             return through, select_top(layout, scores.rank, scores.gate, self.selection)
         softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
         return through, select_above(layout, softmax.view(-1), self.min_score)
+
+    def _score(
+        self, x: Tensor, scored: Tensor, structure: Structure, context: Context
+    ) -> tuple[Tensor, Scores]:
+        """The rows to gather from, and the scores of the rows ``scored``."""
+        through = x
+        known = context.projected is not None and context.projected_rows is scored
+        if not known and (weight := self.score_weight()) is not None:
+            _check_dtype(x, weight)
+            # The gradients of both results are summed in one buffer, so `through` must have no
+            # other consumer than the gather of the kept rows: `scores` gets x itself.
+            projected, through = matmul_with_passthrough(x, weight)
+            context = replace(context, projected=projected, projected_rows=x)
+        return through, self.scores(scored, structure, context)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return None if self.min_score is not None else super().rows_left(sizes)
@@ -210,3 +221,8 @@ def _check_features(x: Tensor, in_channels: int, name: str = "x") -> None:
         raise SagpoolError(
             f"{name} has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
+
+
+def _check_dtype(x: Tensor, weight: Tensor) -> None:
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")

@@ -23,9 +23,9 @@ from sagpool.ops import (
     segment_max,
 )
 from sagpool.ops.device import kernels_for, to_device
+from sagpool.ops.select import ROUNDING
 
 Ratio = float | Fraction
-_ROUNDING = 1e-7  # PyG's
 
 
 @dataclass(eq=False)
@@ -71,6 +71,11 @@ class Selection:
     def fraction(self) -> Fraction:
         """The fraction that the ratio stands for."""
         return Fraction(self.ratio).limit_denominator(10**9)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether only `counts` knows how many nodes are kept, and the fraction does not."""
+        return False
 
     @property
     def one_k_per_member(self) -> bool:
@@ -156,7 +161,7 @@ def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     one = HostLayout(np.ones_like(layout.sizes), filler=layout.filler, device=layout.device)
     best = choose_rows(gate, layout, one)
     peak = segment_max(gate.detach()[:, None], layout.node_ptr, layout.graph).view(-1)
-    limit = (peak - _ROUNDING).clamp(max=min_score).index_select(0, layout.graph)
+    limit = (peak - ROUNDING).clamp(max=min_score).index_select(0, layout.graph)
     mask = best | (gate > limit)
     if layout.filler:
         filler = layout.graph % layout.graphs == layout.graphs - 1
