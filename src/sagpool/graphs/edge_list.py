@@ -1,14 +1,12 @@
 """`EdgeList`: the structure of a PyG batch, whose edges are sorted only if that is needed."""
 
-from functools import cached_property
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.ops import HostLayout, Layout, attention_of_edges, gcn_of_edges, sum_over_edges
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import on_cpu, tracing
 
 
 class EdgeList(Structure):
@@ -25,40 +23,46 @@ class EdgeList(Structure):
     def __init__(self, edge_index: Tensor, rows: int) -> None:
         self.edge_index, self.rows = edge_index, rows
         self.source, self.target = edge_index.unbind(0)
+        # Not cached properties: torch.compile cannot enter their lock.
+        self._counted: Tensor | None = None
+        self._degree: Tensor | None = None
+        self._csr: Adjacency | None = None
 
-    @cached_property
+    @property
     def counted(self) -> Tensor | None:
         """``[edges]`` bool, False for self-loops; None if it is known that there are none."""
-        if on_cpu(self.source) and not (self.source.numpy() == self.target.numpy()).any():
-            return None
-        return self.source != self.target
+        if self._counted is None:
+            if on_cpu(self.source) and not (self.source.numpy() == self.target.numpy()).any():
+                return None
+            self._counted = self.source != self.target
+        return self._counted
 
-    @cached_property
+    @property
     def degree(self) -> Tensor:
         """``[rows]`` float32: a half-precision sum of ones stops growing at 256 or 2,048."""
-        counted = None if self.counted is None else self.counted.float()
-        if on_cpu(self.target):
-            return torch.bincount(self.target, counted, self.rows).float()
-        # torch.bincount would wait for the device.
-        counted = self.target.new_ones((), dtype=torch.float32) if counted is None else counted
-        zeros = counted.new_zeros(self.rows)
-        return zeros.scatter_add(0, self.target, counted.expand_as(self.target))
+        if self._degree is None:
+            counted = self.counted
+            if on_cpu(self.target):
+                weights = None if counted is None else counted.float()
+                self._degree = torch.bincount(self.target, weights, self.rows).float()
+            else:  # torch.bincount would wait for the device
+                ones = (self.source != self.target if counted is None else counted).float()
+                self._degree = ones.new_zeros(self.rows).scatter_add(0, self.target, ones)
+        return self._degree
 
     def gcn(self, x: Tensor) -> Tensor:
-        if x.shape[1] > 1:
+        if x.shape[1] > 1 and not tracing():
             return self.csr().gcn(x)
-        return self._gcn(x.view(-1))[:, None]
-
-    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
-        return self._gcn(x.view(-1)) + bias.view(1)
-
-    def _gcn(self, x: Tensor) -> Tensor:
         return gcn_of_edges(x, self.degree, self.source, self.target, self.counted)
 
+    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
+        edges = self.source, self.target, self.counted
+        return gcn_of_edges(x.view(-1), self.degree, *edges) + bias.view(1)
+
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        if x.shape[1] > 1:
+        if x.shape[1] > 1 and not tracing():
             return self.csr().neighbour_sum(x)
-        return sum_over_edges(x.view(-1), self.source, self.target, self.counted)[:, None]
+        return sum_over_edges(x, self.source, self.target, self.counted)
 
     def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
         if values.shape != to_target.shape:
@@ -66,15 +70,14 @@ class EdgeList(Structure):
         edges = self.source, self.target, self.counted
         return attention_of_edges(to_target, from_source, values, *edges)
 
-    @cached_property
+    @property
     def layout(self) -> Layout:  # type: ignore[override]
         """All rows as one graph: no edge leaves its graph, so sums need not know the graphs."""
         sizes = np.array([[self.rows]])
         return HostLayout(sizes, filler=False, device=self.source.device)
 
     def csr(self) -> Adjacency:
-        return self._sorted
-
-    @cached_property
-    def _sorted(self) -> Adjacency:
-        return Adjacency.from_edge_index(self.edge_index, self.source.new_zeros(self.rows))
+        if self._csr is None:
+            graph = self.source.new_zeros(self.rows)
+            self._csr = Adjacency.from_edge_index(self.edge_index, graph)
+        return self._csr

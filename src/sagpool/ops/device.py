@@ -20,11 +20,15 @@ def on_cpu(tensor: Tensor) -> bool:
 
 
 def tracing() -> bool:
-    """Whether torch.compile, torch.export or a transform of torch.func follows the operations.
+    """Whether torch.compile, export, func or jit.trace follows the operations.
 
     Then tensors have no values to read, and only torch's own operations are understood.
     """
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch.jit.is_tracing()
+    )
 
 
 def kernels_for(tensor: Tensor, package: str = "sagpool.ops.kernels") -> ModuleType | None:

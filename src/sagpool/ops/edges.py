@@ -16,31 +16,36 @@ def sum_over_edges(
     """``start[i]`` + the sum of ``x[source[e]]`` over the edges e with ``target[e] = i``.
 
     Args:
-        x: ``[rows]``
+        x: ``[rows]`` or ``[rows, channels]``
         source: ``[edges]`` int64
         target: ``[edges]`` int64
         counted: ``[edges]`` bool, the edges that count; None for all
-        start: ``[rows]``; zeros if not given
+        start: as x; zeros if not given
     """
+    start = torch.zeros_like(x) if start is None else start
+    if x.ndim == 2 and x.shape[1] == 1:
+        flat = sum_over_edges(x.view(-1), source, target, counted, start.view(-1))
+        return flat[:, None]
     sent = x.index_select(0, source)
-    if counted is not None:
-        sent = sent * counted
-    return (torch.zeros_like(x) if start is None else start).scatter_add(0, target, sent)
+    if x.ndim == 1:  # faster than index_add
+        return start.scatter_add(0, target, sent if counted is None else sent * counted)
+    return start.index_add(0, target, sent if counted is None else sent * counted[:, None])
 
 
 def gcn_of_edges(
     x: Tensor, degree: Tensor, source: Tensor, target: Tensor, counted: Tensor | None
 ) -> Tensor:
-    """``D̃^-1/2 (A + I) D̃^-1/2 x``, ``[rows]``; half precisions are summed in float32.
+    """``D̃^-1/2 (A + I) D̃^-1/2 x``, of the shape of x; half precisions are summed in float32.
 
     Args:
-        x: ``[rows]``
+        x: ``[rows]`` or ``[rows, channels]``
         degree: ``[rows]`` row sums of A
         source: ``[edges]`` int64
         target: ``[edges]`` int64
         counted: ``[edges]`` bool, the edges that count; None for all
     """
     scale = (degree.to(torch.promote_types(x.dtype, torch.float32)) + 1).rsqrt_()
+    scale = scale if x.ndim == 1 else scale[:, None]
     scaled = scale * x
     return scale * sum_over_edges(scaled, source, target, counted, start=scaled)
 

@@ -96,12 +96,12 @@ class _Propagate(Function):
         return sum_of_rows(x, row_ptr, col, weight)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         x, weight, row_ptr, col = ctx.saved_tensors
         grad_x = grad_weight = None
-        if ctx.needs_input_grad[0] and ctx.symmetric:
+        # If this pass has a gradient itself, by operations that have one.
+        if ctx.needs_input_grad[0] and ctx.symmetric and not torch.is_grad_enabled():
             grad_x = sum_of_rows(grad.contiguous(), row_ptr, col, weight)
         elif ctx.needs_input_grad[0]:
             messages = without_spare(weight, row_ptr)[:, None] * grad[edge_rows(row_ptr, col)]

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import on_cpu, tracing
 from sagpool.ops.segment import descending_bits, descending_keys, top_on_cpu
 
 ROUNDING = 1e-7  # PyG's, of a softmax
@@ -127,4 +127,5 @@ def rows_above(score: Tensor, batch: Tensor | None, least: float) -> Tensor:
 
 
 def _number_of_graphs(batch: Tensor) -> int:
-    return int(batch.max()) + 1
+    """One more than the largest number in the batch, or a bound on it where that is not known."""
+    return len(batch) if tracing() else int(batch.max()) + 1

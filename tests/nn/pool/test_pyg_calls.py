@@ -194,6 +194,7 @@ CALLS = {
 }
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
     ("kind", "name"),

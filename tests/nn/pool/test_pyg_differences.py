@@ -48,6 +48,12 @@ def column(*values):
 def row_order():
     x = column(0.1, 0.9, 0.5, 0.7)
     assert [kept(layer, x) for layer in three(3)] == [[1, 3, 2], [1, 2, 3], [1, 2, 3]]
+    batch = torch.tensor([1, 0, 1, 0])
+    orders = [layer(x, NO_EDGE, None, batch)[4].tolist() for layer in three(1)]
+    assert orders == [[1, 2], [1, 2], [1, 2]]
+    batch = torch.tensor([1, 1, 0, 0])
+    orders = [layer(x, NO_EDGE, None, batch)[4].tolist() for layer in three(1)]
+    assert orders == [[3, 1], [1, 3], [1, 3]]
 
 
 def ties():

@@ -186,6 +186,12 @@ class ScorePool(SelectingPool):
             context = replace(context, projected=projected, projected_rows=x)
         return through, self.scores(scored, structure, context)
 
+    def __prepare_scriptable__(self) -> None:
+        raise SagpoolError(
+            f"{type(self).__name__} cannot be scripted, since it takes packed batches too; use "
+            "torch.compile or torch.export."
+        )
+
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return None if self.min_score is not None else super().rows_left(sizes)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from numbers import Integral
 from typing import NamedTuple
 
@@ -41,6 +41,7 @@ class Selection:
 
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
+    fraction: Fraction = field(init=False, repr=False)  # that the ratio stands for
     _k_on_device: Tensor | None = field(default=None, repr=False)
     _copied: tuple[int, ...] = field(default=(), repr=False)  # what is there
 
@@ -54,6 +55,7 @@ class Selection:
             k = np.asarray(self.k)
             if not np.issubdtype(k.dtype, np.integer) or not k.size or k.min() < 1:
                 raise SagpoolError(f"k must be integers of at least 1, not {self.k}.")
+        self.fraction = Fraction(self.ratio).limit_denominator(10**9)
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
         """Nodes kept of each graph, ``[members, graphs]`` as ``sizes``."""
@@ -66,11 +68,6 @@ class Selection:
                 ) from None
         kept = -(-sizes * self.fraction.numerator // self.fraction.denominator)
         return np.clip(kept, 1, sizes)
-
-    @cached_property
-    def fraction(self) -> Fraction:
-        """The fraction that the ratio stands for."""
-        return Fraction(self.ratio).limit_denominator(10**9)
 
     @property
     def rounds(self) -> bool:
