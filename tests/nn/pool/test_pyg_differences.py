@@ -123,6 +123,12 @@ def nan_with_min_score():
     assert [len(kept(layer, x)) for layer in three(min_score=0.1)] == [0, 1, 1]
 
 
+def half_with_min_score():
+    x = column(0.5, 0.7, 0.1).bfloat16()
+    layers = [layer.bfloat16() for layer in three(min_score=0.9)]
+    assert [kept(layer, x) for layer in layers] == [[], [1], [1]]
+
+
 def convolved(own, theirs, edge_index):
     """The score of PyG's convolution, and ours with the same weights."""
     papers = SAGPool(2, 1.0, conv=own)
@@ -183,6 +189,7 @@ DIFFERENCES = {
     "weights": weights,
     "zero projection": zero_projection,
     "NaN with min_score": nan_with_min_score,
+    "half with min_score": half_with_min_score,
     "loops in sage": loops_in_sage,
     "directed cheb": directed_cheb,
     "refused inputs": refused_inputs,

@@ -13,6 +13,13 @@ from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio
 
 
+def unit(projection: Tensor) -> Tensor:
+    """Vectors ``[members, in, ...]`` divided by their length."""
+    # Not by less: where all rows are zero, weight decay shrinks the vector to 0.
+    norm = torch.linalg.vector_norm(projection, dim=1, keepdim=True).clamp_min(1e-12)
+    return projection / norm
+
+
 class GPool(ScorePool):
     """gPool (Gao and Ji, 2019; Cangea et al., 2018).
 
@@ -58,9 +65,7 @@ class GPool(ScorePool):
     def score_weight(self) -> Tensor:
         if self.min_score is not None:
             return self.projection
-        # Not below: where all rows are zero, weight decay shrinks the vector to 0.
-        norm = torch.linalg.vector_norm(self.projection, dim=1, keepdim=True).clamp_min(1e-12)
-        return self.projection / norm
+        return unit(self.projection)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return self.min_score is None

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from sagpool.graphs import Structure
+from sagpool.nn.pool.gpool import unit
 from sagpool.nn.pool.pool import Context
 from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
@@ -46,7 +46,7 @@ class PyGPool(ScorePool):
     def direction(self) -> Tensor:
         """``[1, channels]``, the weight of the select part, of length 1 but for a min_score."""
         weight = self.select.weight
-        return weight if self.min_score is not None else normalize(weight, dim=1)
+        return weight if self.min_score is not None else unit(weight)
 
     def __repr__(self) -> str:
         name = "ratio" if self.min_score is None else "min_score"
