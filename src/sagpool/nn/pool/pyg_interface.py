@@ -106,7 +106,8 @@ def unpack_pyg(
     if is_fused(x):
         pooled = gather_gated(x, kept_once(perm, pad(seen, (1, 0))), score)
     else:
-        pooled = x.index_select(0, perm) * score[:, None]
+        # The backward pass of index_select starts threads on the CPU, that of x[perm] sorts on CUDA.
+        pooled = (x[perm] if x.is_cpu else x.index_select(0, perm)) * score[:, None]
     stay = chosen.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
     edges = marked(stay[0] & stay[1])
     ends = seen.index_select(0, edge_index.index_select(1, edges).view(-1)).view(2, -1)
