@@ -40,6 +40,7 @@ class PyGPool(ScorePool):
     def set_parts(self, select: nn.Module, connect: nn.Module) -> None:
         self.select, self.connect = select, connect
         ratio, fraction = self.selection.ratio, self.selection.fraction
+        # The products of 0.5 and the like are exact in floating point.
         if self.selection.k is None and float(np.float32(ratio)) != fraction:
             self.selection = RoundedSelection(ratio, dtype_of=select)
 
