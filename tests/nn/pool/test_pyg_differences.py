@@ -174,7 +174,7 @@ def refused_inputs():
 
 def scripting():
     for kind in (SAGPooling, SAGPool, TopKPooling, GPool):
-        with pytest.raises(Exception):  # noqa: B017, PT011
+        with pytest.raises(SagpoolError, match="cannot be scripted"):
             torch.jit.script(kind(3))
 
 
