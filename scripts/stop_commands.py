@@ -86,6 +86,7 @@ COMMANDS = {
         "explain {base}/out MUTAG -o {here}/out --limit 4", hashes("out/scores.csv")
     ),
     "predict": Command("predict {base}/out MUTAG -o {here}/out.csv", hashes("out.csv")),
+    "export": Command("export {base}/out -o {here}/net.py --force", hashes("net.py")),
 }
 
 

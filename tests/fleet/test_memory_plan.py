@@ -88,7 +88,7 @@ def test_fewer_members_in_less_memory_and_then_more_parts(mutag, free):
     one = step_bytes(mutag, of(), torch.float32)
 
     def fitting(members: float) -> FleetSize:
-        free((members + 1e-3) * one * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
+        free((members + 1e-3) * one * fleet_memory.OVERHEAD / fleet_memory.CPU_FRACTION)
         return choose_fleet_size(mutag, [of()] * 500, torch.float32)
 
     for members in (1, 20, 50, 200):
@@ -103,9 +103,7 @@ def test_fewer_members_in_less_memory_and_then_more_parts(mutag, free):
 def test_a_part_and_its_filler_graph_fit(fraction, mutag, free):
     training = of(method="diffpool-h")
     weights, batch = fleet_memory.trial_step(mutag, training, torch.float32)
-    free(
-        (weights + (fraction + 1e-3) * batch) * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION
-    )
+    free((weights + (fraction + 1e-3) * batch) * fleet_memory.OVERHEAD / fleet_memory.CPU_FRACTION)
     parts = choose_fleet_size(mutag, [training], torch.float32).parts
     graphs = -(-training.batch_size // parts)
     assert (graphs + 1) / training.batch_size <= fraction
@@ -115,7 +113,7 @@ def test_a_part_and_its_filler_graph_fit(fraction, mutag, free):
 
 def test_fleets_beside_each_other_share_the_memory(mutag, free):
     one = step_bytes(mutag, of(), torch.float32)
-    free(6.1 * one * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
+    free(6.1 * one * fleet_memory.OVERHEAD / fleet_memory.CPU_FRACTION)
     sizes = [
         choose_fleet_size(mutag, [of()] * 9, torch.float32, beside=beside)
         for beside in (1, 2, 3, 6)
@@ -131,7 +129,7 @@ def test_fleets_beside_each_other_share_the_memory(mutag, free):
 def test_on_a_gpu_a_fleet_takes_more_than_its_share_rather_than_parts(mutag, free, monkeypatch):
     monkeypatch.setattr(fleet_memory, "trial_step", lambda *_: fleet_memory.StepBytes(100, 900))
     monkeypatch.setattr(type(mutag), "device", torch.device("cuda"))
-    free(8200 * fleet_memory.OVERHEAD / fleet_memory.MEMORY_FRACTION)
+    free(8200 * fleet_memory.OVERHEAD / fleet_memory.GPU_FRACTION)
     trainings = [of()] * 50
     small, large = (choose_fleet_size(mutag, trainings, torch.float32, n, beside=4) for n in (2, 7))
     assert small == FleetSize(2, 1, int(2000 * fleet_memory.OVERHEAD))
@@ -146,7 +144,7 @@ def test_a_given_number_of_members_is_kept_and_parts_follow(mutag, free):
         4.5
         * step_bytes(mutag, of(), torch.float32)
         * fleet_memory.OVERHEAD
-        / fleet_memory.MEMORY_FRACTION
+        / fleet_memory.CPU_FRACTION
     )
     sizes = [choose_fleet_size(mutag, [of()] * 50, torch.float32, n) for n in (2, 4, 8, 16)]
     assert [size.members for size in sizes] == [2, 4, 8, 16]

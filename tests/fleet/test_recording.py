@@ -12,7 +12,7 @@ import torch
 from sagpool.fleet import Training, recorded_size, recording, train
 from sagpool.fleet.finished import Finished
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.lockstep import Sizes
+from sagpool.fleet.lockstep import Lockstep, Sizes
 from sagpool.fleet.order import on_device
 from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
@@ -23,6 +23,7 @@ from sagpool.graphs import Graphs, load
 from sagpool.graphs.counting import colors
 from sagpool.models import Shape, build, methods
 from sagpool.nn import SAGPool
+from sagpool.nn.pool import selection
 from sagpool.ops.device import triton_kernels
 
 if triton_kernels() is None:
@@ -374,3 +375,24 @@ def test_members_with_different_k(parts, few, with_kernels):
         fleet._load([0])
         (found,) = (fleet.advance() | fleet.evaluate()).values()
         np.testing.assert_allclose(found.curve.train_loss, result.curve.train_loss, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["sagpool-g", "sortpool-g", "sortpool-g-conv1d"])
+def test_a_step_copies_nothing_from_the_host(method, few, with_kernels, monkeypatch):
+    """Not even the first one of a fleet without its empty slots, which is recorded at once."""
+    training = Training(method, hidden=2, batch_size=6, max_epochs=9, folds=2, validation=0.4)
+    trainings = [replace(training, seed=seed) for seed in range(2)]
+    with_kernels()
+    fleet = Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))
+    fleet.slots.running[0] = -1
+    fleet._compact()
+
+    def step(lockstep, padded):
+        with monkeypatch.context() as inside:
+            inside.setattr(selection, "to_device", lambda *_: pytest.fail("copied"))
+            trained.append(original(lockstep, padded))
+
+    trained, original = [], Lockstep._step_on_device
+    monkeypatch.setattr(Lockstep, "_step_on_device", step)
+    fleet.advance()
+    assert trained

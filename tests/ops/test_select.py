@@ -49,8 +49,9 @@ def test_a_k_for_each_graph():
 
 
 @pytest.mark.parametrize("batch", [torch.tensor([4, 0, 4, 0, 0]), None])
-def test_rows_above_a_score_and_the_first_of_the_highest(batch):
+def test_rows_above_a_score_and_the_highest(batch):
     score = torch.tensor([0.2, 0.1, 0.2, 0.5, 0.3])
-    assert rows_above(score, batch, 0.25).tolist() == [batch is not None, False, False, True, True]
+    highest = batch is not None  # of graph 4, two rows
+    assert rows_above(score, batch, 0.25).tolist() == [highest, False, highest, True, True]
     nan = torch.full((5,), torch.nan)
     assert int(rows_above(nan, batch, 0.25).sum()) == (1 if batch is None else 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -75,9 +76,9 @@ def export(
         records = source_records(check, columns)  # type: ignore[assignment]
     compared = samples(records, plan, model.vocabulary, graphs)
     agreement = compare(model, plan, content.run, compared)
-    for file, data in content.files.items():
-        with replacing(file) as out:
-            out.write(data)
+    with ExitStack() as both:  # or neither, if the disk is full
+        for file, data in content.files.items():
+            both.enter_context(replacing(file)).write(data)
     return Exported(tuple(content.files), agreement)
 
 

@@ -118,7 +118,7 @@ class Lockstep:
             validation accuracy
         """
         for pool in self.pools:
-            pool.refresh()  # a new member may have another k
+            pool.refresh(self.lr.device, len(self.lr))  # a new member may have another k
         self.sums.zero_()
         self.losses.reset()
         if self.whole and self._records:

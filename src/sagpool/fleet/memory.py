@@ -24,8 +24,9 @@ from sagpool.ops import LabelSums
 # Tensors saved for the backward pass take most of a step's memory. Everything together (with
 # gradients, temporaries and the allocator's slack) stays below this multiple of them.
 OVERHEAD = 2.5
-# Fraction of the memory that all fleets together may use.
-MEMORY_FRACTION = 0.7
+# Fraction of the memory that all fleets together may use. On a GPU recordings are padded by up to a
+# fifth, and the first pass of a fleet, which is not recorded, has memory of its own.
+CPU_FRACTION, GPU_FRACTION = 0.7, 0.55
 # On a CPU, a step that uses more than this leaves the caches and is no faster.
 CPU_THREAD_BYTES = 48 * 2**20
 MAX_CPU_BYTES = 4 * 2**30  # for all threads together
@@ -86,7 +87,7 @@ def choose_fleet_size(
         weights, batch = trial_step(graphs, first, dtype)
     except MemoryShortageError:  # with several graphs; one at a time may fit
         return FleetSize(least, first.batch_size, 0)
-    whole = MEMORY_FRACTION * usable_memory(graphs.device)
+    whole = planned_memory(graphs.device)
     if on_cpu:
         whole = min(whole, MAX_CPU_BYTES)
     whole /= OVERHEAD
@@ -180,6 +181,12 @@ def _saved_bytes(
         rows, size = len(neighbour_sums.label), stack.weights.element_size()
         total += rows * graphs.num_features * size
     return total
+
+
+def planned_memory(device: torch.device) -> float:
+    """Bytes that all fleets together may use."""
+    fraction = CPU_FRACTION if device.type == "cpu" else GPU_FRACTION
+    return fraction * usable_memory(device)
 
 
 def usable_memory(device: torch.device) -> int:

@@ -17,7 +17,7 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.fleet.interrupt import interrupt_held_back
 from sagpool.fleet.lane import Crew, Ended, Epoch, GpuMemory, Lane, Saved
-from sagpool.fleet.memory import MEMORY_FRACTION, MemoryShortageError, usable_memory
+from sagpool.fleet.memory import MemoryShortageError, planned_memory
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.work import FleetOfWork, Work
 from sagpool.graphs import Graphs
@@ -57,7 +57,7 @@ class Scheduler:
     ) -> None:
         self.checkpoint_seconds, threads = checkpoint_seconds, torch.get_num_threads()
         self.on_cpu = device.type == "cpu"
-        memory = GpuMemory(0 if self.on_cpu else MEMORY_FRACTION * usable_memory(device))
+        memory = GpuMemory(0 if self.on_cpu else planned_memory(device))
         self.crew = Crew(device, threads, memory, profile or Profile(device))
         self.running, self.events = self.crew.lanes, self.crew.events
         self.limit = self.most = threads if self.on_cpu else GPU_FLEETS

@@ -80,6 +80,9 @@ _AT_ONCE_BYTES = 64 * 1024
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
     """A copy on the device; the host does not wait for it."""
     tensor = torch.from_numpy(array)
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        # Each replay would read memory of the host that is long gone.
+        raise RuntimeError("A recorded step cannot copy numbers from the host.")
     if device.type == "cuda" and array.nbytes > _AT_ONCE_BYTES:
         # Otherwise the copy would wait for all pending work of the device.
         tensor = tensor.pin_memory()

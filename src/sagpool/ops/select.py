@@ -9,6 +9,8 @@ from torch import Tensor
 from sagpool.ops.device import on_cpu, tracing
 from sagpool.ops.segment import descending_bits, descending_keys, top_on_cpu
 
+ROUNDING = 1e-7  # PyG's, of a softmax
+
 
 def top_rows(
     score: Tensor, batch: Tensor | None, ratio: Fraction, k: int | Tensor | None
@@ -102,21 +104,26 @@ def softmax_of_graphs(score: Tensor, batch: Tensor | None) -> Tensor:
 
 
 def rows_above(score: Tensor, batch: Tensor | None, least: float) -> Tensor:
-    """Mark the rows with scores above ``least``, and the first of the highest of each graph.
+    """Mark the rows with scores above ``least``, and the highest of each graph in any case.
+
+    Rows as high as the highest up to rounding stay with it, as in PyG.
 
     Returns:
         ``[rows]`` bool
     """
-    score = score.detach().float()
+    score = score.detach()
+    score = score.float() if score.itemsize < 4 else score
     if batch is None:
-        return (score > least).index_fill(0, score.argmax(), True)
+        limit = (score.max() - ROUNDING).clamp(max=least)
+        return (score > limit).index_fill(0, score.argmax(), True)
     rows = torch.arange(score.shape[0], device=score.device)
     graphs = _number_of_graphs(batch)
     highest = score.new_full((graphs,), -torch.inf).scatter_reduce(0, batch, score, "amax")
     lower = score < highest.index_select(0, batch)  # False for NaN: a graph of NaN keeps a row
     candidate = torch.where(lower, score.shape[0], rows)
     first = batch.new_full((graphs,), score.shape[0]).scatter_reduce(0, batch, candidate, "amin")
-    return (score > least) | (rows == first.index_select(0, batch))
+    limit = (highest - ROUNDING).clamp(max=least).index_select(0, batch)
+    return (score > limit) | (rows == first.index_select(0, batch))
 
 
 def _number_of_graphs(batch: Tensor) -> int:

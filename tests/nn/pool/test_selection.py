@@ -3,12 +3,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import load, pack
 from sagpool.nn import GPool, Selection
+from sagpool.nn.pool import selection
 
 sizes = st.lists(st.integers(1, 100_000), min_size=1, max_size=8).map(lambda s: np.array([s]))
 
@@ -39,6 +41,12 @@ def test_a_decimal_fraction_is_what_it_is_written_as(sizes, digits):
 @given(sizes=sizes, k=st.integers(1, 1000))
 def test_k_or_all_of_fewer(sizes, k):
     assert counts(sizes, k=k) == [[min(k, n) for n in sizes[0].tolist()]]
+
+
+def test_an_integer_ratio_is_a_k():
+    assert counts([[9, 2, 1]], ratio=1) == [[1, 1, 1]]
+    assert counts([[9, 2, 1]], ratio=np.int64(2)) == [[2, 2, 1]]
+    assert counts([[9, 2, 1]], ratio=1.0) == counts([[9, 2, 1]], ratio=Fraction(1)) == [[9, 2, 1]]
 
 
 def test_a_k_for_each_graph_goes_before_the_ratio():
@@ -76,3 +84,30 @@ def test_a_k_for_each_graph_of_a_packed_batch():
 def test_a_ratio_is_a_number(ratio):
     with pytest.raises(SagpoolError, match="ratio must be"):
         Selection(ratio)
+
+
+def test_k_on_a_device_follows_its_owner():
+    device, k = torch.device("cpu"), np.array([[3], [5]])
+    selection = Selection(k=k)
+    on_device = selection.k_on(device, 2)
+    assert on_device.tolist() == [3, 5]
+    k[1] = 4
+    selection.refresh(device, 2)
+    assert selection.k_on(device, 2) is on_device, "a recording reads it there"
+    assert on_device.tolist() == [3, 4]
+    assert Selection(k=7).k_on(device, 3).tolist() == [7, 7, 7]
+    assert Selection(0.5).k_on(device, 3) is None
+
+
+def test_a_k_that_could_not_be_copied_is_not_there(monkeypatch):
+    """A recording cannot copy; the step that is tried after it must not see arbitrary numbers."""
+
+    def refuse(*_):
+        raise RuntimeError("capturing")
+
+    wanted = Selection(k=7)
+    with monkeypatch.context() as recording:
+        recording.setattr(selection, "to_device", refuse)
+        with pytest.raises(RuntimeError, match="capturing"):
+            wanted.k_on(torch.device("cpu"), 2)
+    assert wanted.k_on(torch.device("cpu"), 2).tolist() == [7, 7]

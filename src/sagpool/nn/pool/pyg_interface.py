@@ -52,8 +52,6 @@ def check_pyg(
             f"shape {tuple(edge_index.shape)}."
         )
     rows, edges = x.shape[0], edge_index.shape[1]  # not len(), which torch.export fixes
-    if not rows:
-        raise SagpoolError("A graph with no node cannot be pooled.")
     if batch is not None and (batch.shape != x.shape[:1] or batch.dtype != torch.int64):
         raise SagpoolError(
             f"batch must have one int64 entry for each of {rows} nodes, not {batch.dtype} of "
@@ -82,7 +80,7 @@ class Chosen(NamedTuple):
 def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Chosen:
     """The rows with the highest scores, as many of each graph as ``selection`` says."""
     k, ratio = selection.k, selection.fraction
-    if isinstance(k, np.ndarray):
+    if isinstance(k, np.ndarray) or selection.rounds:
         batch = torch.zeros_like(score, dtype=torch.int64) if batch is None else batch
         counts = selection.counts(torch.bincount(batch).cpu().numpy())
         mask = top_rows(score, batch, ratio, to_device(counts, score.device))
@@ -126,15 +124,9 @@ def unpack_pyg(
     )
 
 
-def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
-    """Put pooled rows back in place: row i at row ``perm[i]``, zero where nodes were dropped.
-
-    Args:
-        x: ``[new rows, channels]``
-        perm: ``[new rows]`` as the pooling layer gave it
-        rows: how many rows there were before pooling
-
-    Returns:
-        ``[rows, channels]``
-    """
-    return x.new_zeros(rows, *x.shape[1:]).index_copy(0, perm, x)
+def nothing_pooled(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> PoolOutput:
+    """The result of a batch that has no node."""
+    if edge_index.numel():
+        raise SagpoolError("edge_index has edges, but there are no nodes.")
+    none = edge_index.new_zeros(0)
+    return PoolOutput(x, edge_index, edge_attr, none, none, x.new_zeros(0))

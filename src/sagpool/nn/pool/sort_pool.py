@@ -102,6 +102,9 @@ class SortConv(Pool):
         dense = x.new_zeros(smaller.members * smaller.graphs, self.k, x.shape[1])
         return dense.index_put(place, pooled.x[order])
 
+    def refresh(self, device: torch.device, members: int) -> None:
+        self.selection.refresh(device, members)
+
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
         return np.ones_like(sizes)
 
