@@ -66,3 +66,14 @@ def random_graphs(sizes: np.ndarray, edges_per_node: float) -> Example:
     edge_index = torch.from_numpy(np.concatenate(parts, axis=1))
     batch = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
     return Example(edge_index, batch, "random")
+
+
+def one_graph(nodes: int, edges: int) -> Example:
+    """One graph with random pairs of neighbours, in which a pair may occur twice."""
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, nodes, (2, edges // 2))
+    second = np.where(first == second, (second + 1) % nodes, second)
+    both = np.concatenate([first * nodes + second, second * nodes + first])
+    both.sort()
+    edge_index = torch.from_numpy(np.stack([both // nodes, both % nodes]))
+    return Example(edge_index, torch.zeros(nodes, dtype=torch.int64), "random")

@@ -1,86 +1,114 @@
-"""One SAGPool layer, forward and backward on the CPU, against PyG's SAGPooling(GNN=GCNConv).
+"""One pooling layer, forward and backward, against PyG's of the same kind.
 
-python benchmarks/layers.py [--data FOLDER] [--json]
+python benchmarks/layers.py [--device cpu|cuda] [--data FOLDER] [--json]
+
+The figures of a GPU have the prefix ``cuda/``.
 """
 
 import argparse
 import os
 from collections.abc import Callable
-from statistics import mean
+from functools import cache, partial
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, SAGPooling
+from torch import nn
+from torch_geometric.nn import GATConv, GCNConv, SAGPooling, TopKPooling
 
-from examples import Example, batch_like, random_graphs
+from examples import Example, batch_like, one_graph
 from measure import by_turns, report, versions
-from sagpool.graphs import Adjacency
-from sagpool.nn import SAGPool
+from sagpool.nn import GPool, SAGPool
 
-CHANNELS, RATIO, BATCH = 128, 0.5, 128
-SIDES = {
-    "ours": "SAGPool(x, edge_index, batch=batch)",
-    "packed": "SAGPool(x, adjacency), its normalisation included",
-    "pyg": "SAGPooling(x, edge_index, batch=batch)",
-}
+CHANNELS, RATIO, BATCH, HEADS, MIN_SCORE = 128, 0.5, 128, 6, 0.03
+
+
+class Case(NamedTuple):
+    example: Callable[[], Example]
+    ours: Callable[[int], nn.Module]
+    pyg: Callable[[int], nn.Module]
+    repeats: int
+
+
+def cases(device: str, repeats: int) -> dict[str, Case]:
+    gcn = partial(SAGPool, ratio=RATIO), partial(SAGPooling, ratio=RATIO, GNN=GCNConv)
+    gat_pyg = partial(SAGPooling, ratio=RATIO, GNN=GATConv, heads=HEADS, concat=False)
+    topk_pyg = partial(TopKPooling, ratio=RATIO)
+    min_score_pyg = partial(SAGPooling, GNN=GCNConv, min_score=MIN_SCORE)
+    read = cache(batch_like)
+    proteins, nci1, dd = (partial(read, name, BATCH) for name in ("PROTEINS", "NCI1", "DD"))
+    large = partial(one_graph, 100_000, 1_000_000)
+    # On a CPU a tenth of it: the whole takes minutes and 10 GB.
+    huge = partial(
+        one_graph, *((2_000_000, 20_000_000) if device == "cuda" else (200_000, 2_000_000))
+    )
+    tiny = partial(one_graph, 33, 132)
+    few = -(-repeats // 4)
+    return {
+        "proteins": Case(proteins, *gcn, repeats),
+        "nci1": Case(nci1, *gcn, repeats),
+        "dd": Case(dd, *gcn, repeats),
+        "large": Case(large, *gcn, few),
+        "huge": Case(huge, *gcn, few),
+        "tiny": Case(tiny, *gcn, 2 * repeats),
+        "gat": Case(proteins, partial(SAGPool, ratio=RATIO, conv="gat"), gat_pyg, repeats),
+        "topk": Case(proteins, partial(GPool, ratio=RATIO), topk_pyg, repeats),
+        "min_score": Case(proteins, partial(SAGPool, min_score=MIN_SCORE), min_score_pyg, repeats),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="One pooling layer, compared with PyG.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--data", metavar="FOLDER", help="in place of SAGPOOL_DATA")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--repeats", type=int, default=100, help="of each batch (100)")
+    parser.add_argument("--repeats", type=int, default=100, help="of most cases (100)")
+    parser.add_argument("--only", metavar="CASES", help="names of cases, separated by commas")
     options = parser.parse_args()
     if options.data:
         os.environ["SAGPOOL_DATA"] = options.data
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no CUDA device here that torch can use")
 
-    examples = {name.lower(): batch_like(name, BATCH) for name in ("PROTEINS", "NCI1", "DD")}
-    examples["large"] = random_graphs(np.array([100_000]), edges_per_node=5)
-    examples["unsorted"] = examples["large"].shuffled()
+    prefix = "cuda/" if options.device == "cuda" else ""
+    wanted = options.only and options.only.split(",")
     ratios, seconds, meaning = {}, {}, {}
-    for name, example in examples.items():
-        # A step on the large graph takes as long as fifty on a small batch.
-        repeats = options.repeats if len(example.batch) < 50_000 else -(-options.repeats // 4)
-        times = by_turns(steps(example), repeats)
-        ratios[name] = times["pyg"] / times["ours"]
-        meaning[name] = f"pyg / ours; {example}"
+    for name, case in cases(options.device, options.repeats).items():
+        if wanted and name not in wanted:
+            continue
+        example = case.example()
+        times = by_turns(steps(case, example, torch.device(options.device)), case.repeats)
+        key = prefix + name
+        ratios[key] = times["pyg"] / times["ours"]
+        meaning[key] = f"pyg / ours; {example}"
         for side, value in times.items():
-            seconds[f"{name}_{side}"] = value
-            meaning[f"{name}_{side}"] = SIDES[side]
-    unsorted = ratios.pop("unsorted")
-    meaning["unsorted"] = "pyg / ours; large with its edges in random order"
-    meaning["mean"] = "of all but the unsorted one"
-    if not options.json:
-        ratios |= {"unsorted": unsorted, "mean": mean([*ratios.values()])}
+            seconds[f"{key}_{side}"] = value
+            meaning[f"{key}_{side}"] = "sagpool" if side == "ours" else "torch_geometric"
     packages = versions("sagpool", "torch", "torch-geometric", "numpy")
     report(ratios, seconds, packages, meaning=meaning, as_json=options.json)
 
 
-def steps(example: Example) -> dict[str, Callable[[], None]]:
+def steps(case: Case, example: Example, device: torch.device) -> dict[str, Callable[[], None]]:
     """One training step of each side on the same graphs."""
     torch.manual_seed(0)
-    ours, pyg = SAGPool(CHANNELS, RATIO), SAGPooling(CHANNELS, RATIO, GNN=GCNConv)
-    x = torch.randn(len(example.batch), CHANNELS, requires_grad=True)
-    edge_index, batch, packed = example.edge_index, example.batch, example.packed()
-    upstream = torch.randn_like(ours(x, packed).x)
+    edge_index, batch = example.edge_index.to(device), example.batch.to(device)
+    x = torch.randn(len(batch), CHANNELS, device=device, requires_grad=True)
+    upstream = torch.randn_like(x)
 
-    def step(layer: nn.Module, pooled: Callable[[], Tensor]) -> Callable[[], None]:
+    def step(layer: nn.Module) -> Callable[[], None]:
         def run() -> None:
             x.grad = None
             layer.zero_grad()
-            pooled().backward(upstream)
+            pooled = layer(x, edge_index, batch=batch)[0]
+            # How many nodes are above a min_score may depend on rounding.
+            pooled.backward(upstream[: len(pooled)])
+            if device.type == "cuda":
+                torch.cuda.synchronize()
 
         return run
 
-    def fresh() -> Adjacency:
-        """A copy without values cached by an earlier step."""
-        return Adjacency(packed.layout, packed.row_ptr, packed.col)
-
     return {
-        "ours": step(ours, lambda: ours(x, edge_index, batch=batch).x),
-        "packed": step(ours, lambda: ours(x, fresh()).x),
-        "pyg": step(pyg, lambda: pyg(x, edge_index, batch=batch)[0]),
+        "ours": step(case.ours(CHANNELS).to(device)),
+        "pyg": step(case.pyg(CHANNELS).to(device)),
     }
 
 

@@ -252,6 +252,14 @@ def test_what_cannot_be_exported(tmp_path, mutag, new_part, new_model):
     layer = Own(3)
     with pytest.raises(SagpoolError, match="Own cannot be exported"):
         Describer(layer, "").describe(layer)
+    for options, sentence in (
+        ({"multiplier": 2.0}, "with a multiplier or another nonlinearity"),
+        ({"nonlinearity": "relu"}, "with a multiplier or another nonlinearity"),
+        ({"GNN": lambda *_: torch.nn.Identity()}, "a GNN of PyG cannot be exported"),
+    ):
+        layer = SAGPool(3, **options)
+        with pytest.raises(SagpoolError, match=sentence):
+            Describer(layer, "").describe(layer)
     with pytest.raises(SagpoolError, match="must end in"):
         export(random, tmp_path / "model.bin")
     with pytest.raises(SagpoolError, match="cannot be imported"):

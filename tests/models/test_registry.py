@@ -22,6 +22,7 @@ from sagpool.models import (
     sort_k,
 )
 from sagpool.nn import GPool
+from sagpool.nn.pool import pools_of
 
 VARIANTS = ["cheb", "sage", "gat", "augmentation", "serial2", "parallel2", "parallel4"]
 
@@ -163,6 +164,13 @@ def test_the_count_is_that_of_one_model(method, kit):
 # The setting of the paper's figure of parameter counts: 128 features, hidden size 128, 2 classes.
 CONVOLUTIONS = 3 * (128 * 128 + 128)
 CLASSIFIER = (256 * 128 + 128) + (128 * 64 + 64) + (64 * 2 + 2)
+
+
+def test_a_ratio_of_1_is_all_nodes_of_a_method():
+    """A layer takes the integer as a number of nodes; settings such as ``--set ratio=1`` do not."""
+    for method in ("sagpool-h", "gpool-h", "random-h"):
+        for pool in pools_of(build(method, Shape(3, 2, hidden=4, ratio=1))):
+            assert pool.rows_left(np.array([[5, 1]])).tolist() == [[5, 1]]
 
 
 @pytest.mark.parametrize("nodes", [10, 100, 1000, 5000])

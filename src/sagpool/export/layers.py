@@ -142,10 +142,17 @@ def _score(layer: Any) -> Description:
         raise SagpoolError(
             f"{type(layer).__name__} with a min_score cannot be exported: only a ratio or a k can."
         )
+    if layer.multiplier != 1 or layer.nonlinearity is not torch.tanh:
+        raise SagpoolError(
+            f"{type(layer).__name__} with a multiplier or another nonlinearity than tanh cannot be "
+            "exported."
+        )
     return _selection(layer.selection)
 
 
 def _sag_pool(to: Describer, layer: Any) -> Description:
+    if layer.attention is None:
+        raise SagpoolError("SAGPool with a GNN of PyG cannot be exported.")
     attention = to.describe(layer.attention)
     return {"kind": "sag", "attention": attention, "lowest": layer.lowest, **_score(layer)}
 

@@ -15,6 +15,7 @@ from sagpool.errors import SagpoolError
 from sagpool.ops import (
     HostLayout,
     Layout,
+    edge_attention,
     edge_rows,
     gcn_propagate,
     propagate,
@@ -52,6 +53,14 @@ class Structure(ABC):
     def gcn_relu(self, x: Tensor, bias: Tensor) -> Tensor:
         """``relu(gcn(x) + b)`` for b of ``[members, 1, channels]``."""
         return (self.gcn(x).view(len(bias), -1, x.shape[1]) + bias).relu().view_as(x)
+
+    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
+        """``gcn(x) + b``, ``[rows]``, for x of one channel and b of ``[members, 1, 1]``."""
+        return (self.gcn(x).view(len(bias), -1, 1) + bias).view(-1)
+
+    def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
+        """Attention of each row over its neighbours and itself; see `edge_attention`."""
+        return self.csr().attention(to_target, from_source, values)
 
     def csr(self) -> Adjacency:
         """The same as a sparse `Adjacency`, for layers that compare node with node."""
@@ -130,6 +139,10 @@ class Adjacency(Structure):
             lambda: self._gcn_weight(x.dtype),
             symmetric=self.symmetric,
         )
+
+    def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
+        rows = self.row_ptr, self.col
+        return edge_attention(to_target, from_source, values, *rows, symmetric=self.symmetric)
 
     def csr(self) -> Adjacency:
         return self

@@ -1,60 +1,83 @@
 """`EdgeList`: the structure of a PyG batch, whose edges are sorted only if that is needed."""
 
-from functools import cached_property
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.graphs.adjacency import Adjacency, Structure, layout_of_batch
-from sagpool.ops import Layout
+from sagpool.graphs.adjacency import Adjacency, Structure
+from sagpool.ops import HostLayout, Layout, attention_of_edges, gcn_of_edges, sum_over_edges
+from sagpool.ops.device import on_cpu, tracing
 
 
 class EdgeList(Structure):
-    """The graphs of a PyG batch on the CPU as one member, without a filler.
+    """The edges of a PyG batch.
 
     A score sums one number over each edge, in any order: sorting the edges into CSR rows would
     take longer than the rest of a pooling layer.
 
     Args:
         edge_index: ``[2, edges]`` int64 from source to target; self-loops are ignored
-        batch: ``[rows]`` int64, the graph of each row, ascending from 0, none left out
+        rows: number of nodes
     """
 
-    def __init__(self, edge_index: Tensor, batch: Tensor) -> None:
-        loops = edge_index[0] == edge_index[1]
-        self.edge_index = edge_index[:, ~loops] if bool(loops.any()) else edge_index
-        self.batch = batch
+    def __init__(self, edge_index: Tensor, rows: int) -> None:
+        self.edge_index, self.rows = edge_index, rows
+        self.source, self.target = edge_index.unbind(0)
+        # Not cached properties: torch.compile cannot enter their lock.
+        self._counted: Tensor | None = None
+        self._degree: Tensor | None = None
+        self._csr: Adjacency | None = None
 
-    @cached_property
-    def layout(self) -> Layout:  # type: ignore[override]
-        layout = layout_of_batch(self.batch)
-        vars(layout)["graph"] = self.batch  # the cached property, known already
-        return layout
+    @property
+    def counted(self) -> Tensor | None:
+        """``[edges]`` bool, False for self-loops; None if it is known that there are none."""
+        if self._counted is None:
+            if on_cpu(self.source) and not (self.source.numpy() == self.target.numpy()).any():
+                return None
+            self._counted = self.source != self.target
+        return self._counted
 
-    def csr(self) -> Adjacency:
-        return self._sorted
-
-    @cached_property
-    def _sorted(self) -> Adjacency:
-        return Adjacency.from_edge_index(self.edge_index, self.batch)
-
-    @cached_property
+    @property
     def degree(self) -> Tensor:
-        return torch.bincount(self.edge_index[1], minlength=len(self.batch))
+        """``[rows]`` float32: a half-precision sum of ones stops growing at 256 or 2,048."""
+        if self._degree is None:
+            counted = self.counted
+            if on_cpu(self.target):
+                weights = None if counted is None else counted.float()
+                self._degree = torch.bincount(self.target, weights, self.rows).float()
+            else:  # torch.bincount would wait for the device
+                ones = (self.source != self.target if counted is None else counted).float()
+                self._degree = ones.new_zeros(self.rows).scatter_add(0, self.target, ones)
+        return self._degree
 
     def gcn(self, x: Tensor) -> Tensor:
-        if x.shape[1] > 1:
-            return self._sorted.gcn(x)
-        scale = (self.degree.to(x.dtype) + 1).rsqrt_()
-        scaled = scale * x.view(-1)
-        return (scale * self._add_neighbours(scaled, scaled))[:, None]
+        if x.shape[1] > 1 and not tracing():
+            return self.csr().gcn(x)
+        return gcn_of_edges(x, self.degree, self.source, self.target, self.counted)
+
+    def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
+        edges = self.source, self.target, self.counted
+        return gcn_of_edges(x.view(-1), self.degree, *edges) + bias.view(1)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        if x.shape[1] > 1:
-            return self._sorted.neighbour_sum(x)
-        return self._add_neighbours(torch.zeros_like(x).view(-1), x.view(-1))[:, None]
+        if x.shape[1] > 1 and not tracing():
+            return self.csr().neighbour_sum(x)
+        return sum_over_edges(x, self.source, self.target, self.counted)
 
-    def _add_neighbours(self, start: Tensor, x: Tensor) -> Tensor:
-        """``start + A x`` for one number per row."""
-        source, target = self.edge_index
-        return start.index_add(0, target, x.index_select(0, source))
+    def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
+        if values.shape != to_target.shape:
+            return self.csr().attention(to_target, from_source, values)
+        edges = self.source, self.target, self.counted
+        return attention_of_edges(to_target, from_source, values, *edges)
+
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        """All rows as one graph: no edge leaves its graph, so sums need not know the graphs."""
+        sizes = np.array([[self.rows]])
+        return HostLayout(sizes, filler=False, device=self.source.device)
+
+    def csr(self) -> Adjacency:
+        if self._csr is None:
+            graph = self.source.new_zeros(self.rows)
+            self._csr = Adjacency.from_edge_index(self.edge_index, graph)
+        return self._csr

@@ -53,6 +53,11 @@ class Shape:
     settings: Mapping[str, Value] = field(default_factory=dict)
     task: Task = "classification"
 
+    def __post_init__(self) -> None:
+        # A layer takes an integer as a number of nodes; here 1 is all of them.
+        if isinstance(self.ratio, int):
+            object.__setattr__(self, "ratio", float(self.ratio))
+
 
 Build = Callable[[Shape], nn.Module]
 

@@ -2,6 +2,7 @@
 
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
+from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
 from sagpool.ops.layout import DeviceLayout, HostLayout, Layout, UniformLayout, pooled_layout
 from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
 from sagpool.ops.pool import (
@@ -12,6 +13,7 @@ from sagpool.ops.pool import (
     gather_gated,
     induced_csr,
     keep_rows,
+    kept_once,
     pool_rows,
 )
 from sagpool.ops.propagate import gcn_propagate, propagate
@@ -26,6 +28,7 @@ from sagpool.ops.segment import (
     segment_sum,
     top_of_each,
 )
+from sagpool.ops.select import rows_above, softmax_of_graphs, top_count, top_rows
 from sagpool.ops.task_losses import binary_losses, squared_losses
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "Layout",
     "PooledRows",
     "UniformLayout",
+    "attention_of_edges",
     "binary_losses",
     "choose_rows",
     "cross_entropy_sums",
@@ -44,9 +48,11 @@ __all__ = [
     "edge_attention",
     "edge_rows",
     "gather_gated",
+    "gcn_of_edges",
     "gcn_propagate",
     "induced_csr",
     "keep_rows",
+    "kept_once",
     "marked",
     "matmul_with_passthrough",
     "pool_rows",
@@ -54,14 +60,19 @@ __all__ = [
     "propagate",
     "ragged_arange",
     "repeat_each",
+    "rows_above",
     "segment_expand",
     "segment_max",
     "segment_mean",
     "segment_mean_max",
     "segment_softmax",
     "segment_sum",
+    "softmax_of_graphs",
     "squared_losses",
+    "sum_over_edges",
     "to_device",
+    "top_count",
     "top_of_each",
+    "top_rows",
     "with_self_entries",
 ]

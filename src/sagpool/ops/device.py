@@ -16,13 +16,21 @@ from sagpool.errors import SagpoolError
 
 def on_cpu(tensor: Tensor) -> bool:
     """Whether reading values is free; on a GPU it would wait for the device."""
-    return tensor.device.type == "cpu"
+    return tensor.is_cpu and not tracing()
+
+
+def tracing() -> bool:
+    """Whether torch.compile, torch.export or a transform of torch.func follows the operations.
+
+    Then tensors have no values to read, and only torch's own operations are understood.
+    """
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def kernels_for(tensor: Tensor, package: str = "sagpool.ops.kernels") -> ModuleType | None:
     """The Triton kernels of a package, where they run: on CUDA, if Triton is installed."""
     wanted = tensor.is_cuda if _forced is None else _forced
-    return triton_kernels(package) if wanted else None
+    return triton_kernels(package) if wanted and not tracing() else None
 
 
 @cache

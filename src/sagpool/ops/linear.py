@@ -72,7 +72,6 @@ class _MatmulWithPassthrough(Function):
         return y.view(-1, fan_out), x.view_as(x)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         grad_y, grad_x = grads
@@ -86,6 +85,9 @@ class _MatmulWithPassthrough(Function):
         if not ctx.needs_input_grad[0]:
             return None, grad_weight
         back = weight.transpose(1, 2)  # [members, out, in]
+        if torch.is_grad_enabled():  # this pass has a gradient itself, so no buffer is reused
+            both = torch.bmm(grad_y, back).view_as(x)
+            return both if grad_x is None else both + grad_x, grad_weight
         into = None if grad_x is None else grad_x.view(members, -1, fan_in)
         return product(grad_y, back, into).view_as(x), grad_weight
 

@@ -48,9 +48,14 @@ def keep_rows(mask: Tensor, count: int, repeats: Tensor | None = None, total: in
         rows = torch.empty(count + 1, dtype=torch.int64, device=mask.device)
         rows = rows.scatter_(0, place, torch.arange(len(mask), device=mask.device))[:count]
     if repeats is None:
-        return Kept(rows, rows, torch.arange(count, device=mask.device), seen, None)
+        return kept_once(rows, seen)
     place = torch.cumsum(repeats, 0) - repeats
     return Kept(repeat_each(rows, repeats, total), rows, place, seen, repeats)
+
+
+def kept_once(rows: Tensor, seen: Tensor) -> Kept:
+    """Each of the rows is kept once; see `Kept`."""
+    return Kept(rows, rows, torch.arange(len(rows), device=rows.device), seen, None)
 
 
 def gather_gated(x: Tensor, kept: Kept, gate: Tensor | None) -> Tensor:
@@ -76,10 +81,11 @@ class _GatherGated(Function):
         return sum_of_rows(x, one_each, kept.perm, gate)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, gate = ctx.saved_tensors
         kept, grad = ctx.kept, grads[0].contiguous()
+        if torch.is_grad_enabled():
+            return *_gathered_backward(grad, x, gate, kept), None
         grad_x = grad_gate = None
         if ctx.needs_input_grad[0]:
             # The sum over the new rows of each old row: one, or none.
@@ -88,6 +94,17 @@ class _GatherGated(Function):
         if ctx.needs_input_grad[1]:
             grad_gate = dots_of_rows(x, kept.perm, grad)
         return grad_x, grad_gate, None
+
+
+def _gathered_backward(
+    grad: Tensor, x: Tensor | None, gate: Tensor, kept: Kept
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of x and of the gate, by operations that have gradients themselves."""
+    first = grad if kept.repeats is None else grad.index_select(0, kept.place)
+    factor = gate if kept.repeats is None else gate.index_select(0, kept.place)
+    zeros = grad.new_zeros(len(kept.seen) - 1, grad.shape[1])
+    grad_x = zeros.index_copy(0, kept.rows, first * factor[:, None])
+    return grad_x, None if x is None else (grad * x.index_select(0, kept.perm)).sum(1)
 
 
 class InducedCSR(NamedTuple):

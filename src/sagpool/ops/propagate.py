@@ -96,12 +96,12 @@ class _Propagate(Function):
         return sum_of_rows(x, row_ptr, col, weight)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         x, weight, row_ptr, col = ctx.saved_tensors
         grad_x = grad_weight = None
-        if ctx.needs_input_grad[0] and ctx.symmetric:
+        # If this pass has a gradient itself, by operations that have one.
+        if ctx.needs_input_grad[0] and ctx.symmetric and not torch.is_grad_enabled():
             grad_x = sum_of_rows(grad.contiguous(), row_ptr, col, weight)
         elif ctx.needs_input_grad[0]:
             messages = without_spare(weight, row_ptr)[:, None] * grad[edge_rows(row_ptr, col)]
@@ -142,6 +142,8 @@ def dots_of_rows(x: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     """The dot product of row ``rows[i]`` of x with row i of y, ``[chosen]``; not differentiable."""
     if (kernels := kernels_for(x)) is not None:
         return kernels.dots_of_rows(x, rows, y)
+    if len(rows) <= _BLOCK:
+        return x.index_select(0, rows).mul_(y).sum(1)
     # Block by block, so that intermediate results stay in the cache.
     blocks = zip(rows.split(_BLOCK), y.split(_BLOCK), strict=True)
     return torch.cat([x.index_select(0, chosen).mul_(part).sum(1) for chosen, part in blocks])

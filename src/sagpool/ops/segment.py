@@ -139,24 +139,50 @@ def top_of_each(score: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor) -> Te
     Returns:
         ``[rows]`` bool
     """
+    if on_cpu(score):
+        mask = top_on_cpu(score.detach(), graph.numpy(), ptr.numpy()[:-1], counts.numpy())
+        return torch.from_numpy(mask)
     start = ptr[:-1]
     # Sorts by graph first, then by descending score.
-    key = (graph << 32) + _descending(score.detach())
-    in_order = _sort(key)
+    key = (graph << 32) + descending_bits(score.detach())
+    in_order = torch.sort(key).values
     last = in_order.index_select(0, start + counts - 1)
     level = last.index_select(0, graph)
-    at_least = key <= level
-    if on_cpu(key) and np.count_nonzero(at_least.numpy()) == int(counts.sum()):
-        return at_least  # no tie to break
     above = torch.searchsorted(in_order, last) - start  # rows strictly above the last kept
     tied = key == level
     ties_so_far = torch.cumsum(tied, 0)
     ties_before = ties_so_far[start] - tied[start].long()
     spare = counts - above + ties_before
-    return at_least & ~(tied & (ties_so_far > spare.index_select(0, graph)))
+    return (key <= level) & ~(tied & (ties_so_far > spare.index_select(0, graph)))
 
 
-def _descending(score: Tensor) -> Tensor:
+def top_on_cpu(
+    score: Tensor, graph: np.ndarray, start: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """`top_of_each` with NumPy, which sorts several times as fast and takes less time per call.
+
+    Args:
+        score: ``[rows]`` without a gradient
+        graph: ``[rows]``, ascending
+        start: ``[graphs]``, the first row of each graph
+        counts: ``[graphs]``
+    """
+    key = (graph << 32) + descending_keys(score)
+    in_order = np.sort(key)
+    last = in_order[start + counts - 1]
+    level = last[graph]
+    mask = key <= level
+    if np.count_nonzero(mask) == counts.sum():
+        return mask  # no tie to break
+    tied = np.flatnonzero(key == level)  # by graph, ascending
+    of_graph = graph[tied]
+    above = np.searchsorted(in_order, last) - start
+    place = np.arange(len(tied)) - np.searchsorted(of_graph, of_graph)  # among the tied
+    mask[tied[place >= (counts - above)[of_graph]]] = False
+    return mask
+
+
+def descending_bits(score: Tensor) -> Tensor:
     """``[rows]`` int32, smaller for a higher score, equal for equal ones.
 
     Wider types are ranked as float32: nodes with the same neighbourhood have equal scores up to
@@ -167,10 +193,10 @@ def _descending(score: Tensor) -> Tensor:
     return ~ascending
 
 
-def _sort(key: Tensor) -> Tensor:
-    if on_cpu(key):
-        return torch.from_numpy(np.sort(key.numpy()))  # several times as fast as torch's
-    return torch.sort(key).values
+def descending_keys(score: Tensor) -> np.ndarray:
+    """`descending_bits` of a score without a gradient on the CPU."""
+    bits = (score.float().numpy() + np.float32(0)).view(np.int32)
+    return ~(bits ^ ((bits >> 31) & _ALL_BUT_SIGN))
 
 
 def cross_entropy_sums(

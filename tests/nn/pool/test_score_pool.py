@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from torch_geometric import nn as pyg
 
 from sagpool.errors import SagpoolError
 from sagpool.nn import GPool, SAGPool, ScorePool
@@ -42,13 +43,16 @@ def reference(dense):
             rank = -rank if pool.lowest else rank
         else:
             p = pool.projection[m, :, 0]
-            rank = X @ p / p.square().sum().sqrt()
+            rank = X @ p
+            if pool.min_score is None:
+                rank = rank / p.square().sum().sqrt()
             Z = rank.tanh()
         if pool.min_score is None:
             idx = dense.top(rank, count_of(len(X)))
         else:
             Z = rank.softmax(0)
-            idx = sorted({int(Z.argmax()), *Z.gt(pool.min_score).nonzero()[:, 0].tolist()})
+            # Of nodes that no limit tells apart all are kept, as in PyG.
+            idx = Z.gt(min(pool.min_score, Z.max().item() - 1e-7)).nonzero()[:, 0].tolist()
         return idx, X[idx] * Z[idx, None], A[idx][:, idx], Z[idx]
 
     return pooled
@@ -143,6 +147,34 @@ def test_repr():
     assert repr(SAGPool(3)) == "SAGPool(3, ratio=0.5)"
     assert repr(GPool(3, k=2)) == "GPool(3, k=2)"
     assert repr(SAGPool(3, min_score=0.1)) == "SAGPool(3, min_score=0.1)"
+    assert repr(SAGPool(3, 2, pyg.GCNConv)) == "SAGPool(GCNConv, 3, k=2)"
+    assert repr(GPool(3, multiplier=2.0)) == "GPool(3, ratio=0.5, multiplier=2.0)"
+
+
+@pytest.mark.parametrize("pool_type", [SAGPool, GPool])
+def test_multiplier_and_nonlinearity_of_a_packed_batch(fleet, pool_type):
+    plain = pool_type(3, 0.6, members=3).double()
+    other = pool_type(3, 0.6, members=3, multiplier=2.0, nonlinearity=torch.sigmoid).double()
+    other.load_state_dict(plain.state_dict())
+    x = fleet.features(3)
+    expected, actual = plain(x, fleet.adjacency), other(x, fleet.adjacency)
+    assert torch.equal(actual.perm, expected.perm)
+    gate = expected.score.atanh().sigmoid()
+    torch.testing.assert_close(actual.score, gate)
+    torch.testing.assert_close(actual.x, 2 * x[actual.perm] * gate[:, None])
+    mean = actual.readout("mean")
+    torch.testing.assert_close(actual.readout()[:, :3], mean)
+
+
+def test_a_packed_batch_has_no_edges_for_pygs_convolutions(packed):
+    graphs = packed(["star", "pair"])
+    x = graphs.features(3)
+    pool = SAGPool(3, GNN=pyg.GCNConv).double()  # our own operator
+    assert len(pool(x, graphs.adjacency).perm)
+    with pytest.raises(SagpoolError, match="GATConv is called with an edge_index"):
+        SAGPool(3, GNN=pyg.GATConv).double()(x, graphs.adjacency)
+    with pytest.raises(SagpoolError, match="the only other argument is a context"):
+        SAGPool(3).double()(x, graphs.adjacency, attn=x)
 
 
 @pytest.mark.parametrize("layer", [SAGPool, GPool])
@@ -156,8 +188,11 @@ def test_repr():
         ({"k": np.array([2, 0])}, "at least 1"),
         ({"k": np.array([], int)}, "at least 1"),
         ({"k": 1.5}, "integers"),
-        ({"min_score": 1.0}, "min_score must be at least 0 and below 1, not 1.0"),
-        ({"min_score": -0.1}, "min_score must be at least 0"),
+        ({"ratio": None}, "needs a ratio, a k or a min_score"),
+        ({"min_score": 1.1}, "min_score must be from 0 to 1, not 1.1"),
+        ({"min_score": -0.1}, "min_score must be from 0"),
+        ({"nonlinearity": "tahn"}, "PyG knows no nonlinearity 'tahn'"),
+        ({"nonlinearity": None}, "nonlinearity must be a name or a function, not None"),
         ({"in_channels": 0}, "in_channels must be at least 1, not 0"),
     ],
 )

@@ -43,6 +43,12 @@ def test_k_or_all_of_fewer(sizes, k):
     assert counts(sizes, k=k) == [[min(k, n) for n in sizes[0].tolist()]]
 
 
+def test_an_integer_ratio_is_a_k():
+    assert counts([[9, 2, 1]], ratio=1) == [[1, 1, 1]]
+    assert counts([[9, 2, 1]], ratio=np.int64(2)) == [[2, 2, 1]]
+    assert counts([[9, 2, 1]], ratio=1.0) == counts([[9, 2, 1]], ratio=Fraction(1)) == [[9, 2, 1]]
+
+
 def test_a_k_for_each_graph_goes_before_the_ratio():
     assert counts([[4, 4, 1], [9, 2, 2]], ratio=0.1, k=np.array([3, 1, 5])) == [
         [3, 1, 1],

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from sagpool.graphs import Structure
 from sagpool.nn.conv.conv import Conv
 from sagpool.nn.linear import Linear
-from sagpool.ops import edge_attention
 
 
 class GATConv(Conv):
@@ -56,18 +55,11 @@ class GATConv(Conv):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
-        adjacency = structure.csr()
         shape = (self.members, -1, self.heads, self.out_channels)
         h = self.linear(x).view(shape)  # [members, rows, heads, out]
         to_target = (h * self.target).sum(-1).view(-1, self.heads)
         from_source = (h * self.source).sum(-1).view(-1, self.heads)
-        received = edge_attention(
-            to_target,
-            from_source,
-            h.flatten(2).flatten(0, 1),  # [rows, heads * out]
-            adjacency.row_ptr,
-            adjacency.col,
-            symmetric=adjacency.symmetric,
-        ).view(shape)
+        values = h.flatten(2).flatten(0, 1)  # [rows, heads * out]
+        received = structure.attention(to_target, from_source, values).view(shape)
         out = received.mean(2)  # [members, rows, out]
         return (out if self.bias is None else out + self.bias).view(-1, self.out_channels)

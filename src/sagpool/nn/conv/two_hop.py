@@ -1,12 +1,11 @@
 """A + A² without ever forming A²."""
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
 from sagpool.graphs import Adjacency, Structure
 from sagpool.graphs.adjacency import two_hop_csr
+from sagpool.ops import Layout
 
 
 class TwoHop(Structure):
@@ -18,12 +17,16 @@ class TwoHop(Structure):
     """
 
     def __init__(self, one_hop: Structure) -> None:
-        self.one_hop, self.layout = one_hop, one_hop.layout
+        self.one_hop = one_hop
 
-    @cached_property
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        return self.one_hop.layout
+
+    @property
     def degree(self) -> Tensor:
-        ones = torch.ones(self.layout.total_rows, 1, device=self.layout.device)
-        return self.neighbour_sum(ones.double()).view(-1)  # integers, exactly
+        ones = torch.ones_like(self.one_hop.degree, dtype=torch.float64)[:, None]
+        return self.neighbour_sum(ones).view(-1)  # integers, exactly
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         once = self.one_hop.neighbour_sum(x)

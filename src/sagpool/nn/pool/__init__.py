@@ -12,13 +12,17 @@ from sagpool.nn.pool.pool import (
     readout,
     readout_width,
 )
-from sagpool.nn.pool.pyg_interface import PoolOutput, unpool
+from sagpool.nn.pool.pyg_convert import from_pyg, to_pyg
+from sagpool.nn.pool.pyg_interface import PoolOutput
+from sagpool.nn.pool.pyg_layers import SAGPooling, TopKPooling
 from sagpool.nn.pool.random_pool import NoPool, RandomPool
 from sagpool.nn.pool.sag_pool import AttentionScore, SAGPool
-from sagpool.nn.pool.score_pool import ScorePool, Scores
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import Ratio, Selection, keep_top
 from sagpool.nn.pool.set2set import Set2Set
 from sagpool.nn.pool.sort_pool import SortConv, SortPool
+from sagpool.nn.pool.unpool import Unpool, unpool
 
 __all__ = [
     "READOUTS",
@@ -34,15 +38,20 @@ __all__ = [
     "RandomPool",
     "Ratio",
     "SAGPool",
+    "SAGPooling",
     "ScorePool",
     "Scores",
     "Selection",
     "Set2Set",
     "SortConv",
     "SortPool",
+    "TopKPooling",
+    "Unpool",
+    "from_pyg",
     "keep_top",
     "pools_of",
     "readout",
     "readout_width",
+    "to_pyg",
     "unpool",
 ]

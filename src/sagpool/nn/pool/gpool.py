@@ -5,42 +5,56 @@ import math
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context
-from sagpool.nn.pool.score_pool import ScorePool, Scores
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio
+
+
+def unit(projection: Tensor) -> Tensor:
+    """Vectors ``[members, in, ...]`` divided by their length."""
+    # Not by less: where all rows are zero, weight decay shrinks the vector to 0.
+    norm = torch.linalg.vector_norm(projection, dim=1, keepdim=True).clamp_min(1e-12)
+    return projection / norm
 
 
 class GPool(ScorePool):
     """gPool (Gao and Ji, 2019; Cangea et al., 2018).
 
     ``y = X p / ‖p‖``, ``idx = top-rank(y, ⌈kN⌉)``, ``X_out = X[idx] ⊙ tanh(y[idx])``,
-    ``A_out = A[idx, idx]`` (the paper's Equation 2). It is SAGPool without the topology.
+    ``A_out = A[idx, idx]`` (the paper's Equation 2). It is SAGPool without the topology. With a
+    min_score, ``y = softmax(X p)``, p not normalised (Knyazev et al., 2019).
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept
-        k: keep this many nodes of each graph instead
+        ratio: fraction of each graph's nodes that is kept; an integer is a k
         min_score: keep the nodes whose softmax score is above this instead
+        multiplier: factor of the rows that are kept
+        nonlinearity: in place of tanh, a function or its name in PyG
+        k: keep this many nodes of each graph instead
         members: how many models train side by side
 
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
-        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None)`` returns a `PoolOutput`
+        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
+        `PoolOutput`
     """
 
     def __init__(
         self,
         in_channels: int,
-        ratio: Ratio = 0.5,
+        ratio: Ratio | None = 0.5,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Activation = "tanh",
         *,
         k: int | np.ndarray | None = None,
-        min_score: float | None = None,
         members: int = 1,
     ) -> None:
-        super().__init__(in_channels, ratio, k=k, min_score=min_score)
+        super().__init__(in_channels, ratio, k=k, min_score=min_score, multiplier=multiplier)
+        self.nonlinearity = find_activation(nonlinearity)
         self.projection = nn.Parameter(torch.empty(members, in_channels, 1))
         self.reset_parameters()
 
@@ -49,13 +63,13 @@ class GPool(ScorePool):
         nn.init.uniform_(self.projection, -bound, bound)
 
     def score_weight(self) -> Tensor:
-        # `normalize` never divides by 0: where all rows are zero, weight decay shrinks the vector.
-        return normalize(self.projection, dim=1)
+        if self.min_score is not None:
+            return self.projection
+        return unit(self.projection)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return self.min_score is None
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         assert context.projected is not None
-        y = context.projected.view(-1)
-        return Scores(rank=y, gate=y.tanh())
+        return gated(context.projected.view(-1), self.nonlinearity, self.min_score)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
-from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.pool.sag_pool import AttentionScore
 from sagpool.ops import Layout, segment_sum
 
@@ -86,6 +86,7 @@ class LearnedRatioPool(Pool):
         self.attention.reset_parameters()
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
         gate = self.attention(x, structure).rank.sigmoid()
         before = structure.presence if isinstance(structure, ThinnedGraphs) else None
         present = gate if self.training else (gate >= 0.5).to(gate.dtype)

@@ -54,6 +54,13 @@ def readout_width(kind: str) -> int:
     return 2 if kind == "mean-max" else 1
 
 
+class Edges(NamedTuple):
+    """The edges as a PyG user gave them."""
+
+    pairs: Tensor  # [2, edges] int64, from source to target
+    weight: Tensor | None  # [edges]
+
+
 @dataclass(frozen=True)
 class Context:
     """What a network knows beside the rows; a layer takes what it needs.
@@ -65,6 +72,7 @@ class Context:
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
             return rows that are multiplied by it (`Fused.multiplied`)
         rank: gives ``[rows]``, the last channel before the last ReLU
+        edges: of PyG's call, for convolutions of PyG
     """
 
     streams: Streams | None = None
@@ -72,6 +80,7 @@ class Context:
     projected_rows: Tensor | None = None
     next_weight: Tensor | None = None
     rank: Callable[[], Tensor] | None = None
+    edges: Edges | None = None
 
     def streams_for(self, layout: Layout) -> Streams:
         return self.streams or Streams.fresh(layout.members, layout.device)
@@ -189,6 +198,12 @@ class Pool(nn.Module, ABC):
     def graph_channels(self) -> int:
         """Size of the row of each graph, of a layer that leaves graphs."""
         raise SagpoolError(f"{type(self).__name__} leaves {self.leaves}, not one row per graph.")
+
+
+def check_rows(x: Tensor, layout: Layout) -> None:
+    """Refuse rows of other graphs: kernels would read outside of them."""
+    if len(x) != layout.total_rows:
+        raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
 
 
 def pools_of(model: nn.Module) -> list[Pool]:

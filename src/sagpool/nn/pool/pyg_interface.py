@@ -2,14 +2,15 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency, EdgeList, Structure
-from sagpool.nn.pool.selection import Selected
-from sagpool.ops import Layout, gather_gated, keep_rows, marked
-from sagpool.ops.device import on_cpu
+from sagpool.nn.pool.selection import Selection
+from sagpool.ops import gather_gated, kept_once, marked, rows_above, top_count, top_rows
+from sagpool.ops.device import on_cpu, to_device, tracing
 
 
 class PoolOutput(NamedTuple):
@@ -23,69 +24,109 @@ class PoolOutput(NamedTuple):
     score: Tensor | None  # [kept]
 
 
-def pack_pyg(
+# From this many numbers on, operators that write fewer matrices are worth their calls.
+_LEAST_FUSED = {"cpu": 1 << 16, "cuda": 1 << 24}
+
+
+def is_fused(x: Tensor) -> bool:
+    """Whether to pool with fused operators, which torch can neither trace nor cast.
+
+    They sum in the type of x, which half precisions are too coarse for.
+    """
+    kind = x.device.type
+    if tracing() or kind not in _LEAST_FUSED or torch.is_autocast_enabled(kind):
+        return False
+    return x.itemsize >= 4 and x.numel() >= _LEAST_FUSED[kind]
+
+
+def check_pyg(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
-) -> Structure:
-    """Check a PyG user's arguments, and pack them as a fleet of one without a filler."""
+) -> None:
+    """Check a PyG user's arguments: shapes and types, and values where reading them is free.
+
+    On a GPU torch's own kernels refuse indices that are out of range.
+    """
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise SagpoolError(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
             f"shape {tuple(edge_index.shape)}."
         )
-    if not len(x):
-        raise SagpoolError("A graph with no node cannot be pooled.")
-    if batch is None:
-        batch = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    elif batch.shape != x.shape[:1] or batch.dtype != torch.int64:
+    rows, edges = x.shape[0], edge_index.shape[1]  # not len(), which torch.export fixes
+    if batch is not None and (batch.shape != x.shape[:1] or batch.dtype != torch.int64):
         raise SagpoolError(
-            f"batch must have one int64 entry for each of {len(x)} nodes, not {batch.dtype} of "
+            f"batch must have one int64 entry for each of {rows} nodes, not {batch.dtype} of "
             f"shape {tuple(batch.shape)}."
         )
-    elif bool((batch[1:] < batch[:-1]).any()) or int(batch[0]) < 0:
-        raise SagpoolError("batch must be sorted: the nodes of one graph lie together.")
-    elif int(batch[-1]) >= len(x):
-        raise SagpoolError(f"batch names graph {int(batch[-1])}, but there are {len(x)} nodes.")
+    if edge_attr is not None and edge_attr.shape[0] != edges:
+        raise SagpoolError(f"edge_attr has {edge_attr.shape[0]} rows for {edges} edges.")
+    if not on_cpu(x):
+        return
+    if batch is not None and batch.numpy().min() < 0:
+        raise SagpoolError(f"batch names graph {int(batch.min())}; graphs are counted from 0.")
     if edge_index.numel():
         low, high = (int(end) for end in torch.aminmax(edge_index))
-        if low < 0 or high >= len(x):
+        if low < 0 or high >= rows:
             wrong = low if low < 0 else high
-            raise SagpoolError(f"edge_index names node {wrong}, but there are {len(x)} nodes.")
-    if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
-        raise SagpoolError(f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges.")
-    if on_cpu(x):
-        return EdgeList(edge_index, batch)
-    return Adjacency.from_edge_index(edge_index, batch)
+            raise SagpoolError(f"edge_index names node {wrong}, but there are {rows} nodes.")
+
+
+class Chosen(NamedTuple):
+    """The rows that are kept."""
+
+    mask: Tensor  # [rows] bool
+    number: int | None  # how many, if the host knows
+
+
+def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Chosen:
+    """The rows with the highest scores, as many of each graph as ``selection`` says."""
+    k, ratio = selection.k, selection.fraction
+    if isinstance(k, np.ndarray) or selection.rounds:
+        batch = torch.zeros_like(score, dtype=torch.int64) if batch is None else batch
+        counts = selection.counts(torch.bincount(batch).cpu().numpy())
+        mask = top_rows(score, batch, ratio, to_device(counts, score.device))
+        return Chosen(mask, int(counts.sum()))
+    count = top_count(score.shape[0], ratio, k) if batch is None else None
+    return Chosen(top_rows(score, batch, ratio, k), count)
+
+
+def choose_above(softmax: Tensor, batch: Tensor | None, min_score: float) -> Chosen:
+    """The rows whose softmax is above ``min_score``, and the highest of each graph."""
+    return Chosen(rows_above(softmax, batch, min_score), None)
 
 
 def unpack_pyg(
-    x: Tensor, layout: Layout, selected: Selected, edge_index: Tensor, edge_attr: Tensor | None
+    x: Tensor,
+    gate: Tensor,
+    chosen: Chosen,
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+    batch: Tensor | None,
 ) -> PoolOutput:
-    """The selected nodes in PyG's form; edges stay in their order."""
-    mask, new, gate = selected
-    kept = keep_rows(mask, new.total_rows)
-    score = None if gate is None else gate.index_select(0, kept.perm)
-    source, target = edge_index
-    edges = marked(mask.index_select(0, source).logical_and_(mask.index_select(0, target)))
-    ends = edge_index.index_select(1, edges).view(-1)
+    """The chosen nodes in PyG's form; edges stay in their order."""
+    perm = marked(*chosen)
+    seen = torch.cumsum(chosen.mask, 0)  # [rows], how many up to this one are kept
+    score = gate.index_select(0, perm)
+    if is_fused(x):
+        pooled = gather_gated(x, kept_once(perm, pad(seen, (1, 0))), score)
+    else:
+        # The backward pass of index_select starts threads on a CPU, that of x[perm] sorts on CUDA.
+        pooled = (x[perm] if x.is_cpu else x.index_select(0, perm)) * score[:, None]
+    stay = chosen.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
+    edges = marked(stay[0] & stay[1])
+    ends = seen.index_select(0, edge_index.index_select(1, edges).view(-1)).view(2, -1)
     return PoolOutput(
-        x=gather_gated(x, kept, score),
-        edge_index=kept.seen.index_select(0, ends).view(2, -1),
+        x=pooled,
+        edge_index=ends - 1,
         edge_attr=None if edge_attr is None else edge_attr.index_select(0, edges),
-        batch=layout.graph.index_select(0, kept.perm),
-        perm=kept.perm,
+        batch=torch.zeros_like(perm) if batch is None else batch.index_select(0, perm),
+        perm=perm,
         score=score,
     )
 
 
-def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
-    """Put pooled rows back in place: row i at row ``perm[i]``, zero where nodes were dropped.
-
-    Args:
-        x: ``[new rows, channels]``
-        perm: ``[new rows]`` as the pooling layer gave it
-        rows: how many rows there were before pooling
-
-    Returns:
-        ``[rows, channels]``
-    """
-    return x.new_zeros(rows, *x.shape[1:]).index_copy(0, perm, x)
+def nothing_pooled(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> PoolOutput:
+    """The result of a batch that has no node."""
+    if edge_index.numel():
+        raise SagpoolError("edge_index has edges, but there are no nodes.")
+    none = edge_index.new_zeros(0)
+    return PoolOutput(x, edge_index, edge_attr, none, none, x.new_zeros(0))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from sagpool.graphs import Structure
-from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.pool.selection import Ratio, SelectingPool, Selection, keep_top
 
 
@@ -37,6 +37,7 @@ class NoPool(Pool):
     leaves = "nodes"
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
         return Pooled(x, structure)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Self-attention graph pooling."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,7 +12,9 @@ from sagpool.graphs import Structure
 from sagpool.nn.conv import GCNConv, find_conv
 from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.pool.pool import Context
-from sagpool.nn.pool.score_pool import ScorePool, Scores
+from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio
 
 Augmentation = bool | Literal["two-hop"]
@@ -26,9 +29,12 @@ class SAGPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept
-        k: keep this many nodes of each graph instead
+        ratio: fraction of each graph's nodes that is kept; an integer is a k
+        GNN: score by this convolution of PyG, ``GNN(in_channels, 1, **kwargs)``, instead
         min_score: keep the nodes whose softmax score is above this instead
+        multiplier: factor of the rows that are kept
+        nonlinearity: in place of tanh, a function or its name in PyG
+        k: keep this many nodes of each graph instead
         conv: a key of `CONVS`; the paper has ``gcn``, ``cheb`` (K = 2), ``sage`` (mean) and ``gat``
             (6 heads)
         augmentation: score with A + A² in place of A, which counts walks at each level; or, if
@@ -37,30 +43,54 @@ class SAGPool(ScorePool):
         parallel: number of scores that are averaged
         lowest: keep the nodes with the lowest scores instead, with the same gates; a control
         members: how many models train side by side
+        **kwargs: of the GNN
 
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
-        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None)`` returns a `PoolOutput`
+        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
+        `PoolOutput`
     """
+
+    attention: "AttentionScore | None"
 
     def __init__(
         self,
         in_channels: int,
-        ratio: Ratio = 0.5,
+        ratio: Ratio | None = 0.5,
+        GNN: Callable[..., nn.Module] | None = None,
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: str | Activation = "tanh",
         *,
         k: int | np.ndarray | None = None,
-        min_score: float | None = None,
         conv: str = "gcn",
         augmentation: Augmentation = False,
         serial: int = 1,
         parallel: int = 1,
         lowest: bool = False,
         members: int = 1,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(in_channels, ratio, k=k, min_score=min_score)
+        super().__init__(in_channels, ratio, k=k, min_score=min_score, multiplier=multiplier)
+        self.nonlinearity = find_activation(nonlinearity)
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
+        if parallel > 1 and self.nonlinearity is not torch.tanh:
+            raise SagpoolError(
+                "Parallel scores are averaged after tanh; they have no nonlinearity."
+            )
         self.lowest = lowest
+        own = (conv, augmentation, serial, parallel, members)
+        if GNN is not None:
+            if own != ("gcn", False, 1, 1, 1):
+                raise SagpoolError(
+                    "conv, augmentation, serial, parallel and members are not for a GNN of PyG."
+                )
+            self.attention = None
+            self.gnn = GNN(in_channels, 1, **kwargs)
+            return
+        if kwargs:
+            raise SagpoolError(f"SAGPool without a GNN has no argument '{next(iter(kwargs))}'.")
         self.attention = AttentionScore(
             in_channels,
             conv,
@@ -71,18 +101,34 @@ class SAGPool(ScorePool):
         )
 
     def reset_parameters(self) -> None:
-        self.attention.reset_parameters()
+        (self.attention or self.gnn).reset_parameters()  # type: ignore[operator]
 
     def score_weight(self) -> Tensor | None:
+        if self.attention is None:
+            return pyg_score_weight(self.gnn)
         return self.attention.score_weight()
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        scores: Scores = self.attention(x, structure, context.projected)
+        if self.attention is None:
+            scores = gated(
+                pyg_scores(self.gnn, x, structure, context), self.nonlinearity, self.min_score
+            )
+        else:
+            scores = self.attention(x, structure, context.projected)
+            if self.nonlinearity is not torch.tanh:
+                scores = gated(scores.rank, self.nonlinearity, self.min_score)
         return scores._replace(rank=-scores.rank) if self.lowest else scores
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.
-        return self.min_score is None and not self.attention.needs_pairs
+        own = self.attention
+        return self.min_score is None and own is not None and not own.needs_pairs
+
+    def __repr__(self) -> str:
+        own = super().__repr__()
+        if self.attention is not None:
+            return own
+        return own.replace("(", f"({type(self.gnn).__name__}, ", 1)
 
 
 class AttentionScore(nn.Module):
@@ -123,6 +169,7 @@ class AttentionScore(nn.Module):
             )
         self.augmentation = augmentation
         self.needs_pairs = augmentation is True and conv == "gat"
+        self._single = serial == parallel == 1
         self.gnns = nn.ModuleList(
             nn.ModuleList(
                 find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
@@ -148,14 +195,15 @@ class AttentionScore(nn.Module):
         return TwoHop(structure) if self.augmentation else structure
 
     def _single_gcn(self) -> GCNConv | None:
-        (first, *others), *more = ([*gnn.children()] for gnn in self.gnns)
-        return first if isinstance(first, GCNConv) and not (others or more) else None
+        first = self.gnns[0][0]  # type: ignore[index]
+        return first if self._single and isinstance(first, GCNConv) else None
 
     def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
         graphs = self._graphs(structure)
         conv = self._single_gcn()
         if conv is not None and projected is not None:
-            raw = conv.linear.add_bias(graphs.gcn(projected)).view(-1)
+            assert conv.linear.bias is not None
+            raw = graphs.gcn_score(projected, conv.linear.bias)
             return Scores(rank=raw, gate=raw.tanh())
         scores = []
         for gnn in self.gnns:

@@ -2,16 +2,25 @@
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import NamedTuple, cast, overload
+from typing import cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Structure
-from sagpool.nn.pool.pool import Context, Pooled
-from sagpool.nn.pool.pyg_interface import PoolOutput, pack_pyg, unpack_pyg
+from sagpool.graphs import EdgeList, Structure
+from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
+from sagpool.nn.pool.pyg_interface import (
+    PoolOutput,
+    check_pyg,
+    choose_above,
+    choose_top,
+    is_fused,
+    nothing_pooled,
+    unpack_pyg,
+)
+from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import (
     Ratio,
     Selected,
@@ -21,17 +30,7 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax
-
-
-class Scores(NamedTuple):
-    """Nodes are ranked by one number and multiplied by another.
-
-    tanh saturates: the number before it tells nodes apart that tanh makes equal.
-    """
-
-    rank: Tensor  # [rows]
-    gate: Tensor  # [rows]
+from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
 
 
 class ScorePool(SelectingPool):
@@ -42,27 +41,33 @@ class ScorePool(SelectingPool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept, ⌈ratio · N⌉
+        ratio: fraction of each graph's nodes that is kept, ⌈ratio · N⌉; an integer is a k; None
+            leaves it to k or min_score
         k: keep this many nodes of each graph instead, or all where there are fewer; a number or
             one for each graph
         min_score: keep the nodes whose softmax over the graph is above this instead, and gate by
             the softmax, as PyG does
+        multiplier: factor of the rows that are kept
     """
 
     def __init__(
         self,
         in_channels: int,
-        ratio: Ratio = 0.5,
+        ratio: Ratio | None = 0.5,
         *,
         k: int | np.ndarray | None = None,
         min_score: float | None = None,
+        multiplier: float = 1.0,
     ) -> None:
-        super().__init__(Selection(ratio, k))
+        if ratio is None and k is None and min_score is None:
+            raise SagpoolError("A pooling layer needs a ratio, a k or a min_score.")
+        super().__init__(Selection(1.0 if ratio is None else ratio, k))
         if in_channels < 1:
             raise SagpoolError(f"in_channels must be at least 1, not {in_channels}.")
-        if min_score is not None and not 0 <= min_score < 1:
-            raise SagpoolError(f"min_score must be at least 0 and below 1, not {min_score}.")
-        self.in_channels, self.min_score = in_channels, min_score
+        if min_score is not None and not 0 <= min_score <= 1:
+            raise SagpoolError(f"min_score must be from 0 to 1, not {min_score}.")
+        self.in_channels, self.ratio, self.min_score = in_channels, ratio, min_score
+        self.multiplier = multiplier
 
     @abstractmethod
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
@@ -86,6 +91,9 @@ class ScorePool(SelectingPool):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
+        attn: Tensor | None = None,
+        *,
+        edge_weight: Tensor | None = None,
     ) -> PoolOutput: ...
 
     def forward(
@@ -94,45 +102,100 @@ class ScorePool(SelectingPool):
         edge_index: Tensor | Structure,
         edge_attr: Tensor | Context | None = None,
         batch: Tensor | None = None,
+        attn: Tensor | None = None,
         *,
+        edge_weight: Tensor | None = None,
         context: Context | None = None,
     ) -> Pooled | PoolOutput:
         """``pool(x, structure, context)`` of a packed batch, or ``pool(x, edge_index, ...)``.
 
-        The second is PyG's call and returns PyG's six results.
+        The second is PyG's call and returns PyG's six results. ``attn``, ``[rows, in_channels]``,
+        is scored in place of x; ``edge_weight``, ``[edges]``, goes to a score by a convolution of
+        PyG that takes one.
         """
+        if not isinstance(edge_index, Structure):
+            attr = cast(Tensor | None, edge_attr)
+            return self._pool_pyg(x, edge_index, attr, batch, attn, edge_weight)
+        context = context or edge_attr or Context()  # type: ignore[assignment]
+        others = (batch, attn, edge_weight)
+        if not isinstance(context, Context) or any(other is not None for other in others):
+            raise SagpoolError("With a structure, the only other argument is a context.")
         _check_features(x, self.in_channels)
-        if isinstance(edge_index, Structure):
-            context = context or edge_attr or Context()  # type: ignore[assignment]
-            if not isinstance(context, Context) or batch is not None:
-                raise SagpoolError("With a structure, the only other argument is a context.")
-            x, selected = self._select(x, edge_index, context)
-            return keep_selected(x, edge_index, selected)
-        attr = cast(Tensor | None, edge_attr)
-        weight = next(self.parameters(), x)
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")
-        structure = pack_pyg(x, edge_index, attr, batch)
-        x, selected = self._select(x, structure, Context())
-        return unpack_pyg(x, structure.layout, selected, edge_index, attr)
+        x, selected = self._select(x, edge_index, context)
+        pooled = keep_selected(x, edge_index, selected)
+        return pooled if self.multiplier == 1 else replace(pooled, x=pooled.x * self.multiplier)
+
+    def _pool_pyg(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+        attn: Tensor | None,
+        edge_weight: Tensor | None,
+    ) -> PoolOutput:
+        """Rows stay in their order, whatever the order of the batch."""
+        if torch.jit.is_tracing():  # type: ignore[attr-defined]
+            raise SagpoolError(self._no_script())
+        if edge_index.dtype == torch.int32:
+            edge_index = edge_index.long()
+        _check_matrix(x)
+        scored = x if attn is None else _as_rows(attn, x)
+        _check_features(scored, self.in_channels, "x" if attn is None else "attn")
+        if edge_weight is not None and not hasattr(self, "gnn"):
+            raise SagpoolError("edge_weight is for a layer that scores with a GNN of PyG.")
+        if not x.shape[0]:  # not len(), which torch.export fixes
+            return nothing_pooled(x, edge_index, edge_attr)
+        check_pyg(x, edge_index, edge_attr, batch)
+        context = Context(edges=Edges(edge_index, edge_weight))
+        weight = self.score_weight()
+        if weight is None:
+            _check_dtype(scored, next(self.parameters(), scored))
+        elif scored is not x or not is_fused(x):
+            _check_dtype(scored, weight)
+            context = replace(context, projected=scored @ weight[0], projected_rows=scored)
+        through, scores = self._score(x, scored, EdgeList(edge_index, x.shape[0]), context)
+        gate = scores.gate
+        if self.min_score is None:
+            chosen = choose_top(scores.rank, batch, self.selection)
+        else:
+            gate = softmax_of_graphs(scores.rank, batch)
+            chosen = choose_above(gate, batch, self.min_score)
+        pooled = unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
+        return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""
         layout = structure.layout
-        if len(x) != layout.total_rows:
-            raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
-        through = x
-        known = context.projected is not None and context.projected_rows is x
-        if not known and (weight := self.score_weight()) is not None:
-            # The gradients of both results are summed in one buffer, so `through` must have no
-            # other consumer than the gather of the kept rows: `scores` gets x itself.
-            projected, through = matmul_with_passthrough(x, weight)
-            context = replace(context, projected=projected, projected_rows=x)
-        scores = self.scores(x, structure, context)
+        check_rows(x, layout)
+        through, scores = self._score(x, x, structure, context)
         if self.min_score is None:
             return through, select_top(layout, scores.rank, scores.gate, self.selection)
         softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
         return through, select_above(layout, softmax.view(-1), self.min_score)
+
+    def _score(
+        self, x: Tensor, scored: Tensor, structure: Structure, context: Context
+    ) -> tuple[Tensor, Scores]:
+        """The rows to gather from, and the scores of the rows ``scored``."""
+        through = x
+        known = context.projected is not None and context.projected_rows is scored
+        if not known and (weight := self.score_weight()) is not None:
+            _check_dtype(x, weight)
+            # The gradients of both results are summed in one buffer, so `through` must have no
+            # other consumer than the gather of the kept rows: `scores` gets x itself.
+            projected, through = matmul_with_passthrough(x, weight)
+            context = replace(context, projected=projected, projected_rows=x)
+        return through, self.scores(scored, structure, context)
+
+    def __prepare_scriptable__(self) -> None:
+        raise SagpoolError(self._no_script())
+
+    def _no_script(self) -> str:
+        return (
+            f"{type(self).__name__} does not work with torch.jit, which does not know some of its "
+            "operations; use torch.compile or torch.export."
+        )
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
         return None if self.min_score is not None else super().rows_left(sizes)
@@ -144,16 +207,33 @@ class ScorePool(SelectingPool):
             kept = f"k={self.selection.k}"
         else:
             kept = f"ratio={self.selection.ratio}"
-        return f"{type(self).__name__}({self.in_channels}, {kept})"
+        factor = "" if self.multiplier == 1 else f", multiplier={self.multiplier}"
+        return f"{type(self).__name__}({self.in_channels}, {kept}{factor})"
 
 
-def _check_features(x: Tensor, in_channels: int) -> None:
+def _as_rows(attn: Tensor, x: Tensor) -> Tensor:
+    """``attn`` as a matrix with a row for each row of x."""
+    if not attn.ndim or attn.shape[0] != x.shape[0]:
+        raise SagpoolError(f"attn has shape {tuple(attn.shape)}, but x has {len(x)} rows.")
+    return attn.view(-1, 1) if attn.ndim == 1 else attn
+
+
+def _check_matrix(x: Tensor, name: str = "x") -> None:
     if x.ndim != 2 or not x.is_floating_point():
         raise SagpoolError(
-            f"x must be a matrix of floating-point numbers, not {x.dtype} of shape "
+            f"{name} must be a matrix of floating-point numbers, not {x.dtype} of shape "
             f"{tuple(x.shape)}."
         )
+
+
+def _check_features(x: Tensor, in_channels: int, name: str = "x") -> None:
+    _check_matrix(x, name)
     if x.shape[1] != in_channels:
         raise SagpoolError(
-            f"x has {x.shape[1]} channels, but the layer was made for {in_channels}."
+            f"{name} has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
+
+
+def _check_dtype(x: Tensor, weight: Tensor) -> None:
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise SagpoolError(f"x is {x.dtype}, but the layer is {weight.dtype}.")

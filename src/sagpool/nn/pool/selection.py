@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,18 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
-from sagpool.nn.pool.pool import Fused, Pool, Pooled
-from sagpool.ops import HostLayout, Layout, PooledRows, choose_rows, pool_rows, pooled_layout
+from sagpool.nn.pool.pool import Fused, Pool, Pooled, check_rows
+from sagpool.ops import (
+    HostLayout,
+    Layout,
+    PooledRows,
+    choose_rows,
+    pool_rows,
+    pooled_layout,
+    segment_max,
+)
 from sagpool.ops.device import kernels_for, to_device
+from sagpool.ops.select import ROUNDING
 
 Ratio = float | Fraction
 
@@ -24,23 +34,28 @@ class Selection:
 
     Args:
         ratio: in (0, 1]; a float stands for a simple fraction, so that 0.6 of 25 nodes are 15;
-            1 keeps all (an integer ratio of PyG is ``k`` here)
+            1.0 keeps all; an integer is a k, as in PyG
         k: at least 1; a number, or an array that fits ``[members, graphs]``, fillers not counted;
             takes precedence over ratio. Its owner may change the array and then call `refresh`
     """
 
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
+    fraction: Fraction = field(init=False, repr=False)  # that the ratio stands for
     _k_on_device: Tensor | None = field(default=None, repr=False)
     _copied: tuple[int, ...] = field(default=(), repr=False)  # what is there
 
     def __post_init__(self) -> None:
+        if isinstance(self.ratio, Integral) and not isinstance(self.ratio, bool) and self.ratio > 0:
+            self.k = int(self.ratio) if self.k is None else self.k
+            self.ratio = 1.0
         if not isinstance(self.ratio, (int, float, Fraction)) or not 0 < self.ratio <= 1:
             raise SagpoolError(f"The ratio must be above 0 and at most 1, not {self.ratio}.")
         if self.k is not None:
             k = np.asarray(self.k)
             if not np.issubdtype(k.dtype, np.integer) or not k.size or k.min() < 1:
                 raise SagpoolError(f"k must be integers of at least 1, not {self.k}.")
+        self.fraction = Fraction(self.ratio).limit_denominator(10**9)
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
         """Nodes kept of each graph, ``[members, graphs]`` as ``sizes``."""
@@ -54,10 +69,10 @@ class Selection:
         kept = -(-sizes * self.fraction.numerator // self.fraction.denominator)
         return np.clip(kept, 1, sizes)
 
-    @cached_property
-    def fraction(self) -> Fraction:
-        """The fraction that the ratio stands for."""
-        return Fraction(self.ratio).limit_denominator(10**9)
+    @property
+    def rounds(self) -> bool:
+        """Whether only `counts` knows how many nodes are kept, and the fraction does not."""
+        return False
 
     @property
     def one_k_per_member(self) -> bool:
@@ -137,11 +152,14 @@ def select_top(layout: Layout, rank: Tensor, gate: Tensor | None, selection: Sel
 def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     """The nodes whose gate is above ``min_score``, and the highest of each graph in any case.
 
-    How many those are depends on the scores, so the host has to wait for the device.
+    Nodes as high as the highest up to rounding stay with it, as in PyG. How many nodes are kept
+    depends on the scores, so the host has to wait for the device.
     """
     one = HostLayout(np.ones_like(layout.sizes), filler=layout.filler, device=layout.device)
     best = choose_rows(gate, layout, one)
-    mask = best | (gate > min_score)
+    peak = segment_max(gate.detach()[:, None], layout.node_ptr, layout.graph).view(-1)
+    limit = (peak - ROUNDING).clamp(max=min_score).index_select(0, layout.graph)
+    mask = best | (gate > limit)
     if layout.filler:
         filler = layout.graph % layout.graphs == layout.graphs - 1
         mask = torch.where(filler, best, mask)
@@ -201,6 +219,7 @@ def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection
         rank: ``[rows]``, by which nodes are selected
         selection: how many are kept
     """
+    check_rows(x, structure.layout)
     return keep_selected(x, structure, select_top(structure.layout, rank, None, selection))
 
 

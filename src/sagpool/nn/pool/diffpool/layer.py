@@ -21,7 +21,7 @@ from sagpool.nn.pool.diffpool.link_loss import link_loss, link_loss_by_kernels
 from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
 from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
 from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments, segments_of
-from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled, check_rows
 from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
 from sagpool.ops.alignment import aligned
 
@@ -70,6 +70,7 @@ class DiffPool(Pool):
         self.assign.reset_parameters()
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
         if has_kernels(x):
             soft, x = self._assignment_by_kernels(x, structure)
         else:

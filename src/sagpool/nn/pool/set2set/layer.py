@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.linear import Linear
-from sagpool.nn.pool.pool import Context, Pool, Pooled
+from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.pool.set2set.attend import Segments, attend, attend_backward, attend_backward_rows
 from sagpool.nn.pool.set2set.lstm import lstm_cell, lstm_cell_backward
 
@@ -50,6 +50,7 @@ class Set2Set(Pool):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
         # The state is also the first half of the input: one product with the sum of the weights is
         # two thirds of the work of two products.
         weight = self.from_input.weight + pad(self.from_state.weight, (0, 0, 0, self.in_channels))

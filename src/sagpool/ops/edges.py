@@ -1,0 +1,93 @@
+"""Sums over the edges of a list, in any order, of one number for each node (and head).
+
+Plain differentiable operations, the same on every device: no sort, no trip to the host.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from sagpool.ops.edge_attention import SLOPE
+
+
+def sum_over_edges(
+    x: Tensor, source: Tensor, target: Tensor, counted: Tensor | None, start: Tensor | None = None
+) -> Tensor:
+    """``start[i]`` + the sum of ``x[source[e]]`` over the edges e with ``target[e] = i``.
+
+    Args:
+        x: ``[rows]`` or ``[rows, channels]``
+        source: ``[edges]`` int64
+        target: ``[edges]`` int64
+        counted: ``[edges]`` bool, the edges that count; None for all
+        start: as x; zeros if not given
+    """
+    start = torch.zeros_like(x) if start is None else start
+    if x.ndim == 2 and x.shape[1] == 1:
+        flat = sum_over_edges(x.view(-1), source, target, counted, start.view(-1))
+        return flat[:, None]
+    sent = x.index_select(0, source)
+    if x.ndim == 1:  # faster than index_add
+        return start.scatter_add(0, target, sent if counted is None else sent * counted)
+    return start.index_add(0, target, sent if counted is None else sent * counted[:, None])
+
+
+def gcn_of_edges(
+    x: Tensor, degree: Tensor, source: Tensor, target: Tensor, counted: Tensor | None
+) -> Tensor:
+    """``D̃^-1/2 (A + I) D̃^-1/2 x``, of the shape of x; half precisions are summed in float32.
+
+    Args:
+        x: ``[rows]`` or ``[rows, channels]``
+        degree: ``[rows]`` row sums of A
+        source: ``[edges]`` int64
+        target: ``[edges]`` int64
+        counted: ``[edges]`` bool, the edges that count; None for all
+    """
+    scale = (degree.to(torch.promote_types(x.dtype, torch.float32)) + 1).rsqrt_()
+    scale = scale if x.ndim == 1 else scale[:, None]
+    scaled = scale * x
+    return scale * sum_over_edges(scaled, source, target, counted, start=scaled)
+
+
+def attention_of_edges(
+    to_target: Tensor,
+    from_source: Tensor,
+    values: Tensor,
+    source: Tensor,
+    target: Tensor,
+    counted: Tensor | None,
+) -> Tensor:
+    """`edge_attention` of each row over its sources and itself, for one value per head.
+
+    Args:
+        to_target: ``[rows, heads]``
+        from_source: ``[rows, heads]``
+        values: ``[rows, heads]``
+        source: ``[edges]`` int64
+        target: ``[edges]`` int64
+        counted: ``[edges]`` bool, the edges that count; None for all
+
+    Returns:
+        ``[rows, heads]``
+    """
+    rows, heads = values.shape
+    head = torch.arange(heads, device=values.device)
+    # Flat indices: torch adds rows of a matrix one by one on the CPU.
+    out_of = (source[:, None] * heads + head).view(-1)  # [edges * heads]
+    into = (target[:, None] * heads + head).view(-1)
+    to_target, from_source, values = (
+        part.reshape(-1) for part in (to_target, from_source, values)
+    )  # [rows * heads]
+    own = leaky_relu(to_target + from_source, SLOPE)
+    energy = to_target.index_select(0, into) + from_source.index_select(0, out_of)
+    energy = leaky_relu(energy, SLOPE)
+    if counted is not None:
+        energy = energy.view(-1, heads).masked_fill(~counted[:, None], -torch.inf).view(-1)
+    # The result does not depend on the shift, so it needs no gradient.
+    shift = own.detach().scatter_reduce(0, into, energy.detach(), "amax")
+    own = (own - shift).exp()
+    weight = (energy - shift.index_select(0, into)).exp()
+    sent = weight * values.index_select(0, out_of)
+    received = (own * values).scatter_add(0, into, sent)
+    return (received / own.scatter_add(0, into, weight)).view(rows, heads)
