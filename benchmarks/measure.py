@@ -5,7 +5,8 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 
 def by_turns(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -21,7 +22,12 @@ def by_turns(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, 
 
 
 def versions(*packages: str) -> dict[str, str]:
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    """A package that is found by its path alone has none."""
+    found = {"python": platform.python_version()}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def report(
