@@ -13,6 +13,7 @@ from sagpool.cli import commands
 from sagpool.cli.main import main
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
+from sagpool.termination import Terminated
 
 PROGRAM = "from sagpool.cli.main import main; main()"
 
@@ -77,6 +78,17 @@ def test_no_memory_is_a_sentence(failing, sagpool, cache, error):
     assert outcome.err == (
         "sagpool: There is not enough memory for this; try fewer or smaller graphs.\n"
     )
+    assert not (cache / "logs").exists()
+
+
+@pytest.mark.parametrize(("signal", "code"), [(Terminated, 143), (KeyboardInterrupt, 130)])
+def test_an_error_on_the_way_out_is_no_bug(failing, sagpool, cache, signal, code):
+    """As of a context that the signal left half entered."""
+    error = RuntimeError("trying to pop from empty mode stack")
+    error.__context__ = signal()
+    failing(error)
+    outcome = sagpool("data", "MUTAG")
+    assert outcome.code == code
     assert not (cache / "logs").exists()
 
 

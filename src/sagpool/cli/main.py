@@ -38,6 +38,9 @@ def _run() -> int | str | None:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        # A signal may end a block before its context has begun; leaving it then fails.
+        if _comes_from(error, KeyboardInterrupt):
+            return TERMINATED if _comes_from(error, Terminated) else 130
         if is_out_of_memory(error):
             return _fail("There is not enough memory for this; try fewer or smaller graphs.")
         return _fail(describe_bug(error), BUG)
