@@ -174,7 +174,7 @@ def refused_inputs():
 
 def scripting():
     for kind in (SAGPooling, SAGPool, TopKPooling, GPool):
-        with pytest.raises(SagpoolError, match="does not work with torch.jit"):
+        with pytest.raises(SagpoolError, match=r"does not work with torch\.jit"):
             torch.jit.script(kind(3))
 
 
