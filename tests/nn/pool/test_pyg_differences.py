@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch_geometric import nn as pyg
+from torch_geometric.explain.algorithm.utils import set_masks
 
 from sagpool.errors import SagpoolError
 from sagpool.nn import GPool, SAGPool, SAGPooling, TopKPooling, from_pyg
@@ -172,6 +173,16 @@ def refused_inputs():
         GPool(3, 2.5)
 
 
+def edge_masks():
+    x = torch.arange(6.0)[:, None]
+    layers = {kind: kind(1, GNN=pyg.GCNConv) for kind in (pyg.SAGPooling, SAGPooling, SAGPool)}
+    layers["own score"] = SAGPool(1)
+    for kind, layer in layers.items():
+        before = layer(x, RING)[5]
+        set_masks(layer, torch.full((6,), -9.0), RING)
+        assert torch.equal(layer(x, RING)[5], before) == (kind == "own score")
+
+
 def scripting():
     for kind in (SAGPooling, SAGPool, TopKPooling, GPool):
         with pytest.raises(SagpoolError, match=r"does not work with torch\.jit"):
@@ -193,6 +204,7 @@ DIFFERENCES = {
     "loops in sage": loops_in_sage,
     "directed cheb": directed_cheb,
     "refused inputs": refused_inputs,
+    "edge masks": edge_masks,
     "scripting": scripting,
 }
 
