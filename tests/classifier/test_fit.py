@@ -135,6 +135,28 @@ def test_an_interrupt_after_the_first_result_keeps_it(mutag):
         fit(mutag[:60], keep_on_interrupt=True, **options)
 
 
+def test_nets_that_an_earlier_fit_had_finished_count(mutag, quick, tmp_path):
+    """It was stopped between its last training and its end, as by a full disk."""
+
+    def stop(progress):
+        if progress.stage == "final model":
+            raise OSError("full")
+
+    options = {
+        "search": False,
+        "method": "sagpool-g",
+        "settings": SHORT,
+        "folds": FOLDS,
+        "checkpoint": lambda name: tmp_path / f"{name}.npz",
+    }
+    with pytest.raises(OSError, match="full"):
+        fit(mutag, on_progress=stop, **options)
+    assert (tmp_path / "sagpool-g.npz").exists()
+    again = fit(mutag, **options)
+    np.testing.assert_array_equal(again.out_of_fold.outputs, quick.out_of_fold.outputs)
+    assert not again.interrupted
+
+
 def test_no_candidate_is_begun_after_the_time(mutag):
     net = NetCandidate("mine", Training("sagpool-h", folds=2, **SHORT))
     found = fit(mutag[:60], candidates=[LINEAR, net], folds=2, minutes=0)

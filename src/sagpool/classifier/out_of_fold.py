@@ -128,7 +128,7 @@ class Trials:
         trainings = [_in_fold(one, fold) for one in candidates for fold in range(folds)]
         options: dict[str, Any] = {"device": self.device, "members": self.members}
         try:
-            train(
+            every = train(
                 graphs,
                 trainings,
                 keep_weights=True,
@@ -137,6 +137,8 @@ class Trials:
                 checkpoint=None if self.checkpoint is None else self.checkpoint(method),
                 **options,
             )
+            # Also those that an earlier run had finished, and its checkpoint has.
+            results |= {result.training: result for result in every}
         except OutOfTimeError:
             pass
         finally:
