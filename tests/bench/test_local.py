@@ -3,9 +3,12 @@
 import json
 import logging
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from sagpool.bench import run_experiment
 from sagpool.bench.engines import Job, Local
 from sagpool.fleet import Training
 
@@ -161,3 +164,15 @@ def test_a_checkpoint_without_missing_trainings_is_removed(folder, mutag, six):
     run(folder, job(mutag, six[:3]), stop_at=6)
     run(folder, job(mutag, six, done=six[:3]))
     assert not folder.exists()
+
+
+def test_a_bench_that_was_killed_after_its_last_row_leaves_no_checkpoint(tmp_path, monkeypatch):
+    store = tmp_path / "runs.sqlite"
+    values = {"hidden": 4, "max_epochs": 2}
+    bench = partial(run_experiment, "demo", methods="gpool-h", settings=values, store=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda path, **_: path)
+        bench(seeds=1, folds=3, device="cpu", checkpoint_seconds=0)
+    assert list(tmp_path.glob("runs.sqlite-checkpoints/*.npz"))
+    bench(seeds=1, folds=3, device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.sqlite"]

@@ -81,7 +81,7 @@ class ExperimentRunner:
         for state in states:
             self.watch(state)
         first = [job for state in states for job in self._next(state, self._program(state))]
-        self.engine.run(first, self)  # without jobs it removes what a killed run has left
+        self.engine.run(first, self)
         for state in states:
             # Again, with their memory: in the order of the plan, not that in which they ended.
             if state in self.records:
@@ -131,23 +131,21 @@ class ExperimentRunner:
     def _next(
         self, state: CellState, program: Rounds[None], seen: Sequence[Validation] | None = None
     ) -> list[Job]:
-        """Let the program go on until it needs trainings that are not stored, or ends."""
-        while True:
-            try:
-                asked = program.send(seen)  # type: ignore[arg-type]  # None begins a generator
-            except StopIteration:
-                state.stage, state.progress = "done", None
-                self.watch(state)
-                return []
-            keys = dict(
-                zip(asked.trainings, self.plan.keys(state.cell, asked.trainings), strict=True)
-            )
-            self.reached |= self.store.reached(keys.values())
-            done = frozenset(one for one, key in keys.items() if self._is_known(key, asked))
-            state.done, state.total, state.progress = len(done), len(keys), None
-            if len(done) < len(keys):
-                break
-            seen = self._seen(keys.values(), asked)
+        """The job of the round that the program asks for next; none if the program has ended.
+
+        A job whose trainings are all stored is one too: the engine may have to remove checkpoints
+        of a run that was killed.
+        """
+        try:
+            asked = program.send(seen)  # type: ignore[arg-type]  # None begins a generator
+        except StopIteration:
+            state.stage, state.progress = "done", None
+            self.watch(state)
+            return []
+        keys = dict(zip(asked.trainings, self.plan.keys(state.cell, asked.trainings), strict=True))
+        self.reached |= self.store.reached(keys.values())
+        done = frozenset(one for one, key in keys.items() if self._is_known(key, asked))
+        state.done, state.total, state.progress = len(done), len(keys), None
         graphs, precision = self.plan.data[state.cell.dataset.name].graphs, self.plan.precision
         job = Job(graphs, tuple(keys), done, precision, _keep_weights, asked.until)
         stage = "searching" if state.round else "training"

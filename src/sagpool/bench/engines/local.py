@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -55,11 +55,10 @@ class Local:
         return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
     def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
-        jobs = list(jobs)
         for partial in self.checkpoints.glob(".*.part"):
             partial.unlink()  # of a process that was killed while writing
-        if jobs:
-            self._run(jobs, watcher)
+        if unfinished := list(self._unfinished(jobs, watcher)):
+            self._run(unfinished, watcher)
         if self.checkpoints.is_dir() and not any(self.checkpoints.iterdir()):
             self.checkpoints.rmdir()
 
@@ -71,14 +70,20 @@ class Local:
                 stack.enter_context(computing_in(precision, self.torch_device))
             scheduler.run(work for job in jobs for work in self._works(job, watcher, {}))
 
+    def _unfinished(self, jobs: Iterable[Job], watcher: Watcher) -> Iterator[Job]:
+        """The jobs with trainings left; the others end here, and the jobs after them begin."""
+        for job in jobs:
+            if job.done.issuperset(job.trainings):
+                self._interrupted(job, [])  # removes checkpoints that are no longer needed
+                yield from self._unfinished(watcher.ended(job, ""), watcher)
+            else:
+                yield job
+
     def _works(
         self, job: Job, watcher: Watcher, begun: Mapping[Training, MemberState]
     ) -> list[Work]:
         """The work of a job; of one that was stopped, first what its checkpoints have."""
         left = [training for training in job.trainings if training not in job.done]
-        if not left:
-            self._interrupted(job, left)  # removes a checkpoint that is no longer needed
-            return self._following(job, watcher, {}, None)
         parts = []
         for file, trainings in self._interrupted(job, left):
             parts.append((file, trainings))
@@ -132,7 +137,11 @@ class Local:
         problem: SagpoolError | None,
     ) -> list[Work]:
         following = watcher.ended(job, str(problem) if problem else "")
-        return [work for after in following for work in self._works(after, watcher, paused)]
+        return [
+            work
+            for after in self._unfinished(following, watcher)
+            for work in self._works(after, watcher, paused)
+        ]
 
     def _interrupted(self, job: Job, left: list[Training]) -> list[tuple[Path, list[Training]]]:
         """Checkpoints of this job, and the trainings in them.
