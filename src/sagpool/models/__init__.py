@@ -14,6 +14,7 @@ from sagpool.models.registry import (
     register,
 )
 from sagpool.models.sagnet import GIN, SAGNet
+from sagpool.models import sparse_methods  # noqa: F401, registers methods
 
 __all__ = [
     "GIN",

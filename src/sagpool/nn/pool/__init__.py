@@ -1,5 +1,6 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
+from sagpool.nn.pool.asap import ASAPool
 from sagpool.nn.pool.diffpool import DiffPool
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
@@ -26,6 +27,7 @@ from sagpool.nn.pool.unpool import Unpool, unpool
 
 __all__ = [
     "READOUTS",
+    "ASAPool",
     "AttentionScore",
     "Context",
     "DiffPool",
