@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,6 +24,9 @@ from sagpool.ops import (
     repeat_each,
     with_self_entries,
 )
+
+if TYPE_CHECKING:
+    from sagpool.graphs.batch import Origin
 
 
 class Structure(ABC):
@@ -81,6 +85,7 @@ class Adjacency(Structure):
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
+        origin: which graphs of a collection these are; None after a pooling
     """
 
     layout: Layout
@@ -88,6 +93,7 @@ class Adjacency(Structure):
     col: Tensor
     symmetric: bool = True
     make_two_hop: Callable[[], Adjacency | None] = lambda: None
+    origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod

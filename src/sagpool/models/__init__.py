@@ -1,5 +1,6 @@
 """Architectures, and the methods by name."""
 
+from sagpool.models import sparse_methods  # noqa: F401, registers methods
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling, Output
 from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.plugins import load_plugin, loaded_plugins
@@ -14,7 +15,6 @@ from sagpool.models.registry import (
     register,
 )
 from sagpool.models.sagnet import GIN, SAGNet
-from sagpool.models import sparse_methods  # noqa: F401, registers methods
 
 __all__ = [
     "GIN",

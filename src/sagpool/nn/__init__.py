@@ -6,11 +6,15 @@ from sagpool.nn.from_graphs import FromGraphs, Standardise, StandardisedLinear, 
 from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
+    KMIS,
+    NDP,
     ASAPool,
     AttentionScore,
     Context,
     DiffPool,
     GPool,
+    Graclus,
+    HierarchyPool,
     LearnedRatioPool,
     NoPool,
     Pool,
@@ -37,6 +41,8 @@ from sagpool.nn.random import Dropout, Streams
 from sagpool.nn.row_norm import RowNorm
 
 __all__ = [
+    "KMIS",
+    "NDP",
     "ASAPool",
     "AttentionScore",
     "ChebConv",
@@ -49,6 +55,8 @@ __all__ = [
     "GCNConv",
     "GINConv",
     "GPool",
+    "Graclus",
+    "HierarchyPool",
     "LearnedRatioPool",
     "Linear",
     "MLPConv",

@@ -3,7 +3,11 @@
 from sagpool.nn.pool.asap import ASAPool
 from sagpool.nn.pool.diffpool import DiffPool
 from sagpool.nn.pool.gpool import GPool
+from sagpool.nn.pool.graclus import Graclus
+from sagpool.nn.pool.hierarchy_pool import HierarchyPool
+from sagpool.nn.pool.kmis import KMIS
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
+from sagpool.nn.pool.ndp import NDP
 from sagpool.nn.pool.pool import (
     READOUTS,
     Context,
@@ -26,12 +30,16 @@ from sagpool.nn.pool.sort_pool import SortConv, SortPool
 from sagpool.nn.pool.unpool import Unpool, unpool
 
 __all__ = [
+    "KMIS",
+    "NDP",
     "READOUTS",
     "ASAPool",
     "AttentionScore",
     "Context",
     "DiffPool",
     "GPool",
+    "Graclus",
+    "HierarchyPool",
     "LearnedRatioPool",
     "NoPool",
     "Pool",

@@ -88,7 +88,7 @@ class Buckets:
 
     @cached_property
     def place(self) -> Tensor:
-        """``[rows]`` int64, the place of each row in all blocks; that of fillers is past the end."""
+        """``[rows]`` int64, the place of each row in all blocks; fillers are past the end."""
         first = self.first(self.nodes, (1,) * len(self.nodes)).index_select(0, self.layout.graph)
         return torch.where(first < 0, self._places, first + self.local)
 

@@ -1,8 +1,6 @@
 """Clusters of a node and its neighbours: in sparse graphs, and in dense blocks."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
-
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
@@ -11,15 +9,13 @@ from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.asap.block_adjacency import BlockAdjacency
 from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.buckets import Buckets
-from sagpool.ops import Kept, Layout, propagate, segment_max, segment_softmax
-from sagpool.ops.device import on_cpu
-from sagpool.ops.propagate import csr_matrix
+from sagpool.ops import Kept, Layout, entries_max, propagate, segment_softmax
 
 SLOPE = 0.2  # of the leaky ReLU below zero, as in the authors' code
-Membership = TypeVar("Membership")
+Membership = list[Tensor]  # α in one or more parts
 
 
-class EgoClusters(ABC, Generic[Membership]):
+class EgoClusters(ABC):
     """Each node i with all its neighbours is a cluster, in which node j has the weight α_ij."""
 
     @abstractmethod
@@ -45,30 +41,27 @@ class EgoClusters(ABC, Generic[Membership]):
         """
 
 
-class SparseClusters(EgoClusters[Tensor]):
-    """Clusters in sparse graphs; α has a number for each entry of A + I."""
+class SparseClusters(EgoClusters):
+    """Clusters in sparse graphs; α has one part, a number for each entry of A + I."""
 
     def __init__(self, graphs: Adjacency) -> None:
         self.graphs = graphs
 
     def maximum(self, x: Tensor) -> Tensor:
-        row_ptr, col = self.graphs.row_ptr, self.graphs.col
-        if on_cpu(x):
-            pattern = csr_matrix(row_ptr, col, x.new_ones(len(col)), len(x))
-            return torch.sparse.mm(pattern, x, "amax")
-        largest = segment_max(x.index_select(0, col), row_ptr, self.graphs.entry_row)
-        return torch.where((row_ptr.diff() > 0)[:, None], largest, 0)  # fillers have no entries
+        return entries_max(x, self.graphs.row_ptr, self.graphs.col)
 
-    def membership(self, query: Tensor, key: Tensor) -> Tensor:
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
         row = self.graphs.entry_row
         energy = query.index_select(0, row) + key.index_select(0, self.graphs.col)
         alpha = segment_softmax(leaky_relu(energy, SLOPE)[:, None], self.graphs.row_ptr, row)
-        return alpha.view(-1)
+        return [alpha.view(-1)]
 
-    def combine(self, membership: Tensor, x: Tensor) -> Tensor:
-        return propagate(x, self.graphs.row_ptr, self.graphs.col, membership, symmetric=False)
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+        (alpha,) = membership
+        return propagate(x, self.graphs.row_ptr, self.graphs.col, alpha, symmetric=False)
 
-    def coarsen(self, membership: Tensor, kept: Kept, layout: Layout) -> BlockAdjacency:
+    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+        (alpha,) = membership
         old = Buckets.of(self.graphs.layout)
         new = Buckets(layout, old.groups)
         row, col = self.graphs.entry_row, self.graphs.col.long()
@@ -80,13 +73,13 @@ class SparseClusters(EgoClusters[Tensor]):
         width = old.per_graph(new.nodes).index_select(0, graph)
         end = sum(c * p * q for c, p, q in zip(old.counts, old.nodes, new.nodes, strict=True))
         place = torch.where((column < 0) | (first < 0), end, first + node * width + column)
-        s = membership.new_zeros(end + 1).scatter(0, place, membership)
+        s = alpha.new_zeros(end + 1).scatter(0, place, alpha)
 
         first = old.first(old.nodes, old.nodes).index_select(0, graph)
         width = old.per_graph(old.nodes).index_select(0, graph)
         pairs = sum(c * p * p for c, p in zip(old.counts, old.nodes, strict=True))
         place = torch.where(first < 0, pairs, first + old.local.index_select(0, row) * width + node)
-        a = membership.new_zeros(pairs + 1).index_fill_(0, place, 1)
+        a = alpha.new_zeros(pairs + 1).index_fill_(0, place, 1)
 
         blocks, at_s, at_a = [], 0, 0
         for count, p, q in zip(old.counts, old.nodes, new.nodes, strict=True):
@@ -97,7 +90,7 @@ class SparseClusters(EgoClusters[Tensor]):
         return BlockAdjacency(new, tuple(blocks))
 
 
-class BlockClusters(EgoClusters[list[Tensor]]):
+class BlockClusters(EgoClusters):
     """Clusters in dense blocks; α is ``[graphs, nodes, nodes]`` for each."""
 
     def __init__(self, graphs: BlockAdjacency) -> None:
@@ -109,7 +102,7 @@ class BlockClusters(EgoClusters[list[Tensor]]):
         padded = zip(self.buckets.pad(x), self.joined, strict=True)
         return self.buckets.unpad([block_max(rows, joined) for rows, joined in padded])
 
-    def membership(self, query: Tensor, key: Tensor) -> list[Tensor]:
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
         both = self.buckets.pad(torch.stack([query, key], 1))
         found = []
         for rows, joined in zip(both, self.joined, strict=True):
@@ -117,11 +110,11 @@ class BlockClusters(EgoClusters[list[Tensor]]):
             found.append(torch.where(joined, energy, -torch.inf).softmax(2))
         return found
 
-    def combine(self, membership: list[Tensor], x: Tensor) -> Tensor:
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
         padded = zip(membership, self.buckets.pad(x), strict=True)
         return self.buckets.unpad([torch.bmm(alpha, rows) for alpha, rows in padded])
 
-    def coarsen(self, membership: list[Tensor], kept: Kept, layout: Layout) -> BlockAdjacency:
+    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
         new = Buckets(layout, self.buckets.groups)
         # The number in its graph of each kept node, in blocks of the new sizes.
         nodes = new.pad(self.buckets.local.index_select(0, kept.perm)[:, None] + 1)
@@ -133,9 +126,7 @@ class BlockClusters(EgoClusters[list[Tensor]]):
         return BlockAdjacency(new, tuple(blocks))
 
 
-def ego_clusters(
-    structure: Structure,
-) -> EgoClusters[Tensor] | EgoClusters[list[Tensor]]:
+def ego_clusters(structure: Structure) -> EgoClusters:
     if isinstance(structure, BlockAdjacency):
         return BlockClusters(structure)
     return SparseClusters(structure.csr())

@@ -22,8 +22,8 @@ class ASAPool(Pool):
     - the cluster ``x_i^c = Σ_j α_ij x_j``,
     - its fitness ``φ_i = σ(x_i^c θ_1 + Σ_j A_ij (x_i^c θ_2 - x_j^c θ_3))``, by LEConv,
 
-    and for the ⌈kN⌉ clusters idx with the highest fitness ``X' = (φ ⊙ X^c)[idx]``, ``A' = Sᵀ (A + I)
-    S`` with ``S = αᵀ[:, idx]``.
+    and for the ⌈kN⌉ clusters idx with the highest fitness ``X' = (φ ⊙ X^c)[idx]`` and
+    ``A' = Sᵀ (A + I) S`` with ``S = αᵀ[:, idx]``.
 
     The paper's equation has the leaky ReLU before the product with w, where the query would cancel
     out of the softmax; here it is after it, as in the authors' code. Self-loops of A' are dropped,
