@@ -22,7 +22,7 @@ from sagpool.ops.device import on_cpu
 _lock = RLock()  # fleets in other threads need the same levels
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CoarseSource(BatchSource):
     """A coarsened collection, with weights, and how its nodes follow from the finer one.
 
@@ -34,11 +34,11 @@ class CoarseSource(BatchSource):
         host: the same graphs as arrays
     """
 
-    weight: Tensor = torch.empty(0)
-    parent: Tensor = torch.empty(0)
-    child_ptr: Tensor = torch.empty(0)
-    child: Tensor = torch.empty(0)
-    host: HostGraphs | None = None
+    weight: Tensor
+    parent: Tensor
+    child_ptr: Tensor
+    child: Tensor
+    host: HostGraphs
 
 
 class Clusters(NamedTuple):
@@ -147,7 +147,7 @@ def _coarse_source(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
 
 
 def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
-    if isinstance(fine, CoarseSource) and fine.host is not None:
+    if isinstance(fine, CoarseSource):
         parent, host = coarsening.coarsen(fine.host)
     else:
         graphs, order = _canonical(fine)

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph, linalg
+from scipy.linalg import eigh
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import eigsh
 
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
 SMALL_CUT = 0.5  # a cut through less of the weight than this is replaced by a random one
-MOST_DENSE = 300  # nodes of a component whose eigenvectors are all computed
+MOST_DENSE = 1000  # nodes of a component whose matrix is reduced as a whole
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class NDP(Coarsening):
         nodes = np.argsort(component, kind="stable")
         ends = np.cumsum(np.bincount(component))
         stays = np.zeros(graphs.nodes, bool)
-        pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for first, end in zip([0, *ends[:-1]], ends, strict=True):
             own = nodes[first:end]
             if len(own) == 1:
@@ -53,11 +55,7 @@ class NDP(Coarsening):
             row, col = np.nonzero(coarse >= self.threshold)
             pairs.append((own[kept][row], own[kept][col], coarse[row, col]))
         place = np.cumsum(stays) - 1
-        row, col, weight = (
-            (np.concatenate(part) for part in zip(*pairs, strict=True))
-            if pairs
-            else (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-        )
+        row, col, weight = map(np.concatenate, zip(*pairs, strict=True))
         first_node = np.concatenate([[0], np.cumsum(stays)])[graphs.first_node]
         left = HostGraphs.of_pairs(first_node, place[row], place[col], weight)
         return Coarse(np.where(stays, place, -1), left)
@@ -81,10 +79,11 @@ def _cut(a: np.ndarray) -> np.ndarray:
     scale = 1 / np.sqrt(degree)
     normal = np.eye(len(a)) - scale[:, None] * a * scale
     if len(a) <= MOST_DENSE:
-        u = np.linalg.eigh(normal)[1][:, -1]
+        last = [len(a) - 1, len(a) - 1]
+        u = eigh(normal, subset_by_index=last, overwrite_a=True, check_finite=False)[1][:, 0]
     else:
         start = np.random.default_rng(0).standard_normal(len(a))
-        u = linalg.eigsh(normal, k=1, which="LA", v0=start)[1][:, 0]
+        u = eigsh(sparse.csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]
     u = u * np.sign(u[np.abs(u).argmax()])
     stays = u >= 0
     across = a[stays][:, ~stays].sum() / (a.sum() / 2)

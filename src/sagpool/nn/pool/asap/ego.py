@@ -1,6 +1,7 @@
 """Clusters of a node and its neighbours: in sparse graphs, and in dense blocks."""
 
 from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
