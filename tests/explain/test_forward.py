@@ -79,10 +79,13 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
                 assert len(kept) == min(4, len(before))
             before = set(kept)
     keeps_no_nodes = method.startswith(
-        ("diffpool", "set2set", "nopool", "mlp", "gin", "sortpool-g-conv1d")
+        ("diffpool", "set2set", "nopool", "mlp", "gin", "sortpool-g-conv1d", *CLUSTERS)
     )
     levels = 0 if keeps_no_nodes else 3 if is_hierarchical(method) else 1
     assert {len(trace.levels) for trace in traces} == {levels}
+
+
+CLUSTERS = ("asap", "graclus", "kmis", "ndp", "edgepool")
 
 
 def is_hierarchical(method: str) -> bool:
