@@ -2,6 +2,7 @@
 
 from sagpool.nn.pool.asap import ASAPool
 from sagpool.nn.pool.diffpool import DiffPool
+from sagpool.nn.pool.edge_pool import EdgePool
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.graclus import Graclus
 from sagpool.nn.pool.hierarchy_pool import HierarchyPool
@@ -37,6 +38,7 @@ __all__ = [
     "AttentionScore",
     "Context",
     "DiffPool",
+    "EdgePool",
     "GPool",
     "Graclus",
     "HierarchyPool",
