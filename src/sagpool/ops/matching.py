@@ -9,7 +9,7 @@ from sagpool.ops.device import on_cpu
 from sagpool.ops.ragged import edge_rows
 from sagpool.ops.segment import descending_bits
 
-# On graphs of 600 nodes no more than 15 are needed.
+# Untrained models need up to 16 on DD, 10 on PROTEINS.
 ROUNDS = 32
 _NONE = torch.iinfo(torch.int64).max
 

@@ -9,6 +9,7 @@ from sagpool.nn.pool.hierarchy_pool import HierarchyPool
 from sagpool.nn.pool.kmis import KMIS
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.ndp import NDP
+from sagpool.nn.pool.pan_pool import PANPool
 from sagpool.nn.pool.pool import (
     READOUTS,
     Context,
@@ -44,6 +45,7 @@ __all__ = [
     "HierarchyPool",
     "LearnedRatioPool",
     "NoPool",
+    "PANPool",
     "Pool",
     "PoolOutput",
     "Pooled",
