@@ -355,13 +355,14 @@ class Store:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         with readable_errors(self.path):
-            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("SAVEPOINT row")  # unlike BEGIN also inside a transaction
             try:
                 yield
-                self.connection.execute("COMMIT")
+                self.connection.execute("RELEASE row")
             except BaseException:
                 with suppress(sqlite3.Error):  # after a full disk SQLite has undone it already
-                    self.connection.execute("ROLLBACK")
+                    self.connection.execute("ROLLBACK TO row")
+                    self.connection.execute("RELEASE row")
                 raise
 
     def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
