@@ -55,6 +55,14 @@ def bench(
         Features | None,
         typer.Option(help="Which node features to use; by default those of the experiment."),
     ] = None,
+    split: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A file with the columns graph (a number) or id, and part: train, validation, or "
+            "the name of a test.",
+        ),
+    ] = None,
     search: Annotated[
         Search, typer.Option(help="Choose settings from the experiment's grid.")
     ] = Search.NONE,
@@ -106,6 +114,7 @@ def bench(
         "folds": folds,
         "settings": parse_settings(settings),
         "features": features,
+        "split": split,
     }
     options: dict[str, Any] = {
         "search": search,
