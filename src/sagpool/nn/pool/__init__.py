@@ -1,6 +1,6 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
-from sagpool.nn.pool.diffpool import DiffPool
+from sagpool.nn.pool.clusters import DiffPool
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.pool import (

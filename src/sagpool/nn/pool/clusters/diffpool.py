@@ -10,17 +10,17 @@ from torch.nn.functional import pad
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.conv.gcn import GCNConv
-from sagpool.nn.pool.diffpool.assignment import SoftAssignment, graph_means, soft_assignment
-from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency
-from sagpool.nn.pool.diffpool.coarsen import coarsen
-from sagpool.nn.pool.diffpool.congruence import congruence
-from sagpool.nn.pool.diffpool.dense_adjacency import DenseAdjacency
-from sagpool.nn.pool.diffpool.device import has_kernels
-from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
-from sagpool.nn.pool.diffpool.link_loss import link_loss, link_loss_by_kernels
-from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
-from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
-from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments, segments_of
+from sagpool.nn.pool.clusters.assignment import SoftAssignment, graph_means, soft_assignment
+from sagpool.nn.pool.clusters.cluster_adjacency import ClusterAdjacency
+from sagpool.nn.pool.clusters.coarsen import coarsen
+from sagpool.nn.pool.clusters.congruence import congruence
+from sagpool.nn.pool.clusters.dense_adjacency import DenseAdjacency
+from sagpool.nn.pool.clusters.device import has_kernels
+from sagpool.nn.pool.clusters.gradient_chain import GradientChain
+from sagpool.nn.pool.clusters.link_loss import link_loss, link_loss_by_kernels
+from sagpool.nn.pool.clusters.low_rank_adjacency import LowRankAdjacency
+from sagpool.nn.pool.clusters.segment_matmul import segment_matmul
+from sagpool.nn.pool.clusters.segments import PaddedSegments, SegmentPtr, Segments, segments_of
 from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled, check_rows
 from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
 from sagpool.ops.alignment import aligned

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from sagpool.nn.pool.diffpool.assignment import graph_means, soft_assignment
-from sagpool.nn.pool.diffpool.coarsen import coarsen
-from sagpool.nn.pool.diffpool.congruence import congruence
-from sagpool.nn.pool.diffpool.segment_matmul import segment_apply, segment_matmul
-from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr
+from sagpool.nn.pool.clusters.assignment import graph_means, soft_assignment
+from sagpool.nn.pool.clusters.coarsen import coarsen
+from sagpool.nn.pool.clusters.congruence import congruence
+from sagpool.nn.pool.clusters.segment_matmul import segment_apply, segment_matmul
+from sagpool.nn.pool.clusters.segments import PaddedSegments, SegmentPtr
 from sagpool.ops import HostLayout
 from sagpool.ops.alignment import aligned
 from sagpool.ops.device import triton_kernels

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.nn.pool.diffpool.device import has_kernels, kernels_for
+from sagpool.nn.pool.clusters.device import has_kernels, kernels_for
 from sagpool.ops import Layout
 from sagpool.ops.device import on_cpu, to_device
 

@@ -1,4 +1,4 @@
-"""The pooled graphs that DiffPool makes: equally many nodes each, with a weighted adjacency."""
+"""The pooled graphs that clusters make: equally many nodes each, with a weighted adjacency."""
 
 from __future__ import annotations
 

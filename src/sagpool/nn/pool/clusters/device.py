@@ -1,4 +1,4 @@
-"""Whether DiffPool's kernels are used."""
+"""Whether the kernels of clusters are used."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sagpool.ops import device
 
-kernels_for = partial(device.kernels_for, package="sagpool.nn.pool.diffpool.kernels")
+kernels_for = partial(device.kernels_for, package="sagpool.nn.pool.clusters.kernels")
 
 
 def has_kernels(x: Tensor) -> bool:

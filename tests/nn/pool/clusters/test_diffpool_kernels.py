@@ -10,7 +10,7 @@ from sagpool.graphs import load, pack
 from sagpool.graphs.batch import pack_on_device
 from sagpool.models import Shape, build
 from sagpool.nn import DiffPool, Streams
-from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
+from sagpool.nn.pool.clusters.low_rank_adjacency import LowRankAdjacency
 from sagpool.ops import DeviceLayout
 from sagpool.ops.device import kernels_forced, triton_kernels
 
@@ -39,7 +39,7 @@ def batch():
 @pytest.fixture(params=[0, 8, 64])
 def max_dense(request, monkeypatch):
     """A' is never dense; dense if it is small; dense from the first pooling on."""
-    monkeypatch.setattr("sagpool.nn.pool.diffpool.layer.MAX_DENSE_CLUSTERS", request.param)
+    monkeypatch.setattr("sagpool.nn.pool.clusters.diffpool.MAX_DENSE_CLUSTERS", request.param)
 
 
 # For tests in which not all three values differ in when A' becomes dense.

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.nn.pool.diffpool.device import kernels_for
+from sagpool.nn.pool.clusters.device import kernels_for
 
 # Rounding can make the square negative, and sqrt has infinite slope at 0.
 MIN_SQUARE = 1e-12

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.nn.pool.diffpool.segments import Segments
+from sagpool.nn.pool.clusters.segments import Segments
 
 
 def segment_matmul(a: Tensor, b: Tensor, segments: Segments) -> Tensor:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from sagpool.nn.pool.diffpool import segments
-from sagpool.nn.pool.diffpool.congruence import congruence
-from sagpool.nn.pool.diffpool.segments import PaddedSegments
+from sagpool.nn.pool.clusters import segments
+from sagpool.nn.pool.clusters.congruence import congruence
+from sagpool.nn.pool.clusters.segments import PaddedSegments
 
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 

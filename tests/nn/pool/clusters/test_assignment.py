@@ -1,7 +1,7 @@
 import torch
 from torch.autograd import gradcheck
 
-from sagpool.nn.pool.diffpool.assignment import soft_assignment
+from sagpool.nn.pool.clusters.assignment import soft_assignment
 
 
 def logits(rows=6, clusters=4):

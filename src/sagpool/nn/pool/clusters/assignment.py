@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.nn.pool.diffpool.device import kernels_for
-from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.nn.pool.clusters.device import kernels_for
+from sagpool.nn.pool.clusters.segments import SegmentPtr
 from sagpool.ops.device import on_cpu
 
 CACHE_NUMEL = 2**16  # elements of a block of rows that stays in the cache of a CPU

@@ -4,12 +4,12 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency
 from sagpool.nn import DiffPool
-from sagpool.nn.pool.diffpool import ClusterAdjacency, segments
-from sagpool.nn.pool.diffpool import layer as diffpool_layer
-from sagpool.nn.pool.diffpool.dense_adjacency import DenseAdjacency
-from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
-from sagpool.nn.pool.diffpool.low_rank_adjacency import LowRankAdjacency
-from sagpool.nn.pool.diffpool.segments import segments_of
+from sagpool.nn.pool.clusters import ClusterAdjacency, segments
+from sagpool.nn.pool.clusters import diffpool as diffpool_layer
+from sagpool.nn.pool.clusters.dense_adjacency import DenseAdjacency
+from sagpool.nn.pool.clusters.gradient_chain import GradientChain
+from sagpool.nn.pool.clusters.low_rank_adjacency import LowRankAdjacency
+from sagpool.nn.pool.clusters.segments import segments_of
 
 pytestmark = pytest.mark.usefixtures("path")
 

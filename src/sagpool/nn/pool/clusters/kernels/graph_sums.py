@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.nn.pool.clusters.segments import SegmentPtr
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import span, tile_of
 

@@ -11,9 +11,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency, grad_cached_property
-from sagpool.nn.pool.diffpool.segment_matmul import segment_matmul
-from sagpool.nn.pool.diffpool.segments import SegmentPtr, Segments
+from sagpool.nn.pool.clusters.cluster_adjacency import ClusterAdjacency, grad_cached_property
+from sagpool.nn.pool.clusters.segment_matmul import segment_matmul
+from sagpool.nn.pool.clusters.segments import SegmentPtr, Segments
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
-from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.nn.pool.clusters.gradient_chain import GradientChain
+from sagpool.nn.pool.clusters.segments import SegmentPtr
 
 
 class Coarsened(NamedTuple):

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sagpool.nn.pool.diffpool.segments import SegmentPtr
+from sagpool.nn.pool.clusters.segments import SegmentPtr
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import (
     DEPTH,

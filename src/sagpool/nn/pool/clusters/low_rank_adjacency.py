@@ -12,12 +12,12 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
-from sagpool.nn.pool.diffpool.cluster_adjacency import ClusterAdjacency, grad_cached_property
-from sagpool.nn.pool.diffpool.coarsen import Coarsened, coarsen_again
-from sagpool.nn.pool.diffpool.congruence import Congruence, congruence, congruence_chained
-from sagpool.nn.pool.diffpool.gradient_chain import GradientChain
-from sagpool.nn.pool.diffpool.segment_matmul import segment_apply, segment_matmul
-from sagpool.nn.pool.diffpool.segments import PaddedSegments, SegmentPtr, Segments
+from sagpool.nn.pool.clusters.cluster_adjacency import ClusterAdjacency, grad_cached_property
+from sagpool.nn.pool.clusters.coarsen import Coarsened, coarsen_again
+from sagpool.nn.pool.clusters.congruence import Congruence, congruence, congruence_chained
+from sagpool.nn.pool.clusters.gradient_chain import GradientChain
+from sagpool.nn.pool.clusters.segment_matmul import segment_apply, segment_matmul
+from sagpool.nn.pool.clusters.segments import PaddedSegments, SegmentPtr, Segments
 
 
 @dataclass(frozen=True, eq=False)
