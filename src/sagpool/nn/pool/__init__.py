@@ -1,6 +1,6 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
-from sagpool.nn.pool.clusters import DiffPool
+from sagpool.nn.pool.clusters import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.pool import (
@@ -28,9 +28,13 @@ __all__ = [
     "READOUTS",
     "AttentionScore",
     "Context",
+    "DMoNPool",
     "DiffPool",
     "GPool",
+    "HOSCPool",
+    "JustBalancePool",
     "LearnedRatioPool",
+    "MinCutPool",
     "NoPool",
     "Pool",
     "PoolOutput",
