@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from sagpool.models.methods import BLOCKS, choice, hierarchical, needed
+from sagpool.models.architectures import LAYERS
+from sagpool.models.methods import BLOCKS, choice, global_, hierarchical, needed
 from sagpool.models.registry import Shape, register
-from sagpool.nn import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool, Selection
+from sagpool.nn import GMT, DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool, Selection
 
 # The papers that came after DiffPool count clusters by the mean graph: A' is a matrix, and the
 # largest graph of DD has twenty times as many nodes as the mean one.
@@ -67,3 +68,12 @@ def hosc_h(shape: Shape) -> nn.Module:
     return hierarchical(
         shape, lambda block: HOSCPool(shape.hidden, counts[block], members=shape.members, **own)
     )
+
+
+@register("gmt-g", without=["readout"], settings={**MEAN, "heads": 4, "over": "nodes"})
+def gmt_g(shape: Shape) -> nn.Module:
+    """The seeds are ``ratio`` of the mean graph; ``over`` is what the attention sums to 1 over."""
+    seeds, *_ = cluster_counts(shape, "gmt-g")
+    own: dict[str, Any] = {name: shape.settings[name] for name in ("heads", "over")}
+    pool = GMT(LAYERS * shape.hidden, shape.hidden, seeds, members=shape.members, **own)
+    return global_(shape, pool)

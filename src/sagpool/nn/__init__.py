@@ -6,6 +6,7 @@ from sagpool.nn.from_graphs import FromGraphs, Standardise, StandardisedLinear, 
 from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
+    GMT,
     AttentionScore,
     Context,
     DiffPool,
@@ -40,6 +41,7 @@ from sagpool.nn.random import Dropout, Streams
 from sagpool.nn.row_norm import RowNorm
 
 __all__ = [
+    "GMT",
     "AttentionScore",
     "ChebConv",
     "Context",
