@@ -22,6 +22,11 @@ _BASES = {
     "nopool": "NoPool",
     "complement": "Complement",
     "mlp": "MLP",
+    "mincut": "MinCutPool",
+    "dmon": "DMoN",
+    "justbalance": "JustBalance",
+    "hosc": "HOSC",
+    "gmt": "GMT",
 }
 _SUFFIXES = {
     "cheb": "Cheb",
