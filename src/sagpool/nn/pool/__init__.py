@@ -1,5 +1,6 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
+from sagpool.nn.pool.attention_score import AttentionScore
 from sagpool.nn.pool.clusters import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool
 from sagpool.nn.pool.gmt import GMT
 from sagpool.nn.pool.gpool import GPool
@@ -17,7 +18,7 @@ from sagpool.nn.pool.pyg_convert import from_pyg, to_pyg
 from sagpool.nn.pool.pyg_interface import PoolOutput
 from sagpool.nn.pool.pyg_layers import SAGPooling, TopKPooling
 from sagpool.nn.pool.random_pool import NoPool, RandomPool
-from sagpool.nn.pool.sag_pool import AttentionScore, SAGPool
+from sagpool.nn.pool.sag_pool import SAGPool
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import Ratio, Selection, keep_top
