@@ -3,6 +3,7 @@
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling, Output
 from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.plugins import load_plugin, loaded_plugins
+from sagpool.models.pyg_methods import register_pyg
 from sagpool.models.registry import (
     Shape,
     Value,
@@ -34,5 +35,6 @@ __all__ = [
     "method_version",
     "methods",
     "register",
+    "register_pyg",
     "sort_k",
 ]

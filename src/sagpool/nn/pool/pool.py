@@ -164,6 +164,7 @@ class Pool(nn.Module, ABC):
     """
 
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
+    one_k: bool = False  # whether the members of a fleet must all have the same k
 
     @abstractmethod
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
