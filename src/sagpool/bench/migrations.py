@@ -119,6 +119,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     # Found by a search, and also requested without one.
     _add_columns("cells", fixed="INTEGER NOT NULL DEFAULT 0"),
     _add_columns("runs", checksum="INTEGER"),  # of the row
+    _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

@@ -62,6 +62,11 @@ class Summary:
         return float(column(self.runs, "seconds").sum())
 
     @property
+    def mismatch(self) -> str | None:
+        """Why a matched comparison could not match it; empty if it did, None without one."""
+        return self.cell.retention.mismatch if self.cell.retention else None
+
+    @property
     def select(self) -> Select:
         """How the settings were selected, if there was a search."""
         return self.cell.select
@@ -116,6 +121,7 @@ class Summary:
             "over_folds_mean": self.over_folds,
             "over_folds_difference": self.optimism,
             "note": self.cell.note,
+            "not_matched": self.mismatch,
         }
 
 

@@ -55,6 +55,10 @@ def bench(
         Features | None,
         typer.Option(help="Which node features to use; by default those of the experiment."),
     ] = None,
+    match: Annotated[
+        Literal["retention"] | None,
+        typer.Option(help="Compare at the same retention of nodes and the same search budget."),
+    ] = None,
     search: Annotated[
         Search, typer.Option(help="Choose settings from the experiment's grid.")
     ] = Search.NONE,
@@ -106,6 +110,7 @@ def bench(
         "folds": folds,
         "settings": parse_settings(settings),
         "features": features,
+        "match": match,
     }
     options: dict[str, Any] = {
         "search": search,

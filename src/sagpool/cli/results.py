@@ -32,14 +32,14 @@ def print_results(summaries: Sequence[Summary]) -> None:
     console = table_console()
     console.print(table)
     for summary in summaries:
-        for line in _about_search(summary):
+        for line in _about_cell(summary):
             console.print(line, highlight=False, soft_wrap=True)
     if any(summary.select is Select.TEST for summary in summaries):
         console.print(OPTIMISTIC, style="bold red", highlight=False, soft_wrap=True)
 
 
-def _about_search(summary: Summary) -> list[str]:
-    """What the search has cost, and how much better a choice over all folds would look."""
+def _about_cell(summary: Summary) -> list[str]:
+    """What its search has cost, how much better a choice over all folds would look, and so on."""
     cell, lines = summary.cell, []
     how = _SELECTED[summary.select]
     if cell.cost is not None:
@@ -49,6 +49,8 @@ def _about_search(summary: Summary) -> list[str]:
             f"chosen over all folds, the mean would be {summary.over_folds:.2f} % "
             f"({summary.optimism:+z.2f} points)"
         )
+    if summary.mismatch:
+        lines.append(f"not matched: {summary.mismatch}")
     return [f"{cell.dataset} {cell.method}: {line}" for line in lines]
 
 

@@ -84,9 +84,7 @@ def _higher_elsewhere(content: Content) -> list[Markup]:
     return found
 
 
-def _leads(
-    family: str, members: list[Summary], content: Content, pairs: Sequence[Pair]
-) -> Markup:
+def _leads(family: str, members: list[Summary], content: Content, pairs: Sequence[Pair]) -> Markup:
     compared = {
         dataset: [s for s in members if s.cell.dataset == dataset] for dataset in content.datasets
     }
