@@ -13,6 +13,7 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
 from sagpool.bench.frame import rows
+from sagpool.bench.merge import merge_stores
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState
 from sagpool.bench.search import Search
@@ -32,6 +33,7 @@ __all__ = [
     "Summary",
     "experiment_names",
     "load_experiment",
+    "merge_stores",
     "plan_experiment",
     "rows",
     "run_experiment",
