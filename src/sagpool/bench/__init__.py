@@ -12,7 +12,7 @@ from sagpool.bench.api import ExperimentResult, run_experiment
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
-from sagpool.bench.frame import rows
+from sagpool.bench.frame import curves, rows
 from sagpool.bench.merge import merge_stores
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState
@@ -31,6 +31,7 @@ __all__ = [
     "Select",
     "Store",
     "Summary",
+    "curves",
     "experiment_names",
     "load_experiment",
     "merge_stores",

@@ -205,6 +205,12 @@ def compare_methods(summaries: list[Summary]) -> list[Pair]:
 
 
 def _compare(a: Summary, b: Summary) -> Comparison | None:
+    same = on_same_splits(a, b)
+    return None if same is None else compare(*same, a.cell.settings["folds"])
+
+
+def on_same_splits(a: Summary, b: Summary) -> tuple[np.ndarray, np.ndarray] | None:
+    """``[splits]`` accuracies of both in percent; None if they have no comparable runs."""
     splits = ("folds", "validation")
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
@@ -215,7 +221,7 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     _, at, other_at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     if not len(at):
         return None
-    return compare(its_accuracy[at], other_accuracy[other_at], folds)
+    return its_accuracy[at], other_accuracy[other_at]
 
 
 def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:

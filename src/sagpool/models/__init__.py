@@ -5,6 +5,7 @@ from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.plugins import load_plugin, loaded_plugins
 from sagpool.models.pyg_methods import register_pyg
 from sagpool.models.registry import (
+    Display,
     Shape,
     Value,
     build,
@@ -19,6 +20,7 @@ from sagpool.models.sagnet import GIN, SAGNet
 __all__ = [
     "GIN",
     "Classifier",
+    "Display",
     "GlobalPooling",
     "HierarchicalPooling",
     "Output",

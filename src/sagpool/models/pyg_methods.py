@@ -12,7 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.models.architectures import LAYERS
 from sagpool.models.methods import global_, hierarchical
 from sagpool.models.plugins import source_version
-from sagpool.models.registry import Shape, Value, register
+from sagpool.models.registry import Display, Shape, Value, register
 from sagpool.nn.pool.pyg_module import PyGModule
 
 Make = Callable[[Shape], nn.Module]
@@ -24,6 +24,7 @@ def register_pyg(
     *,
     settings: Mapping[str, Value] | None = None,
     version: str | None = None,
+    display: Display = Display(),
 ) -> None:
     """Register a method with a pooling layer, or an aggregation, of PyG.
 
@@ -40,6 +41,7 @@ def register_pyg(
             architecture three times as many; k is known in the global architecture alone
         settings: of the method, with their defaults; the shape has their values
         version: of the method, see `register`. By default that of the source file and of PyG
+        display: its name and colour in reports
     """
     found = re.fullmatch(r".+?-([gh])(?:-.+)?", name)
     if found is None:
@@ -51,7 +53,8 @@ def register_pyg(
 
         version = f"{source_version(name, make)}-pyg{torch_geometric.__version__}"
     build = _hierarchical if found[1] == "h" else _global
-    register(name, settings=settings, version=version)(wraps(make)(partial(build, make)))
+    add = register(name, settings=settings, version=version, display=display)
+    add(wraps(make)(partial(build, make)))
 
 
 def _hierarchical(make: Make, shape: Shape) -> nn.Module:

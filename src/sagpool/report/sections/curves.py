@@ -52,7 +52,13 @@ def _drawings(content: Content) -> Iterator[Drawing]:
         for family, members in _families(content.of(dataset)).items():
             epochs = np.median(np.concatenate([column(s.runs, "epochs") for s in members]))
             keys = [
-                Line2D([], [], color=colour(method), linewidth=1.8, label=canvas.short(method))
+                Line2D(
+                    [],
+                    [],
+                    color=colour(method),
+                    linewidth=1.8,
+                    label=canvas.short(names.label(method)),
+                )
                 for method in (summary.method for summary in members)
             ]
             top, strips = canvas.head_height(keys), STRIP * len(members)

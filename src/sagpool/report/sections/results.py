@@ -12,6 +12,7 @@ from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
+from sagpool.report.published_elsewhere import published_elsewhere
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 from sagpool.statistics import SIGNIFICANT
@@ -36,7 +37,10 @@ def section(content: Content) -> Section:
     return Section(
         "results",
         "Ours beside the paper's" if published else "Results",
-        [part for group in content.groups for part in _parts(content, group)],
+        [
+            *(part for group in content.groups for part in _parts(content, group)),
+            *published_elsewhere(content),
+        ],
         [several] if len(content.groups) > 1 else [],
     )
 
