@@ -68,15 +68,15 @@ class Dense(nn.Module):
 
 
 LAYERS = {
-    "asap-h": lambda s: ASAPooling(s.hidden, s.ratio),
+    "pyg-asap-h": lambda s: ASAPooling(s.hidden, s.ratio),
     # Softmax scores have ties, which PyG decides by the place in the batch.
-    "edge-h": lambda s: EdgePooling(s.hidden, EdgePooling.compute_edge_score_tanh),
-    "topk-h": lambda s: TopKPooling(s.hidden, s.ratio),
-    "pan-h": lambda s: PANPooling(s.hidden, s.ratio),
-    "mem-h": lambda s: MemPooling(s.hidden, s.hidden, heads=2, num_clusters=3),
-    "dense-h": lambda s: Dense(s.hidden, 3),
-    "gmt-g": lambda s: GraphMultisetTransformer(3 * s.hidden, k=2, heads=2),
-    "sort-g": lambda s: SortAggregation(s.k),
+    "pyg-edge-h": lambda s: EdgePooling(s.hidden, EdgePooling.compute_edge_score_tanh),
+    "pyg-topk-h": lambda s: TopKPooling(s.hidden, s.ratio),
+    "pyg-pan-h": lambda s: PANPooling(s.hidden, s.ratio),
+    "pyg-mem-h": lambda s: MemPooling(s.hidden, s.hidden, heads=2, num_clusters=3),
+    "pyg-dense-h": lambda s: Dense(s.hidden, 3),
+    "pyg-gmt-g": lambda s: GraphMultisetTransformer(3 * s.hidden, k=2, heads=2),
+    "pyg-sort-g": lambda s: SortAggregation(s.k),
 }
 
 
@@ -131,9 +131,10 @@ def test_losses_of_dense_layers_are_those_of_each_graph():
 
 
 def test_a_member_trains_alone_as_in_a_fleet(mutag):
-    register_pyg("topk-h", LAYERS["topk-h"])
+    register_pyg("pyg-topk-h", LAYERS["pyg-topk-h"])
     trainings = [
-        Training("topk-h", seed=seed, folds=2, hidden=4, max_epochs=2, lr=0.01) for seed in (0, 1)
+        Training("pyg-topk-h", seed=seed, folds=2, hidden=4, max_epochs=2, lr=0.01)
+        for seed in (0, 1)
     ]
     together = train(mutag, trainings, dtype=torch.float64)
     for training, one in zip(trainings, together, strict=True):
@@ -192,7 +193,7 @@ def test_dropout_inside_a_layer_is_refused(mutag):
 
 def test_the_name_says_the_architecture():
     with pytest.raises(SagpoolError, match="must end in -h"):
-        register_pyg("asap", LAYERS["asap-h"])
+        register_pyg("asap", LAYERS["pyg-asap-h"])
 
 
 def test_as_a_plugin(tmp_path):

@@ -36,6 +36,7 @@ class DataSet:
     features: Features = "auto"
     normalise: Normalise = "none"
     entry: str = ""  # its name in the experiment, if that is another
+    split: Path | None = None  # a file with parts of the graphs, see `with_split`
 
     @property
     def name_in_experiment(self) -> str:
@@ -48,6 +49,11 @@ class DataSet:
         kind = FEATURE_KINDS.get(features, features)
         name = f"{self.name} ({kind})"
         return replace(self, name=name, features=features, entry=self.name_in_experiment)
+
+    def with_split(self, file: Path) -> DataSet:
+        """The same data with the split of a file, under another name: results must not mix."""
+        name = f"{self.name} (split {file.stem})"
+        return replace(self, name=name, split=file, entry=self.name_in_experiment)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class Experiment:
     statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
     feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
     accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
+    # Published, of the tests of a fixed split: by (data set, method), then by the test's name.
+    tests: Mapping[tuple[str, str], Mapping[str, Accuracy]] = field(default_factory=dict)
     published_seeds: int = 20  # over which the published results are means
     claims: tuple[Claim, ...] = ()  # of the paper, with the tests that decide them
     select: Select = Select.OVER_FOLDS  # how a search chooses, unless told otherwise

@@ -37,7 +37,7 @@ _PARTS = (
     *("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims"),
     "display",
 )
-_PUBLISHED = ("statistics", "features", "accuracy", "seeds", "elsewhere")
+_PUBLISHED = ("statistics", "features", "accuracy", "tests", "seeds", "elsewhere")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
@@ -122,6 +122,7 @@ class _Reader:
             statistics=self._statistics(published.get("statistics"), names),
             feature_kinds=self._feature_kinds(published.get("features"), names),
             accuracy=self._accuracy(published.get("accuracy"), names),
+            tests=self._tests(published.get("tests"), names),
             published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
             claims=self._claims(top.get("claims", []), tuple(datasets)),
             select=Select(select),
@@ -137,7 +138,8 @@ class _Reader:
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
-        options = self._mapping(entry, place, ("source", "features", "normalise"), optional=True)
+        known = ("source", "features", "normalise", "split")
+        options = self._mapping(entry, place, known, optional=True)
         features, normalise = options.get("features", "auto"), options.get("normalise", "none")
         for key, value, kinds in (
             ("features", features, get_args(Features)),
@@ -148,7 +150,10 @@ class _Reader:
         source: str | Path = self._text(options.get("source", name), f"{place}.source")
         if "source" in options and self._exists(self.folder / source):
             source = self.folder / source
-        return DataSet(name, source, features, normalise)
+        split = None
+        if "split" in options:
+            split = self.folder / self._text(options["split"], f"{place}.split")
+        return DataSet(name, source, features, normalise, split=split)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))
@@ -219,15 +224,28 @@ class _Reader:
         for method, row in self._mapping(entry, place, methods(), optional=True).items():
             here = f"{place}.{method}"
             for name, pair in self._mapping(row, here, sorted(datasets)).items():
-                if not isinstance(pair, list) or len(pair) != 2:
-                    self._fail(
-                        f"{here}.{name} must be [mean, standard deviation], not {shorten(pair)}"
-                    )
-                mean, std = (self._value(value, f"{here}.{name}", number) for value in pair)
-                if not (0 <= mean <= 100 and std >= 0):
-                    self._fail(f"{here}.{name} must be in percent, not {shorten(pair)}")
-                table[name, method] = Accuracy(mean, std)
+                table[name, method] = self._mean_and_std(pair, f"{here}.{name}")
         return table
+
+    def _tests(self, entry: Any, datasets: set[str]) -> dict[tuple[str, str], dict[str, Accuracy]]:
+        place = "published.tests"
+        table = {}
+        for method, row in self._mapping(entry, place, methods(), optional=True).items():
+            for name, tests in self._mapping(row, f"{place}.{method}", sorted(datasets)).items():
+                here = f"{place}.{method}.{name}"
+                table[name, method] = {
+                    test: self._mean_and_std(pair, f"{here}.{test}")
+                    for test, pair in self._mapping(tests, here).items()
+                }
+        return table
+
+    def _mean_and_std(self, pair: Any, place: str) -> Accuracy:
+        if not isinstance(pair, list) or len(pair) != 2:
+            self._fail(f"{place} must be [mean, standard deviation], not {shorten(pair)}")
+        mean, std = (self._value(value, place, number) for value in pair)
+        if not (0 <= mean <= 100 and std >= 0):
+            self._fail(f"{place} must be in percent, not {shorten(pair)}")
+        return Accuracy(mean, std)
 
     def _elsewhere(self, entry: Any, datasets: set[str]) -> dict[str, dict[str, Elsewhere]]:
         place = "published.elsewhere"

@@ -17,6 +17,7 @@ CURVE = ("train_loss", "validation_loss", "validation_accuracy")  # in the order
 def rows(store: str | Path, *, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
 
+    Trainings on a fixed split have a loss and an accuracy of each test, such as ``large accuracy``.
     ``commit`` and ``kernels`` tell which code made a row; "unknown" in older stores.
     `curves` has the curves, and `Store.runs` the confusion matrices.
 
@@ -27,8 +28,14 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
     with Store.reading(Path(store)) as opened:
         kinds = {key: data.feature_kind for key, data in opened.data().items()}
         commands = {one.id: one for one in opened.invocations()}
+        tests = opened.tests()
         found = [
             _row(run, kinds.get(run.fingerprint, ""), commands[run.invocation])
+            | {
+                f"{name} {part}": score
+                for name, scores in tests.get(run.key, {}).items()
+                for part, score in vars(scores).items()
+            }
             for run in read_runs(opened)
         ]
     return _frame(found) if frame else found

@@ -44,6 +44,7 @@ class Overrides:
     folds: int | None = None
     settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
     features: Features | None = None  # of the nodes, in all data sets
+    split: str | Path | None = None  # a file with parts of the graphs, of the one data set
     match: str | None = None  # what all methods shall have in common: ``retention``
 
 
@@ -56,11 +57,14 @@ class Cell:
     default: Training  # without a search
     candidates: tuple[Training, ...]  # of a search
     published: Accuracy | None
+    published_tests: tuple[tuple[str, Accuracy], ...] = ()  # of a fixed split, by name
 
 
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The chosen cells of the experiment, grouped by data set."""
     pairs = _pairs(experiment, overrides)
+    if overrides.split is not None and len({dataset for dataset, _ in pairs}) > 1:
+        raise SagpoolError("A file with a split is for one data set; choose one (--dataset).")
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
         if len(values) > 1 and name in PROTOCOL:
@@ -178,6 +182,8 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             runs = of_dataset or list(wanted[0].methods)
         if overrides.features is not None:
             dataset = dataset.with_features(overrides.features)
+        if overrides.split is not None:
+            dataset = dataset.with_split(Path(overrides.split))
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 
@@ -193,9 +199,15 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
     if overrides.match is not None:
         matched = matched_settings(method, float(settings["ratio"]))
         settings, grid = settings | matched, grid | {name: (v,) for name, v in matched.items()}
-    if overrides.folds is not None:
-        settings["folds"] = overrides.folds
     place = f"{dataset.name} {method}"
+    if dataset.split is not None:
+        if "split" in overrides.settings:
+            raise SagpoolError(f"{place} has the split of a file; it cannot have another one.")
+        settings["split"] = "fixed"
+    if overrides.folds is not None:
+        if settings.get("split") == "fixed":
+            raise SagpoolError(f"{place} has a fixed split, so it has no folds to choose.")
+        settings["folds"] = overrides.folds
     CANDIDATES.check(math.prod(len(values) for values in grid.values()), place)
     candidates = [
         training_of(method, {**settings, **dict(zip(grid, values, strict=True))})
@@ -207,6 +219,7 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
         training_of(method, settings),
         tuple(dict.fromkeys(candidates)),
         experiment.accuracy.get((name_in_experiment, method)),
+        tuple(experiment.tests.get((name_in_experiment, method), {}).items()),
     )
 
 

@@ -98,6 +98,7 @@ class CellRecord:
     chosen: tuple[str, ...] = ()
     cost: SearchCost | None = None  # of the search
     fixed: bool = False  # whether settings that a search has found were also given without one
+    paper_tests: dict[str, tuple[float, float]] | None = None  # published mean and std, by test
     retention: Retention | None = None  # of a comparison of methods with the same
 
     @property

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sagpool.bench.experiment import has_setting
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import shape_of
 from sagpool.graphs import Graphs
-from sagpool.models import Value, build
+from sagpool.models import Value, build, method_settings
 from sagpool.nn.pool import Selection, pools_of
 
 CLOSE = 0.15  # relative difference of two parts that counts as none: numbers of nodes are rounded
@@ -41,7 +40,8 @@ class Retention(NamedTuple):
 
 def matched_settings(method: str, ratio: float) -> dict[str, Value]:
     """The settings with which a method leaves this fraction of the nodes, if any do."""
-    return {"ratio": ratio} | {k: v for k, v in MATCHED.items() if has_setting(method, k)}
+    own = method_settings(method)
+    return {"ratio": ratio} | {k: v for k, v in MATCHED.items() if isinstance(own.get(k), type(v))}
 
 
 def retention(graphs: Graphs, training: Training) -> Retention:

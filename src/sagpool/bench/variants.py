@@ -24,6 +24,7 @@ _NO_METHOD_SETTINGS = {*SETTINGS, "folds", METHOD_VERSION, SELECTED}
 _WORDS = {
     ("split", "contiguous"): "folds are contiguous slices of the shuffled graphs, not stratified",
     ("split", "stratified"): "folds are stratified",
+    ("split", "fixed"): "the split is the one that the data set has",
     ("order", "fixed"): "training batches are the same in all epochs",
     ("order", "shuffled"): "training graphs are shuffled in every epoch",
     ("stopping", "loss+norm"): "early stopping looks at the validation loss plus the weight decay "

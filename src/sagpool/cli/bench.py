@@ -56,6 +56,14 @@ def bench(
         Features | None,
         typer.Option(help="Which node features to use; by default those of the experiment."),
     ] = None,
+    split: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A file with the columns graph (a number) or id, and part: train, validation, or "
+            "the name of a test.",
+        ),
+    ] = None,
     match: Annotated[
         Literal["retention"] | None,
         typer.Option(help="Compare at the same retention of nodes and the same search budget."),
@@ -114,6 +122,7 @@ def bench(
         "folds": folds,
         "settings": parse_settings(settings),
         "features": features,
+        "split": split,
         "match": match,
     }
     options: dict[str, Any] = {

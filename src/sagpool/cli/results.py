@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from sagpool.bench.against import MEANING, Against
-from sagpool.bench.display import HEADS, WORDS, cell_row
+from sagpool.bench.display import HEADS, WORDS, cell_row, test_columns, test_names
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.cli.console import table_console
@@ -23,14 +23,15 @@ _SELECTED = {
 def print_results(summaries: Sequence[Summary]) -> None:
     """One row for each cell; accuracies in percent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, column in enumerate(HEADS):
+    tests = test_names(summaries)
+    for number, column in enumerate([*HEADS, *tests]):
         table.add_column(column, justify="left" if number < WORDS else "right", no_wrap=True)
     previous = None
     for summary in summaries:
         if previous not in (None, summary.cell.dataset):
             table.add_section()
         previous = summary.cell.dataset
-        table.add_row(*cell_row(summary))
+        table.add_row(*cell_row(summary), *test_columns(summary, tests))
     console = table_console()
     console.print(table)
     for summary in summaries:

@@ -79,6 +79,7 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
         dropout=training.dropout,
         settings=dict(training.method_settings),
         task=graphs.task,
+        mean_nodes=float(graphs.node_counts.mean()),
     )
 
 

@@ -8,6 +8,7 @@ from sagpool.graphs.edge_list import EdgeList
 from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
+from sagpool.graphs.split_file import with_split
 from sagpool.graphs.splits import (
     NO_TEST,
     Split,
@@ -40,4 +41,5 @@ __all__ = [
     "time_split",
     "to_pyg",
     "triangles",
+    "with_split",
 ]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs.edge_triangles import triangles_of_entries
 from sagpool.ops import (
     HostLayout,
     Layout,
@@ -81,6 +82,7 @@ class Adjacency(Structure):
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
+        make_triangles: gives `triangles`, likewise
     """
 
     layout: Layout
@@ -88,6 +90,7 @@ class Adjacency(Structure):
     col: Tensor
     symmetric: bool = True
     make_two_hop: Callable[[], Adjacency | None] = lambda: None
+    make_triangles: Callable[[], Tensor | None] = lambda: None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -130,6 +133,15 @@ class Adjacency(Structure):
             return made
         row_ptr, col = two_hop_csr(self.row_ptr, self.col)
         return Adjacency(self.layout, row_ptr, col, symmetric=self.symmetric)
+
+    @cached_property
+    def triangles(self) -> Tensor:
+        """``[entries]`` float32, in how many triangles each edge is; 0 between a row and itself.
+
+        Computed at the first use.
+        """
+        made = self.make_triangles()
+        return triangles_of_entries(self.row_ptr, self.col) if made is None else made
 
     def gcn(self, x: Tensor) -> Tensor:
         return gcn_propagate(

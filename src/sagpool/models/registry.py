@@ -37,6 +37,7 @@ class Shape:
         ratio: of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
         max_nodes: nodes of the largest graph, on which the number of clusters depends
+        mean_nodes: of all graphs, likewise; by default all are as large as the largest
         dropout: rate in the MLP
         members: how many models train side by side
         settings: of the method, by name; `build` adds the defaults
@@ -53,8 +54,11 @@ class Shape:
     members: int = 1
     settings: Mapping[str, Value] = field(default_factory=dict)
     task: Task = "classification"
+    mean_nodes: float | None = None
 
     def __post_init__(self) -> None:
+        if self.mean_nodes is None and self.max_nodes is not None:
+            object.__setattr__(self, "mean_nodes", float(self.max_nodes))
         # A layer takes an integer as a number of nodes; here 1 is all of them.
         if isinstance(self.ratio, int):
             object.__setattr__(self, "ratio", float(self.ratio))

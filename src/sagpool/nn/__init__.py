@@ -6,11 +6,16 @@ from sagpool.nn.from_graphs import FromGraphs, Standardise, StandardisedLinear, 
 from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
+    GMT,
     AttentionScore,
     Context,
     DiffPool,
+    DMoNPool,
     GPool,
+    HOSCPool,
+    JustBalancePool,
     LearnedRatioPool,
+    MinCutPool,
     NoPool,
     Pool,
     Pooled,
@@ -36,10 +41,12 @@ from sagpool.nn.random import Dropout, Streams
 from sagpool.nn.row_norm import RowNorm
 
 __all__ = [
+    "GMT",
     "AttentionScore",
     "ChebConv",
     "Context",
     "Conv",
+    "DMoNPool",
     "DiffPool",
     "Dropout",
     "FromGraphs",
@@ -47,9 +54,12 @@ __all__ = [
     "GCNConv",
     "GINConv",
     "GPool",
+    "HOSCPool",
+    "JustBalancePool",
     "LearnedRatioPool",
     "Linear",
     "MLPConv",
+    "MinCutPool",
     "NoPool",
     "Norm",
     "Pool",

@@ -22,6 +22,11 @@ _METHODS = {
     "gpool-h": "#1f78c8",
     "sagpool-h": "#dd5a0b",
     "random-h": "#858585",
+    "mincut-h": "#2a8f4f",
+    "dmon-h": "#8a5fd0",
+    "justbalance-h": "#c0503f",
+    "hosc-h": "#5f7f9f",
+    "gmt-g": "#3f8a2f",
 }
 # Variants of SAGPool: warm shades for -h, purple ones for -g.
 _VARIANTS = {

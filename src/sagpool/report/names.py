@@ -26,6 +26,11 @@ _BASES = {
     "nopool": "NoPool",
     "complement": "Complement",
     "mlp": "MLP",
+    "mincut": "MinCutPool",
+    "dmon": "DMoN",
+    "justbalance": "JustBalance",
+    "hosc": "HOSC",
+    "gmt": "GMT",
 }
 _SUFFIXES = {
     "cheb": "Cheb",

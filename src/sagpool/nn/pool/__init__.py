@@ -1,6 +1,7 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
-from sagpool.nn.pool.diffpool import DiffPool
+from sagpool.nn.pool.clusters import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool
+from sagpool.nn.pool.gmt import GMT
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.pool import (
@@ -25,12 +26,17 @@ from sagpool.nn.pool.sort_pool import SortConv, SortPool
 from sagpool.nn.pool.unpool import Unpool, unpool
 
 __all__ = [
+    "GMT",
     "READOUTS",
     "AttentionScore",
     "Context",
+    "DMoNPool",
     "DiffPool",
     "GPool",
+    "HOSCPool",
+    "JustBalancePool",
     "LearnedRatioPool",
+    "MinCutPool",
     "NoPool",
     "Pool",
     "PoolOutput",

@@ -23,11 +23,13 @@ from sagpool.report.sections import (
     results,
     search,
     sensitivity,
+    tests,
 )
 
 SECTIONS: list[Callable[[Content], Section]] = [
     claims.section,
     results.section,
+    tests.section,
     accuracy.section,
     against.section,
     pairs.section,

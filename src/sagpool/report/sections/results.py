@@ -256,6 +256,9 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "unless the cell says otherwise, corrected for trainings that share data.": any(
             record["ci95_low"] is not None for record in records
         ),
+        "With a fixed split, the interval is that of the seeds alone.": any(
+            s.tests and s.spread.ci95 is not None for s in cells
+        ),
         "In brackets: our mean less the paper's, in units of the paper's standard deviation.": any(
             record["paper_mean"] is not None for record in records
         ),
