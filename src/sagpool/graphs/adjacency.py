@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ from sagpool.ops import (
     repeated_layout,
     with_self_entries,
 )
+
+if TYPE_CHECKING:
+    from sagpool.graphs.batch import Origin
 
 
 class Structure(ABC):
@@ -85,6 +89,7 @@ class Adjacency(Structure):
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
         make_triangles: gives `triangles`, likewise
+        origin: which graphs of a collection these are; None after a pooling
     """
 
     layout: Layout
@@ -93,6 +98,7 @@ class Adjacency(Structure):
     symmetric: bool = True
     make_two_hop: Callable[[], Adjacency | None] = lambda: None
     make_triangles: Callable[[], Tensor | None] = lambda: None
+    origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod
