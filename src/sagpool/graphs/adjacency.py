@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs.edge_triangles import triangles_of_entries
 from sagpool.ops import (
     HostLayout,
     Layout,
@@ -22,6 +24,7 @@ from sagpool.ops import (
     propagate,
     ragged_arange,
     repeat_each,
+    repeated_layout,
     with_self_entries,
 )
 
@@ -85,6 +88,7 @@ class Adjacency(Structure):
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
+        make_triangles: gives `triangles`, likewise
         origin: which graphs of a collection these are; None after a pooling
     """
 
@@ -93,6 +97,7 @@ class Adjacency(Structure):
     col: Tensor
     symmetric: bool = True
     make_two_hop: Callable[[], Adjacency | None] = lambda: None
+    make_triangles: Callable[[], Tensor | None] = lambda: None
     origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
@@ -136,6 +141,37 @@ class Adjacency(Structure):
             return made
         row_ptr, col = two_hop_csr(self.row_ptr, self.col)
         return Adjacency(self.layout, row_ptr, col, symmetric=self.symmetric)
+
+    @cached_property
+    def triangles(self) -> Tensor:
+        """``[entries]`` float32, in how many triangles each edge is; 0 between a row and itself.
+
+        Computed at the first use.
+        """
+        made = self.make_triangles()
+        return triangles_of_entries(self.row_ptr, self.col) if made is None else made
+
+    def repeated(self, times: int) -> Adjacency:
+        """The graphs of each member so many times in a row; see `repeated_layout`."""
+        old, new = self.layout, repeated_layout(self.layout, times)
+        member = torch.arange(new.total_rows, device=self.col.device) // (times * old.rows)
+        # [new rows] the row of which each is a copy
+        row = torch.arange(new.total_rows, device=self.col.device) % old.rows + member * old.rows
+        length = self.row_ptr.diff().index_select(0, row)
+        row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
+        spare = self.col.new_full((times * len(self.col),), new.total_rows - 1)
+        to = edge_rows(row_ptr, spare)
+        entry = torch.arange(len(spare), device=spare.device)
+        inside = entry < row_ptr[-1]  # on a GPU there may be spare entries
+        own = entry - row_ptr.index_select(0, to) + self.row_ptr.index_select(0, row[to])
+        shifted = self.col.index_select(0, own.clamp(max=len(self.col) - 1)) + (to - row[to]).int()
+        return Adjacency(
+            new,
+            row_ptr,
+            torch.where(inside, shifted, spare),
+            symmetric=self.symmetric,
+            make_two_hop=lambda: self.two_hop.repeated(times),
+        )
 
     def gcn(self, x: Tensor) -> Tensor:
         return gcn_propagate(

@@ -14,6 +14,7 @@ from torch.nn.functional import embedding, pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.adjacency import Adjacency, two_hop_csr
+from sagpool.graphs.edge_triangles import triangles_of_entries
 from sagpool.ops import (
     DeviceLayout,
     HostLayout,
@@ -142,6 +143,16 @@ class BatchSource:
             coarsened={},
             _propagated={},
         )
+        if self.col.is_cuda:
+            torch.cuda.current_stream(self.col.device).synchronize()  # other streams will read it
+        return made
+
+    @cached_property
+    def triangles(self) -> Tensor:
+        """``[entries]`` float32, in how many triangles each edge is; 0 for a node and itself."""
+        row = edge_rows(self.row_ptr, self.col)
+        first = self._first_node_of(self._nodes())
+        made = triangles_of_entries(self.row_ptr, self.col + first.index_select(0, row))
         if self.col.is_cuda:
             torch.cuda.current_stream(self.col.device).synchronize()  # other streams will read it
         return made
@@ -295,7 +306,14 @@ def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None
     two_hop = partial(_pack_two_hop, source, layout, node, taken, first_row)
     origin = Origin(source, node, chosen, None, num_entries)
     return Batch(
-        structure=Adjacency(layout, row_ptr, col, make_two_hop=two_hop, origin=origin),
+        structure=Adjacency(
+            layout,
+            row_ptr,
+            col,
+            make_two_hop=two_hop,
+            origin=origin,
+            make_triangles=partial(_pack_triangles, source, node, row_ptr, col),
+        ),
         real=to_device(real, device),
         y=None if source.y is None else source.y.index_select(0, graph).view(sizes.shape),
         source=source,
@@ -342,6 +360,16 @@ def _pack_two_hop(
     return Adjacency(layout, *_pack_entries(source, node, row, start, entries, int(counts.sum())))
 
 
+def _pack_triangles(source: BatchSource, node: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
+    """Looked up: a row of a batch has the entries of its node in the same order."""
+    moved = source.row_ptr.index_select(0, node) - row_ptr[:-1]
+    entry = torch.arange(len(col), dtype=torch.int32, device=col.device)
+    row = edge_rows(row_ptr, col)
+    entry[: len(row)] += moved.index_select(0, row)
+    # Entries that belong to no row may point past the end.
+    return source.triangles.index_select(0, entry.clamp_(max=len(source.col) - 1))
+
+
 def _pack_two_hop_on_device(
     one_hop: BatchSource, ids: Tensor, rows: int, entries: int, sizes: np.ndarray | None
 ) -> Adjacency | None:
@@ -377,7 +405,14 @@ def pack_on_device(
     two_hop = partial(_pack_two_hop_on_device, source, ids, rows, entries, sizes)
     origin = Origin(source, node, None, ids, entries)
     return Batch(
-        structure=Adjacency(layout, row_ptr, col, make_two_hop=two_hop, origin=origin),
+        structure=Adjacency(
+            layout,
+            row_ptr,
+            col,
+            make_two_hop=two_hop,
+            origin=origin,
+            make_triangles=partial(_pack_triangles, source, node, row_ptr, col),
+        ),
         real=placed.real,
         y=placed.y,
         source=source,

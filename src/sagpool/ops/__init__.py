@@ -4,7 +4,14 @@ from sagpool.ops.cluster import cluster_sum, entries_max
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
-from sagpool.ops.layout import DeviceLayout, HostLayout, Layout, UniformLayout, pooled_layout
+from sagpool.ops.layout import (
+    DeviceLayout,
+    HostLayout,
+    Layout,
+    UniformLayout,
+    pooled_layout,
+    repeated_layout,
+)
 from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
 from sagpool.ops.pool import (
     InducedCSR,
@@ -65,6 +72,7 @@ __all__ = [
     "propagate",
     "ragged_arange",
     "repeat_each",
+    "repeated_layout",
     "rows_above",
     "segment_expand",
     "segment_max",
