@@ -20,7 +20,7 @@ PAGES = {
     ROOT / "SECURITY.md": "project/security.md",
     ROOT / "results/lee2019/notes.md": "project/notes.md",
     ROOT / "src/sagpool/fleet/README.md": "internals/fleets.md",
-    ROOT / "src/sagpool/nn/pool/diffpool/README.md": "internals/diffpool.md",
+    ROOT / "src/sagpool/nn/pool/clusters/README.md": "internals/clusters.md",
 }
 
 

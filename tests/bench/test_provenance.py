@@ -53,7 +53,7 @@ def test_the_hash_is_that_of_operators_and_kernels(package):
     assert kernel_hash(package) == before
     (package / "__init__.py").write_text("other")
     assert kernel_hash(package) == before
-    for name in ("ops/kernels/adam.py", "nn/pool/diffpool/kernels/gram.py"):
+    for name in ("ops/kernels/adam.py", "nn/pool/clusters/kernels/gram.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("other")
         assert kernel_hash(package) != before

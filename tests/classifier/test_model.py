@@ -30,7 +30,9 @@ MUTAG = load("MUTAG")[:40]
 def model_of(method: str, graphs: Graphs = MUTAG, **about) -> TrainedModel:
     """A model with initial weights."""
     torch.manual_seed(1)
-    shape = Shape(graphs.num_features, graphs.num_classes, hidden=16, k=5, max_nodes=28)
+    shape = Shape(
+        graphs.num_features, graphs.num_classes, hidden=16, k=5, max_nodes=28, mean_nodes=17.9
+    )
     weights = build(method, shape).state_dict()
     model = TrainedModel.of_net(method, shape, Vocabulary.of(graphs), weights, about)
     doubt = {"conformal": Conformal(0.9, (0.7,)), "novelty": Novelty.of(graphs)}

@@ -10,7 +10,8 @@ from sagpool import SagpoolError
 from sagpool.explain import explain, explain_many
 from sagpool.graphs import pack
 from sagpool.models import methods
-from sagpool.nn import GCNConv
+from sagpool.nn import GCNConv, NoPool
+from sagpool.nn.pool import pools_of
 
 
 def same(one, other) -> None:
@@ -78,10 +79,10 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
             else:
                 assert len(kept) == min(4, len(before))
             before = set(kept)
-    keeps_no_nodes = method.startswith(
-        ("diffpool", "set2set", "nopool", "mlp", "gin", "sortpool-g-conv1d")
-    )
-    levels = 0 if keeps_no_nodes else 3 if is_hierarchical(method) else 1
+    keep_nodes = [
+        pool for pool in pools_of(model) if pool.leaves == "nodes" and not isinstance(pool, NoPool)
+    ]
+    levels = 0 if not keep_nodes else 3 if is_hierarchical(method) else 1
     assert {len(trace.levels) for trace in traces} == {levels}
 
 

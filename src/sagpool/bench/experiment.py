@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.training import PROTOCOL
 from sagpool.graphs.features import FEATURE_KINDS, Features, Normalise
-from sagpool.models import Value, method_settings, methods
+from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
 if TYPE_CHECKING:
@@ -84,6 +84,13 @@ class Accuracy:
     std: float
 
 
+class Elsewhere(NamedTuple):
+    """A published result of a method that is not among ours, in percent."""
+
+    mean: float
+    std: float | None
+
+
 @dataclass(frozen=True)
 class Experiment:
     """The content of an experiment file."""
@@ -104,6 +111,9 @@ class Experiment:
     published_seeds: int = 20  # over which the published results are means
     claims: tuple[Claim, ...] = ()  # of the paper, with the tests that decide them
     select: Select = Select.OVER_FOLDS  # how a search chooses, unless told otherwise
+    # Published, by the name of a method that is not ours, then by data set.
+    elsewhere: Mapping[str, Mapping[str, Elsewhere]] = field(default_factory=dict)
+    display: Mapping[str, Display] = field(default_factory=dict)  # of methods, in their order
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without those that the method lacks."""

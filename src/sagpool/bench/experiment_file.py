@@ -11,6 +11,7 @@ from sagpool.bench.experiment import (
     SETTINGS,
     Accuracy,
     DataSet,
+    Elsewhere,
     Experiment,
     Rule,
     Table,
@@ -29,11 +30,14 @@ from sagpool.foreign.paths import user_path
 from sagpool.foreign.values import decoding, shorten
 from sagpool.foreign.yaml_text import parse_yaml
 from sagpool.graphs.features import Features, Normalise
-from sagpool.models import Value, method_settings, methods
+from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
-_PARTS = ("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims")
-_PUBLISHED = ("statistics", "features", "accuracy", "tests", "seeds")
+_PARTS = (
+    *("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims"),
+    "display",
+)
+_PUBLISHED = ("statistics", "features", "accuracy", "tests", "seeds", "elsewhere")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
@@ -122,6 +126,8 @@ class _Reader:
             published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
             claims=self._claims(top.get("claims", []), tuple(datasets)),
             select=Select(select),
+            elsewhere=self._elsewhere(published.get("elsewhere"), names),
+            display=self._display(top.get("display")),
         )
 
     def _claims(self, entries: Any, datasets: tuple[str, ...]) -> tuple[Claim, ...]:
@@ -240,6 +246,38 @@ class _Reader:
         if not (0 <= mean <= 100 and std >= 0):
             self._fail(f"{place} must be in percent, not {shorten(pair)}")
         return Accuracy(mean, std)
+
+    def _elsewhere(self, entry: Any, datasets: set[str]) -> dict[str, dict[str, Elsewhere]]:
+        place = "published.elsewhere"
+        return {
+            name: {
+                dataset: self._one_elsewhere(pair, f"{place}.{name}.{dataset}")
+                for dataset, pair in self._mapping(row, f"{place}.{name}", sorted(datasets)).items()
+            }
+            for name, row in self._mapping(entry, place, optional=True).items()
+        }
+
+    def _one_elsewhere(self, entry: Any, place: str) -> Elsewhere:
+        given = entry if isinstance(entry, list) else [entry]
+        if len(given) not in (1, 2):
+            self._fail(f"{place} must be a mean, or [mean, standard deviation]")
+        mean, std = (self._value(value, place, number) for value in (*given, 0)[:2])
+        if not (0 <= mean <= 100 and std >= 0):
+            self._fail(f"{place} must be in percent, not {shorten(entry)}")
+        return Elsewhere(mean, std if len(given) == 2 else None)
+
+    def _display(self, entry: Any) -> dict[str, Display]:
+        found = {}
+        for method, row in self._mapping(entry, "display", methods(), optional=True).items():
+            place = f"display.{method}"
+            options = self._mapping(row, place, ("name", "colour"), optional=True)
+            try:
+                found[method] = Display(
+                    **{key: self._text(value, f"{place}.{key}") for key, value in options.items()}
+                )
+            except SagpoolError as error:
+                self._fail(f"{place}: {str(error).removesuffix('.')}")
+        return found
 
     def _feature_kinds(self, entry: Any, datasets: set[str]) -> dict[str, str]:
         place = "published.features"

@@ -46,6 +46,7 @@ class ExperimentPlan:
     select: Select
     precision: str
     store: Path
+    match: str | None = None  # what all methods have in common
 
     def keys(self, cell: Cell, trainings: Iterable[Training]) -> list[str]:
         """The keys of trainings in the store."""
@@ -114,7 +115,8 @@ def plan_experiment(
         TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
     data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
-    return ExperimentPlan(experiment, cells, data, seeds, search, select, precision, path)
+    choices = (search, select, precision, path, overrides.match)
+    return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
 
 def _selection(select: str | None, search: Search, experiment: Experiment) -> Select:

@@ -129,6 +129,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _add_columns("runs", checksum="INTEGER"),  # of the row
     _run(_TESTS),
     _add_columns("cells", paper_tests="TEXT"),  # JSON: published mean and std, by test
+    _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

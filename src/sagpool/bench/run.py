@@ -16,6 +16,7 @@ from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import CellRecord, SearchCost, Validation
+from sagpool.bench.retention import retention
 from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
 from sagpool.bench.selection import BY_TEST, SELECTED, Select
@@ -262,6 +263,7 @@ class ExperimentRunner:
             paper_std=cell.published.std if cell.published else None,
             note="" if kind == published else "structure only" if kind == "degree" else kind,
             paper_tests={name: (one.mean, one.std) for name, one in cell.published_tests},
+            retention=retention(data.graphs, cell.default) if plan.match else None,
         )
 
     def _measured(self, cell: Cell, record: CellRecord, training: Training) -> CellRecord:

@@ -136,6 +136,8 @@ class Store:
             cell = replace(cell, fixed=old.fixed or "none" in (cell.search, old.search))
             if not (cell.ranking or cell.cost):
                 cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
+            if cell.retention is None:
+                cell = replace(cell, retention=old.retention)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
             if not cell.paper_tests:
@@ -145,6 +147,7 @@ class Store:
         values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
         values |= {"chosen": json.dumps(cell.chosen), "cost": cost}
         values["paper_tests"] = json.dumps(cell.paper_tests) if cell.paper_tests else None
+        values["retention"] = json.dumps(cell.retention._asdict()) if cell.retention else None
         self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
 
     def bytes_of(self, cell: CellRecord) -> int:
@@ -280,8 +283,8 @@ class Store:
         cells = []
         for row in self._named("SELECT * FROM cells ORDER BY rowid"):
             with self._decoding():
-                # Older stores have none of the last four.
-                for name in ("settings", "ranking", "chosen", "cost", "paper_tests"):
+                # Older stores lack some of them.
+                for name in ("settings", "ranking", "chosen", "cost", "retention", "paper_tests"):
                     row[name] = parse_json(text) if (text := row.get(name)) else None
                 row["chosen"] = row["chosen"] or []
                 row["fixed"] = bool(row.get("fixed"))

@@ -63,6 +63,11 @@ class Summary:
         return float(column(self.runs, "seconds").sum())
 
     @property
+    def mismatch(self) -> str | None:
+        """Why a matched comparison could not match it; empty if it did, None without one."""
+        return self.cell.retention.mismatch if self.cell.retention else None
+
+    @property
     def select(self) -> Select:
         """How the settings were selected, if there was a search."""
         return self.cell.select
@@ -118,6 +123,7 @@ class Summary:
             "over_folds_difference": self.optimism,
             "note": self.cell.note,
             **({"tests": self._tests_json()} if self.tests else {}),
+            "not_matched": self.mismatch,
         }
 
     def _tests_json(self) -> dict[str, dict[str, Any]]:
@@ -219,6 +225,12 @@ def compare_methods(summaries: list[Summary]) -> list[Pair]:
 
 
 def _compare(a: Summary, b: Summary) -> Comparison | None:
+    same = on_same_splits(a, b)
+    return None if same is None else compare(*same, a.cell.settings["folds"])
+
+
+def on_same_splits(a: Summary, b: Summary) -> tuple[np.ndarray, np.ndarray] | None:
+    """``[splits]`` accuracies of both in percent; None if they have no comparable runs."""
     splits = ("folds", "validation")
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
@@ -229,7 +241,7 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     _, at, other_at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     if not len(at):
         return None
-    return compare(its_accuracy[at], other_accuracy[other_at], folds)
+    return its_accuracy[at], other_accuracy[other_at]
 
 
 def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ class SavedShape(NamedTuple):
     k: int | list[int] | None
     max_nodes: int | None
     dropout: float
+    mean_nodes: float | None = None  # models of older versions have none
     settings: dict[str, int | float | bool | str] = {}  # noqa: RUF012, never changed
 
 
@@ -142,7 +143,7 @@ def _shape(net: SavedNet, vocabulary: Vocabulary) -> Shape:
     ks = saved.k if isinstance(saved.k, list) else [saved.k]
     if isinstance(saved.k, list) and len(ks) != net.members:
         raise SagpoolError(f"k has {len(ks)} numbers for {net.members} members")
-    for name in ("in_channels", "classes", "hidden", "k", "max_nodes"):
+    for name in ("in_channels", "classes", "hidden", "k", "max_nodes", "mean_nodes"):
         for size in ks if name == "k" else [getattr(saved, name)]:
             if size is not None and not 1 <= size < 2**31:
                 raise SagpoolError(f"{name} cannot be {size}")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
+from sagpool.graphs.edge_triangles import triangles_of_entries
 from sagpool.ops import (
     HostLayout,
     Layout,
@@ -25,6 +27,9 @@ from sagpool.ops import (
     repeated_layout,
     with_self_entries,
 )
+
+if TYPE_CHECKING:
+    from sagpool.graphs.batch import Origin
 
 
 class Structure(ABC):
@@ -83,6 +88,8 @@ class Adjacency(Structure):
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
+        make_triangles: gives `triangles`, likewise
+        origin: which graphs of a collection these are; None after a pooling
     """
 
     layout: Layout
@@ -90,6 +97,8 @@ class Adjacency(Structure):
     col: Tensor
     symmetric: bool = True
     make_two_hop: Callable[[], Adjacency | None] = lambda: None
+    make_triangles: Callable[[], Tensor | None] = lambda: None
+    origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -132,6 +141,15 @@ class Adjacency(Structure):
             return made
         row_ptr, col = two_hop_csr(self.row_ptr, self.col)
         return Adjacency(self.layout, row_ptr, col, symmetric=self.symmetric)
+
+    @cached_property
+    def triangles(self) -> Tensor:
+        """``[entries]`` float32, in how many triangles each edge is; 0 between a row and itself.
+
+        Computed at the first use.
+        """
+        made = self.make_triangles()
+        return triangles_of_entries(self.row_ptr, self.col) if made is None else made
 
     def repeated(self, times: int) -> Adjacency:
         """The graphs of each member so many times in a row; see `repeated_layout`."""

@@ -13,14 +13,12 @@ from sagpool.errors import SagpoolError
 from sagpool.models.architectures import LAYERS, GlobalPooling, HierarchicalPooling
 from sagpool.models.registry import Shape, Value, register
 from sagpool.nn import (
-    DiffPool,
     GPool,
     LearnedRatioPool,
     NoPool,
     Pool,
     RandomPool,
     SAGPool,
-    Selection,
     Set2Set,
     SortConv,
     SortPool,
@@ -72,13 +70,13 @@ def global_(shape: Shape, pool: Pool) -> GlobalPooling:
     )
 
 
-def _needed(value: Any, what: str, name: str) -> Any:
+def needed(value: Any, what: str, name: str) -> Any:
     if value is None:
         raise SagpoolError(f"{name} needs {what}.")
     return value
 
 
-def _choice(shape: Shape, setting: str, known: tuple[str, ...]) -> str:
+def choice(shape: Shape, setting: str, known: tuple[str, ...]) -> str:
     value = str(shape.settings[setting])
     if value not in known:
         raise SagpoolError(f"{setting} must be one of {', '.join(known)}, not '{value}'.")
@@ -101,7 +99,7 @@ def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
     settings = {"augmentation": "walks"} if "augmentation" in options else {}
 
     def options_of(shape: Shape) -> dict[str, Any]:
-        if settings and _choice(shape, "augmentation", ("walks", "two-hop")) == "two-hop":
+        if settings and choice(shape, "augmentation", ("walks", "two-hop")) == "two-hop":
             return {**options, "augmentation": "two-hop"}
         return options
 
@@ -115,7 +113,7 @@ def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
 
     @register(f"sagpool-g{suffix}", settings=settings)
     def sagpool_g(shape: Shape) -> nn.Module:
-        k = _needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
+        k = needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
         width, own = LAYERS * shape.hidden, options_of(shape)
         return global_(shape, SAGPool(width, k=k, members=shape.members, **own))
 
@@ -163,22 +161,6 @@ def gpool_h(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: GPool(shape.hidden, shape.ratio, members=shape.members))
 
 
-@register("diffpool-h", settings={"losses": "both"})
-def diffpool_h(shape: Shape) -> nn.Module:
-    """The first clusters are ``ratio`` of the largest graph, the next ``ratio`` of those."""
-    clusters = [_needed(shape.max_nodes, "max_nodes, the size of the largest graph", "diffpool-h")]
-    for _ in range(BLOCKS):
-        kept = Selection(shape.ratio).counts(np.array([clusters[-1]]))
-        clusters.append(int(kept[0]))
-    losses: Any = shape.settings["losses"]
-    return hierarchical(
-        shape,
-        lambda block: DiffPool(
-            shape.hidden, clusters[block + 1], losses=losses, members=shape.members
-        ),
-    )
-
-
 @register("complement-h")
 def complement_h(shape: Shape) -> nn.Module:
     """SAGPool that keeps the nodes with the lowest scores."""
@@ -200,15 +182,15 @@ def nopool_h(shape: Shape) -> nn.Module:
 @register("sortpool-g", settings={"channels": "as-they-are"})
 def sortpool_g(shape: Shape) -> nn.Module:
     """With the readout of the paper's architecture, like all the others in its table."""
-    k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g")
-    channels = _choice(shape, "channels", ("as-they-are", "sorted"))
+    k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g")
+    channels = choice(shape, "channels", ("as-they-are", "sorted"))
     return global_(shape, SortPool(k, sort_channels=channels == "sorted"))
 
 
 @register("sortpool-g-conv1d", without=["readout"])
 def sortpool_g_conv1d(shape: Shape) -> nn.Module:
     """With DGCNN's one-dimensional convolutions in place of the readout."""
-    k = _needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
+    k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
     lengths = np.unique(np.maximum(10, k) // 2 * 2)  # its max-pooling of pairs drops an odd node
     if len(lengths) > 1:
         raise SagpoolError(

@@ -1,6 +1,7 @@
 """Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -36,6 +37,7 @@ class Shape:
         ratio: of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
         max_nodes: nodes of the largest graph, on which the number of clusters depends
+        mean_nodes: of all graphs, likewise; by default all are as large as the largest
         dropout: rate in the MLP
         members: how many models train side by side
         settings: of the method, by name; `build` adds the defaults
@@ -52,14 +54,29 @@ class Shape:
     members: int = 1
     settings: Mapping[str, Value] = field(default_factory=dict)
     task: Task = "classification"
+    mean_nodes: float | None = None
 
     def __post_init__(self) -> None:
+        if self.mean_nodes is None and self.max_nodes is not None:
+            object.__setattr__(self, "mean_nodes", float(self.max_nodes))
         # A layer takes an integer as a number of nodes; here 1 is all of them.
         if isinstance(self.ratio, int):
             object.__setattr__(self, "ratio", float(self.ratio))
 
 
 Build = Callable[[Shape], nn.Module]
+
+
+@dataclass(frozen=True)
+class Display:
+    """How a method appears in reports; what is empty follows from its name."""
+
+    name: str = ""  # such as HubPool
+    colour: str = ""  # such as #1f78c8
+
+    def __post_init__(self) -> None:
+        if self.colour and not re.fullmatch("#[0-9a-fA-F]{6}", self.colour):
+            raise SagpoolError(f"A colour is written as #1f78c8, not {shorten(self.colour)}.")
 
 
 @dataclass(frozen=True)
@@ -72,12 +89,14 @@ class Method:
         settings: all settings of the method beyond those of a `Training`, with their defaults
         version: of its code; empty for the methods of this package, whose results have a version
             of their own (`sagpool.fleet.NUMERICS`)
+        display: how it appears in reports
     """
 
     name: str
     build: Build
     settings: Mapping[str, Value]
     version: str
+    display: Display = Display()
 
 
 _methods: dict[str, Method] = {}
@@ -102,6 +121,7 @@ def register(
     settings: Mapping[str, Value] | None = None,
     without: Iterable[str] = (),
     version: str | None = None,
+    display: Display = Display(),
 ) -> Callable[[Build], Build]:
     """Register a method: a function from a `Shape` to a model.
 
@@ -114,6 +134,7 @@ def register(
         version: of its code, part of the key under which results are stored; change it whenever
             results or defaults change. By default a hash of the source file that defines the
             method and of what that imports from its own folder
+        display: its name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
     own = settings or {}
@@ -128,7 +149,7 @@ def register(
         if found is None:
             ours = getattr(build, "__module__", "").startswith("sagpool.")
             found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found)
+        _methods[name] = Method(name, build, {**known, **own}, found, display)
         return build
 
     return add

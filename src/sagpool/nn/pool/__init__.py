@@ -1,9 +1,15 @@
 """Pooling layers: one contract (`Pool`), one file or folder for each method."""
 
+from sagpool.nn.pool.asap import ASAPool
 from sagpool.nn.pool.attention_score import AttentionScore
-from sagpool.nn.pool.diffpool import DiffPool
+from sagpool.nn.pool.clusters import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool
+from sagpool.nn.pool.gmt import GMT
 from sagpool.nn.pool.gpool import GPool
+from sagpool.nn.pool.graclus import Graclus
+from sagpool.nn.pool.hierarchy_pool import HierarchyPool
+from sagpool.nn.pool.kmis import KMIS
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
+from sagpool.nn.pool.ndp import NDP
 from sagpool.nn.pool.pool import (
     READOUTS,
     Context,
@@ -26,12 +32,22 @@ from sagpool.nn.pool.sort_pool import SortConv, SortPool
 from sagpool.nn.pool.unpool import Unpool, unpool
 
 __all__ = [
+    "GMT",
+    "KMIS",
+    "NDP",
     "READOUTS",
+    "ASAPool",
     "AttentionScore",
     "Context",
+    "DMoNPool",
     "DiffPool",
     "GPool",
+    "Graclus",
+    "HOSCPool",
+    "HierarchyPool",
+    "JustBalancePool",
     "LearnedRatioPool",
+    "MinCutPool",
     "NoPool",
     "Pool",
     "PoolOutput",

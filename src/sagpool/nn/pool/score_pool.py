@@ -18,7 +18,6 @@ from sagpool.nn.pool.pyg_interface import (
     check_pyg,
     choose_above,
     choose_top,
-    is_fused,
     nothing_pooled,
     unpack_pyg,
 )
@@ -33,6 +32,7 @@ from sagpool.nn.pool.selection import (
     select_top,
 )
 from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
+from sagpool.ops.marked import is_fused
 
 
 class ScorePool(SelectingPool):

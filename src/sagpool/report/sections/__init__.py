@@ -10,6 +10,7 @@ from sagpool.report.content import Content
 from sagpool.report.section import Section
 from sagpool.report.sections import (
     accuracy,
+    against,
     cells,
     claims,
     costs,
@@ -30,6 +31,7 @@ SECTIONS: list[Callable[[Content], Section]] = [
     results.section,
     tests.section,
     accuracy.section,
+    against.section,
     pairs.section,
     curves.section,
     search.section,

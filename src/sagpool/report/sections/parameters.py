@@ -28,8 +28,8 @@ def section(_: Content) -> Section:
         [Part(drawings=[_drawing()])],
         [
             "The paper's Figure 4, of all registered hierarchical methods: 128 node features, "
-            "hidden size 128, two classes. Methods whose counts differ by less than 3 % have one "
-            "line."
+            "hidden size 128, two classes, all graphs of one size. Methods whose counts differ by "
+            "less than 3 % have one line."
         ],
     )
 

@@ -1,0 +1,163 @@
+"""GMT, the graph multiset transformer."""
+
+import math
+from typing import Literal, cast, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Structure
+from sagpool.nn.conv.gcn import GCNConv
+from sagpool.nn.linear import Linear
+from sagpool.nn.pool.clusters.segment_matmul import segment_matmul
+from sagpool.nn.pool.clusters.segments import segments_of
+from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
+from sagpool.nn.row_norm import RowNorm
+from sagpool.ops import segment_softmax
+
+Over = Literal["nodes", "seeds"]
+
+
+class GMT(Pool):
+    """Graph multiset transformer (Baek, Kang and Hwang, 2021).
+
+    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` (Equation 9) of the blocks ``LN(Z + rFF(Z))`` with
+    ``Z = LN(Q + MH(Q, K, V))``, where ``MH(Q, K, V) = [O_1, ..., O_h] W^O`` and
+    ``O_i = softmax(Q_i K_iᵀ / √d) V_i`` (Equations 4 to 8). In GMPool_k, Q are k trained seeds, and
+    K and V are graph convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in
+    GMPool_1, Q is one seed.
+
+    The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
+    and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
+    the authors' commands for these data sets do over the queries (``seeds``).
+
+    Args:
+        in_channels: size of each input row
+        hidden: d, size of the seeds and of the result
+        seeds: k
+        heads: h, by which d is divided
+        over: what the weights of the attention sum to 1 over
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, result: ``[members * graphs, hidden]``
+    """
+
+    leaves = "graphs"
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        seeds: int,
+        *,
+        heads: int = 4,
+        over: Over = "nodes",
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        if seeds < 1:
+            raise SagpoolError(f"GMT needs at least 1 seed, not {seeds}.")
+        if heads < 1 or hidden % heads:
+            raise SagpoolError(f"GMT cannot divide {hidden} channels among {heads} heads.")
+        if over not in get_args(Over):
+            raise SagpoolError(f"over must be one of {', '.join(get_args(Over))}, not '{over}'.")
+        self.hidden, self.heads, self.over = hidden, heads, over
+        self.nodes = GCNConv(in_channels, 2 * hidden, members=members)  # keys ‖ values
+        self.rows = Linear(hidden, 2 * hidden, members=members)
+        self.last = Linear(hidden, 2 * hidden, members=members)
+        self.seeds = nn.Parameter(torch.empty(members, seeds, hidden))
+        self.seed = nn.Parameter(torch.empty(members, 1, hidden))
+        self.blocks = nn.ModuleList(_Block(hidden, members=members) for _ in range(3))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for layer in (self.nodes, self.rows, self.last, *self.blocks):
+            layer.reset_parameters()
+        for seeds in (self.seeds, self.seed):
+            bound = math.sqrt(6 / sum(seeds.shape[1:]))  # Glorot's
+            nn.init.uniform_(seeds, -bound, bound)
+
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
+        nodes_to_seeds, among_seeds, seeds_to_one = cast(list[_Block], [*self.blocks])
+        members, graphs = structure.layout.members, structure.layout.graphs
+        seeds = self.seeds[:, None].expand(-1, graphs, -1, -1)  # [members, graphs, k, hidden]
+        query = nodes_to_seeds.query(self.seeds.flatten(0, 1))
+        rows = nodes_to_seeds(seeds, self._attend_to_nodes(query, x, structure))
+        query = among_seeds.query(rows.flatten(0, 2)).view_as(rows)
+        rows = among_seeds(rows, self._attend(query, self.rows(rows.flatten(0, 2))))
+        query = seeds_to_one.query(self.seed.flatten(0, 1)).view(members, 1, 1, -1)
+        query = query.expand(-1, graphs, -1, -1)  # [members, graphs, 1, hidden]
+        read = self._attend(query, self.last(rows.flatten(0, 2)))
+        whole = seeds_to_one(self.seed[:, None].expand_as(query), read)
+        return Pooled(whole.flatten(0, 2), structure)
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return np.ones_like(sizes)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return dtype == torch.float32  # there are no kernels for other types
+
+    def graph_channels(self) -> int:
+        return self.hidden
+
+    def _attend_to_nodes(self, query: Tensor, x: Tensor, structure: Structure) -> Tensor:
+        """``[members, graphs, k, hidden]`` of the same ``[members * k, hidden]`` for all graphs."""
+        layout, heads = structure.layout, self.heads
+        key, value = self.nodes(x, structure).chunk(2, dim=1)
+        query = query.view(layout.members, -1, heads, self.hidden // heads)
+        key = key.reshape(layout.members, -1, heads, self.hidden // heads)
+        energy = torch.einsum("mkhc,mrhc->mrhk", query, key) / math.sqrt(self.hidden)
+        energy = energy.flatten(0, 1)  # [rows, heads, k]
+        if self.over == "seeds":
+            weight = energy.softmax(2)
+        else:
+            flat = energy.flatten(1)
+            weight = segment_softmax(flat, layout.node_ptr, layout.graph).view_as(energy)
+        segments = segments_of(layout, value)
+        read = [
+            segment_matmul(weight[:, head], part, segments)  # [graphs, k, hidden / heads]
+            for head, part in enumerate(value.chunk(heads, dim=1))
+        ]
+        return torch.cat(read, dim=2).unflatten(0, (layout.members, -1))
+
+    def _attend(self, query: Tensor, pairs: Tensor) -> Tensor:
+        """Within each graph.
+
+        Args:
+            query: ``[members, graphs, q, hidden]``
+            pairs: keys ‖ values, ``[members * graphs * k, 2 * hidden]``
+
+        Returns:
+            as the query
+        """
+        pairs = pairs.view(*query.shape[:2], -1, 2, self.heads, self.hidden // self.heads)
+        key, value = pairs.transpose(2, 4).unbind(3)  # [members, graphs, heads, k, hidden / heads]
+        own = query.unflatten(3, (self.heads, -1)).transpose(2, 3)  # likewise, of q
+        energy = own @ key.transpose(3, 4) / math.sqrt(self.hidden)
+        weight = energy.softmax(4 if self.over == "nodes" else 3)
+        return (weight @ value).transpose(2, 3).flatten(3)
+
+
+class _Block(nn.Module):
+    """``LN(Z + rFF(Z))`` with ``Z = LN(Q + O W^O)``, and the projection of Q before."""
+
+    def __init__(self, channels: int, *, members: int) -> None:
+        super().__init__()
+        self.query = Linear(channels, channels, members=members)
+        self.out = Linear(channels, channels, members=members)  # W^O
+        self.feed_forward = Linear(channels, channels, members=members)
+        self.norms = nn.ModuleList(RowNorm(channels, members=members) for _ in range(2))
+
+    def reset_parameters(self) -> None:
+        for layer in (self.query, self.out, self.feed_forward, *self.norms):
+            layer.reset_parameters()
+
+    def forward(self, query: Tensor, attended: Tensor) -> Tensor:
+        """Both, and the result, are ``[members, graphs, q, channels]``."""
+        first, second = self.norms
+        z = first(query.flatten(0, 2) + self.out(attended.flatten(0, 2)))
+        return second(z + self.feed_forward(z).relu()).view_as(attended)
