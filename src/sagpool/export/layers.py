@@ -153,6 +153,8 @@ def _score(layer: Any) -> Description:
 def _sag_pool(to: Describer, layer: Any) -> Description:
     if layer.attention is None:
         raise SagpoolError("SAGPool with a GNN of PyG cannot be exported.")
+    if layer.learned and layer.multiplier == 1:
+        return _learned_ratio(to, layer)
     if layer.masks > 1:
         raise SagpoolError("SAGPool with several masks cannot be exported.")
     attention = to.describe(layer.attention)
@@ -167,6 +169,8 @@ def _gpool(to: Describer, layer: Any) -> Description:
 
 
 def _learned_ratio(to: Describer, layer: Any) -> Description:
+    if layer.selection.fraction < 1:
+        raise SagpoolError("A learnt ratio with a max_ratio cannot be exported.")
     return {"kind": "learned-ratio", "attention": to.describe(layer.attention)}
 
 
