@@ -15,6 +15,7 @@ from sagpool.bench.per_fold import choose_per_fold, settings_of_all
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
+from sagpool.bench.predictions import Predicted
 from sagpool.bench.records import CellRecord, SearchCost, Validation
 from sagpool.bench.retention import retention
 from sagpool.bench.rounds import Round
@@ -110,7 +111,10 @@ class ExperimentRunner:
             if self.reached.get(key, 0) < epochs:  # two cells may have the same training
                 traces = () if isinstance(outcome, Paused) else traces_of(data.graphs, outcome)
                 tests = {} if isinstance(outcome, Paused) else named_tests(data.graphs, outcome)
-                self.store.add(*identity, outcome, *origin, traces, tests)
+                predicted = (
+                    None if isinstance(outcome, Paused) else Predicted.of(data.graphs, outcome)
+                )
+                self.store.add(*identity, outcome, *origin, traces, tests, predicted)
                 self.reached[key] = epochs
             running.missing.remove(key)
             state.done += 1

@@ -203,6 +203,7 @@ class Result:
     more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
     # [test graphs, outputs] log-probabilities of classes, logits of tasks, or values
     predictions: np.ndarray | None = field(default=None, repr=False)
+    validation_predictions: np.ndarray | None = field(default=None, repr=False)  # likewise
 
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""
