@@ -260,7 +260,7 @@ class PyGGMT(PyGGlobal):
     ):
         super().__init__("set2set-g", in_channels, hidden, classes, seeds, dropout)
         self.narrow = nn.Linear(BLOCKS * hidden, hidden)
-        self.pool = GraphMultisetTransformer(hidden, seeds, heads=4, layer_norm=True)
+        self.pool = GraphMultisetTransformer(hidden, seeds, heads=2, layer_norm=True)
         self.head = _mlp(hidden, hidden, classes, dropout)
 
     def _pool(self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None) -> Tensor:

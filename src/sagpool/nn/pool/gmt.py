@@ -53,7 +53,7 @@ class GMT(Pool):
         hidden: int,
         seeds: int,
         *,
-        heads: int = 4,
+        heads: int = 2,
         over: Over = "nodes",
         members: int = 1,
     ) -> None:
