@@ -1,6 +1,5 @@
-"""The six methods of the paper's Table 3, sagnet, and later methods of which PyG has the layer.
-
-As a PyG user would write them: the peers of the fleet.
+"""The methods of the paper's Table 3, sagnet, and later poolings that PyG has, as a PyG user would
+write them: the peers of the fleet.
 """
 
 import math
@@ -11,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import (
+    ASAPooling,
     DenseGCNConv,
     DMoNPooling,
+    EdgePooling,
     GCNConv,
     GINConv,
     GraphMultisetTransformer,
@@ -37,6 +38,8 @@ BLOCKS = 3
 POOLS = {
     "sagpool-h": lambda hidden, ratio: SAGPooling(hidden, ratio=ratio, GNN=GCNConv),
     "gpool-h": lambda hidden, ratio: TopKPooling(hidden, ratio=ratio),
+    "asap-h": lambda hidden, ratio: ASAPooling(hidden, ratio=ratio, GNN=GCNConv),
+    "edgepool-h": lambda hidden, ratio: EdgePooling(hidden),
 }
 GLOBAL_POOLS = {
     "sagpool-g": lambda width, k: SAGPooling(width, ratio=k, GNN=GCNConv),
@@ -44,7 +47,7 @@ GLOBAL_POOLS = {
     "set2set-g": lambda width, k: Set2Set(width, processing_steps=10),
 }
 SOFT_POOLS = ("mincut-h", "dmon-h")
-METHODS = ("sagpool-h", "gpool-h", "diffpool-h", *SOFT_POOLS, *GLOBAL_POOLS, "gmt-g", "sagnet")
+METHODS = (*POOLS, "diffpool-h", *SOFT_POOLS, *GLOBAL_POOLS, "gmt-g", "sagnet")
 
 # The classes of a batch's graphs, and what a model is called with.
 Collated = tuple[Tensor, tuple[Tensor | int, ...]]
@@ -86,7 +89,13 @@ class PyGHierarchical(PyGNet):
         summary = torch.zeros((), device=x.device)
         for conv, pool in zip(self.convs, self.pools, strict=True):
             x = conv(x, edge_index).relu()
-            x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
+            if isinstance(pool, ASAPooling):
+                # Without weights: torch has no gradient of the sparse products that make them.
+                x, edge_index, _, batch, _ = pool(x, edge_index, batch=batch)
+            elif isinstance(pool, EdgePooling):
+                x, edge_index, batch, _ = pool(x, edge_index, batch)
+            else:
+                x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
             summary = summary + _readout(x, batch, size)
         return self.head(summary)
 

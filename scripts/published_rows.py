@@ -59,10 +59,12 @@ def write_rows(store: Path, folder: Path, content: Content) -> None:
     with Store.reading(store) as opened:
         runs = sorted(opened.runs(), key=lambda run: (run.name, run.method, run.seed, run.fold))
         commands = {one.id: one for one in opened.invocations()}
+        tests = opened.tests()
+    named = dict.fromkeys(name for scores in tests.values() for name in scores)
     numbers: dict[str, int] = {}
     with (folder / "rows.csv").open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow([*COLUMNS, *(f"{name} accuracy" for name in named)])
         for run in runs:
             settings = json.dumps(run.settings, sort_keys=True)
             exact = (f"{loss:.9g}" for loss in run.curve[:2, 0].tolist())
@@ -75,7 +77,10 @@ def write_rows(store: Path, folder: Path, content: Content) -> None:
                 "kernels": commands[run.invocation].kernels,
                 **dict(zip(FIRST_LOSSES, exact, strict=True)),
             }
-            writer.writerow([_short(values[column]) for column in COLUMNS])
+            scores = tests.get(run.key, {})
+            accuracy = [scores[name].accuracy if name in scores else "" for name in named]
+            row = [*(values[column] for column in COLUMNS), *accuracy]
+            writer.writerow([_short(value) for value in row])
     _write_lines(
         folder / "settings.json", [f'"{number}": {text}' for text, number in numbers.items()]
     )

@@ -200,6 +200,9 @@ def _corrected_error(values: np.ndarray, folds: int) -> float:
     The usual one, s / √n, shrinks towards zero with the number of seeds, although all seeds use the
     same data set. Nadeau and Bengio add the ratio of the sizes of test and training set. In a
     cross-validation that is 1 / (folds - 1), since validation counts as part of the training set.
+    With a fixed split, which has a single fold, it is the usual error: of the seeds alone, on this
+    split.
     """
     variance = float(values.var(ddof=1))
-    return math.sqrt(variance * (1 / len(values) + 1 / (folds - 1)))
+    overlap = 1 / (folds - 1) if folds > 1 else 0.0
+    return math.sqrt(variance * (1 / len(values) + overlap))

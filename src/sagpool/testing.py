@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output, Shape, Value, build
 from sagpool.nn import Pool, Pooled, Streams
+from sagpool.nn.pool import pools_of
 
 CLASSES, LABELS, ATTRIBUTES = 3, 2, 3
 CLOSE = 1e-9  # relative and absolute, in float64
@@ -121,7 +122,8 @@ def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings
 
 def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """A fleet of three gives each member what it gives alone, values and gradients."""
-    ks = (4, 3, 5)
+    one_k = any(pool.one_k for pool in pools_of(random_model(name, seed, settings)))
+    ks = (4, 4, 4) if one_k else (4, 3, 5)
     graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, ks)
     count = len(sizes)
     ids = [[*range(count)], [*range(count - 1, -1, -1)], [0, 1, -1] + [-1] * (count - 3)]
@@ -188,8 +190,10 @@ def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -
             promised_sizes: object = before.graphs
         else:
             real = slice(None, -1 if before.filler else None)
-            after_sizes = after.sizes[:, real].tolist()
-            promised_sizes = after_sizes if promised is None else promised[:, real].tolist()
+            after_sizes = promised_sizes = after.sizes[:, real].tolist()
+            if promised is not None:
+                copies = after.members // before.members  # one for each mask
+                promised_sizes = promised[:, real].repeat(copies, axis=0).tolist()
         assert after_sizes == promised_sizes, (
             f"{type(layer).__name__} of {name} leaves {after_sizes} rows where its rows_left says "
             f"{promised_sizes}."

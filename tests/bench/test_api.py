@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sagpool.bench import Overrides, Store, plan_experiment, rows, run_experiment
+from sagpool.bench import Overrides, Store, curves, plan_experiment, rows, run_experiment
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.summary import summarise
@@ -231,3 +231,15 @@ def test_without_file_locks_only_writing_a_store_fails(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     with pytest.raises(SagpoolError, match=r"^Run stores need file locks"), Store.writing(path):
         pass
+
+
+def test_curves_have_a_row_for_each_epoch(small, path, pretend):
+    run_experiment(small, methods="gpool-h", store=path, engine=pretend)
+    found = curves(path, frame=False)
+    assert len(found) == 4 * pretend.epochs
+    assert found[1] | {"key": ""} == {
+        **{"key": "", "name": "MUTAG", "method": "gpool-h", "seed": 0, "fold": 0, "epoch": 2},
+        **{"train_loss": 0.5, "validation_loss": 0.5},
+        "validation_accuracy": pytest.approx(0.6),
+    }
+    assert {row["key"] for row in found} == {row["key"] for row in rows(path, frame=False)}

@@ -26,7 +26,8 @@ from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import methods
 from sagpool.nn import SAGPool
 
-EXPORTED = [name for name in methods() if name != "random-h"]
+REFUSED = ("random-h", "sagpool-h-masks2", "sagpool-h-masks4")
+EXPORTED = [name for name in methods() if name not in REFUSED]
 # Together these have every layer.
 MIXTURES = [
     ("sagpool-h-serial2", "sagpool-h-cheb", "gpool-h", "sagpool-h-ratio", "diffpool-h"),

@@ -12,7 +12,8 @@ from sagpool.bench.api import ExperimentResult, run_experiment
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.experiment_plan import ExperimentPlan, plan_experiment
-from sagpool.bench.frame import rows
+from sagpool.bench.frame import curves, rows
+from sagpool.bench.merge import merge_stores
 from sagpool.bench.plan import Overrides
 from sagpool.bench.run import CellState
 from sagpool.bench.search import Search
@@ -30,8 +31,10 @@ __all__ = [
     "Select",
     "Store",
     "Summary",
+    "curves",
     "experiment_names",
     "load_experiment",
+    "merge_stores",
     "plan_experiment",
     "rows",
     "run_experiment",

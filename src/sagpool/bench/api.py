@@ -84,6 +84,8 @@ def run_experiment(
     folds: int | None = None,
     settings: Mapping[str, Value | Sequence[Value]] | None = None,
     features: Features | None = None,
+    split: str | Path | None = None,
+    match: str | None = None,
     search: Search | str = Search.NONE,
     select: Select | str | None = None,
     store: str | Path = "runs.sqlite",
@@ -110,6 +112,11 @@ def run_experiment(
             setting that only some of the methods have applies to those
         features: of the nodes, as in `sagpool.load`, in all data sets; by default those of the
             experiment. The results are those of a data set of another name
+        split: a file with the split of the one data set, see `sagpool.graphs.with_split`. The
+            results are those of a data set of another name
+        match: ``retention``: all methods get the same ratio, those that make clusters as many as
+            that is of the mean graph, and a search the same number of candidates. Methods that
+            still leave another part of the nodes are marked in results
         search: ``none``, ``grid``, ``halving`` or ``race``
         select: ``over-folds``: one choice by the mean over the folds of the first seed (in a
             race also of further seeds);
@@ -129,7 +136,7 @@ def run_experiment(
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
     parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
-    overrides = Overrides(*parts, seeds, folds, values, features)
+    overrides = Overrides(*parts, seeds, folds, values, features, split, match)
     plan = plan_experiment(
         experiment, overrides, search=search, select=select, precision=precision, store=store
     )

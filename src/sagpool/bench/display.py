@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sagpool.bench.selection import OPTIMISTIC, Select
@@ -54,20 +55,47 @@ def cell_row(summary: Summary) -> CellRow:
     )
 
 
+def test_names(summaries: Sequence[Summary]) -> list[str]:
+    """The tests of fixed splits that have columns of their own: all but the first of each cell."""
+    return list(dict.fromkeys(name for s in summaries for name in [*s.tests][1:]))
+
+
+def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
+    """The accuracy in each of these tests, with the published one if there is one."""
+    cells = []
+    for name in names:
+        shown = ""
+        if (spread := summary.tests.get(name)) is not None:
+            std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
+            shown = f"{spread.mean:.2f}{std}"
+            if name in (published := summary.cell.paper_tests or {}):
+                shown += " (paper {:g} ± {:g})".format(*published[name])
+        cells.append(shown)
+    return cells
+
+
 def result_text(result: ExperimentResult) -> str:
     """A line for each cell."""
     lines = [f"ExperimentResult({_size(result)}, in {result.store})"]
-    for row in map(cell_row, result.summaries):
+    for summary in result.summaries:
+        row = cell_row(summary)
         spread = f" ± {row.folds}" if row.folds else ""
-        lines.append(f"  {row.dataset} {row.method}: {row.accuracy}{spread} over {row.runs} runs")
+        names = test_names([summary])
+        more = zip(names, test_columns(summary, names), strict=True)
+        tests = "".join(f", {name} {shown}" for name, shown in more)
+        lines.append(
+            f"  {row.dataset} {row.method}: {row.accuracy}{spread}{tests} over {row.runs} runs"
+        )
     return "\n".join([*lines, *_remarks(result)])
 
 
 def result_html(result: ExperimentResult) -> str:
     """A table of the cells; a column in which no cell has a value is left out."""
-    rows = [cell_row(summary) for summary in result.summaries]
-    filled = [i for i in range(len(HEADS)) if any(row[i] for row in rows)]
-    heads, cells = [HEADS[i] for i in filled], [[row[i] for i in filled] for row in rows]
+    names = test_names(result.summaries)
+    rows = [[*cell_row(s), *test_columns(s, names)] for s in result.summaries]
+    filled = [i for i in range(len(HEADS) + len(names)) if any(row[i] for row in rows)]
+    heads = [[*HEADS, *names][i] for i in filled]
+    cells = [[row[i] for i in filled] for row in rows]
     meanings = "; ".join(f"{head}: {MEANINGS[head]}" for head in heads if head in MEANINGS)
     notes = [meanings, f"Run store: {result.store}", *_remarks(result)]
     return card(_size(result), table(heads, cells, words=WORDS), *map(note, notes))

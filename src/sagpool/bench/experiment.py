@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.training import PROTOCOL
 from sagpool.graphs.features import FEATURE_KINDS, Features, Normalise
-from sagpool.models import Value, method_settings, methods
+from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class DataSet:
     features: Features = "auto"
     normalise: Normalise = "none"
     entry: str = ""  # its name in the experiment, if that is another
+    split: Path | None = None  # a file with parts of the graphs, see `with_split`
 
     @property
     def name_in_experiment(self) -> str:
@@ -48,6 +49,11 @@ class DataSet:
         kind = FEATURE_KINDS.get(features, features)
         name = f"{self.name} ({kind})"
         return replace(self, name=name, features=features, entry=self.name_in_experiment)
+
+    def with_split(self, file: Path) -> DataSet:
+        """The same data with the split of a file, under another name: results must not mix."""
+        name = f"{self.name} (split {file.stem})"
+        return replace(self, name=name, split=file, entry=self.name_in_experiment)
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,13 @@ class Accuracy:
     std: float
 
 
+class Elsewhere(NamedTuple):
+    """A published result of a method that is not among ours, in percent."""
+
+    mean: float
+    std: float | None
+
+
 @dataclass(frozen=True)
 class Experiment:
     """The content of an experiment file."""
@@ -93,9 +106,14 @@ class Experiment:
     statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
     feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
     accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
+    # Published, of the tests of a fixed split: by (data set, method), then by the test's name.
+    tests: Mapping[tuple[str, str], Mapping[str, Accuracy]] = field(default_factory=dict)
     published_seeds: int = 20  # over which the published results are means
     claims: tuple[Claim, ...] = ()  # of the paper, with the tests that decide them
     select: Select = Select.OVER_FOLDS  # how a search chooses, unless told otherwise
+    # Published, by the name of a method that is not ours, then by data set.
+    elsewhere: Mapping[str, Mapping[str, Elsewhere]] = field(default_factory=dict)
+    display: Mapping[str, Display] = field(default_factory=dict)  # of methods, in their order
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without those that the method lacks."""

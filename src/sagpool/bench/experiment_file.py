@@ -11,6 +11,7 @@ from sagpool.bench.experiment import (
     SETTINGS,
     Accuracy,
     DataSet,
+    Elsewhere,
     Experiment,
     Rule,
     Table,
@@ -29,11 +30,14 @@ from sagpool.foreign.paths import user_path
 from sagpool.foreign.values import decoding, shorten
 from sagpool.foreign.yaml_text import parse_yaml
 from sagpool.graphs.features import Features, Normalise
-from sagpool.models import Value, method_settings, methods
+from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
-_PARTS = ("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims")
-_PUBLISHED = ("statistics", "features", "accuracy", "seeds")
+_PARTS = (
+    *("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims"),
+    "display",
+)
+_PUBLISHED = ("statistics", "features", "accuracy", "tests", "seeds", "elsewhere")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
 
 
@@ -118,9 +122,12 @@ class _Reader:
             statistics=self._statistics(published.get("statistics"), names),
             feature_kinds=self._feature_kinds(published.get("features"), names),
             accuracy=self._accuracy(published.get("accuracy"), names),
+            tests=self._tests(published.get("tests"), names),
             published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
             claims=self._claims(top.get("claims", []), tuple(datasets)),
             select=Select(select),
+            elsewhere=self._elsewhere(published.get("elsewhere"), names),
+            display=self._display(top.get("display")),
         )
 
     def _claims(self, entries: Any, datasets: tuple[str, ...]) -> tuple[Claim, ...]:
@@ -131,7 +138,8 @@ class _Reader:
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
-        options = self._mapping(entry, place, ("source", "features", "normalise"), optional=True)
+        known = ("source", "features", "normalise", "split")
+        options = self._mapping(entry, place, known, optional=True)
         features, normalise = options.get("features", "auto"), options.get("normalise", "none")
         for key, value, kinds in (
             ("features", features, get_args(Features)),
@@ -142,7 +150,10 @@ class _Reader:
         source: str | Path = self._text(options.get("source", name), f"{place}.source")
         if "source" in options and self._exists(self.folder / source):
             source = self.folder / source
-        return DataSet(name, source, features, normalise)
+        split = None
+        if "split" in options:
+            split = self.folder / self._text(options["split"], f"{place}.split")
+        return DataSet(name, source, features, normalise, split=split)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))
@@ -213,15 +224,60 @@ class _Reader:
         for method, row in self._mapping(entry, place, methods(), optional=True).items():
             here = f"{place}.{method}"
             for name, pair in self._mapping(row, here, sorted(datasets)).items():
-                if not isinstance(pair, list) or len(pair) != 2:
-                    self._fail(
-                        f"{here}.{name} must be [mean, standard deviation], not {shorten(pair)}"
-                    )
-                mean, std = (self._value(value, f"{here}.{name}", number) for value in pair)
-                if not (0 <= mean <= 100 and std >= 0):
-                    self._fail(f"{here}.{name} must be in percent, not {shorten(pair)}")
-                table[name, method] = Accuracy(mean, std)
+                table[name, method] = self._mean_and_std(pair, f"{here}.{name}")
         return table
+
+    def _tests(self, entry: Any, datasets: set[str]) -> dict[tuple[str, str], dict[str, Accuracy]]:
+        place = "published.tests"
+        table = {}
+        for method, row in self._mapping(entry, place, methods(), optional=True).items():
+            for name, tests in self._mapping(row, f"{place}.{method}", sorted(datasets)).items():
+                here = f"{place}.{method}.{name}"
+                table[name, method] = {
+                    test: self._mean_and_std(pair, f"{here}.{test}")
+                    for test, pair in self._mapping(tests, here).items()
+                }
+        return table
+
+    def _mean_and_std(self, pair: Any, place: str) -> Accuracy:
+        if not isinstance(pair, list) or len(pair) != 2:
+            self._fail(f"{place} must be [mean, standard deviation], not {shorten(pair)}")
+        mean, std = (self._value(value, place, number) for value in pair)
+        if not (0 <= mean <= 100 and std >= 0):
+            self._fail(f"{place} must be in percent, not {shorten(pair)}")
+        return Accuracy(mean, std)
+
+    def _elsewhere(self, entry: Any, datasets: set[str]) -> dict[str, dict[str, Elsewhere]]:
+        place = "published.elsewhere"
+        return {
+            name: {
+                dataset: self._one_elsewhere(pair, f"{place}.{name}.{dataset}")
+                for dataset, pair in self._mapping(row, f"{place}.{name}", sorted(datasets)).items()
+            }
+            for name, row in self._mapping(entry, place, optional=True).items()
+        }
+
+    def _one_elsewhere(self, entry: Any, place: str) -> Elsewhere:
+        given = entry if isinstance(entry, list) else [entry]
+        if len(given) not in (1, 2):
+            self._fail(f"{place} must be a mean, or [mean, standard deviation]")
+        mean, std = (self._value(value, place, number) for value in (*given, 0)[:2])
+        if not (0 <= mean <= 100 and std >= 0):
+            self._fail(f"{place} must be in percent, not {shorten(entry)}")
+        return Elsewhere(mean, std if len(given) == 2 else None)
+
+    def _display(self, entry: Any) -> dict[str, Display]:
+        found = {}
+        for method, row in self._mapping(entry, "display", methods(), optional=True).items():
+            place = f"display.{method}"
+            options = self._mapping(row, place, ("name", "colour"), optional=True)
+            try:
+                found[method] = Display(
+                    **{key: self._text(value, f"{place}.{key}") for key, value in options.items()}
+                )
+            except SagpoolError as error:
+                self._fail(f"{place}: {str(error).removesuffix('.')}")
+        return found
 
     def _feature_kinds(self, entry: Any, datasets: set[str]) -> dict[str, str]:
         place = "published.features"

@@ -20,7 +20,7 @@ from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import TRAININGS
-from sagpool.graphs import Graphs, load
+from sagpool.graphs import Graphs, load, with_split
 from sagpool.graphs.features import Features, unit_rows
 
 log = logging.getLogger("sagpool")
@@ -46,6 +46,7 @@ class ExperimentPlan:
     select: Select
     precision: str
     store: Path
+    match: str | None = None  # what all methods have in common
 
     def keys(self, cell: Cell, trainings: Iterable[Training]) -> list[str]:
         """The keys of trainings in the store."""
@@ -112,14 +113,10 @@ def plan_experiment(
     for cell in cells:
         number = seeds * max(one.folds for one in (cell.default, *cell.candidates))
         TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
-        if cell.default.split == "fixed":
-            raise SagpoolError(
-                "A run store has one test of each training, and a fixed split may have several; "
-                "train with sagpool.fleet.train."
-            )
     data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
-    return ExperimentPlan(experiment, cells, data, seeds, search, select, precision, path)
+    choices = (search, select, precision, path, overrides.match)
+    return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
 
 def _selection(select: str | None, search: Search, experiment: Experiment) -> Select:
@@ -162,6 +159,10 @@ def _load_data(
         if name not in data:
             graphs = load(cell.dataset.source, cell.dataset.features)
             graphs = unit_rows(graphs) if cell.dataset.normalise == "l2" else graphs
+            if cell.dataset.split is not None:
+                graphs = with_split(graphs, cell.dataset.split)
+            elif graphs.part is not None and cell.default.split != "fixed":
+                log.warning("%s has a split of its own; --set split=fixed uses it.", name)
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
             _compare_statistics(graphs, published.get(name, {}))
         group_by_shape(data[name].graphs, [cell.default, *cell.candidates])

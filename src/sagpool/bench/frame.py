@@ -1,22 +1,25 @@
-"""Finished trainings as a table."""
+"""Finished trainings, and their curves, as tables."""
 
 from pathlib import Path
 from typing import Any
 
 from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import Invocation, Run
-from sagpool.bench.run_table import read_runs
+from sagpool.bench.run_table import read_curves, read_runs
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet.training import PROTOCOL
 from sagpool.models import method_settings, method_version, methods
 
+CURVE = ("train_loss", "validation_loss", "validation_accuracy")  # in the order of the store
+
 
 def rows(store: str | Path, *, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
 
+    Trainings on a fixed split have a loss and an accuracy of each test, such as ``large accuracy``.
     ``commit`` and ``kernels`` tell which code made a row; "unknown" in older stores.
-    Curves and confusion matrices are left out; `Store.runs` has them.
+    `curves` has the curves, and `Store.runs` the confusion matrices.
 
     Args:
         store: the file
@@ -25,12 +28,42 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
     with Store.reading(Path(store)) as opened:
         kinds = {key: data.feature_kind for key, data in opened.data().items()}
         commands = {one.id: one for one in opened.invocations()}
+        tests = opened.tests()
         found = [
             _row(run, kinds.get(run.fingerprint, ""), commands[run.invocation])
+            | {
+                f"{name} {part}": score
+                for name, scores in tests.get(run.key, {}).items()
+                for part, score in vars(scores).items()
+            }
             for run in read_runs(opened)
         ]
-    if not frame:
-        return found
+    return _frame(found) if frame else found
+
+
+def curves(store: str | Path, *, frame: bool = True) -> Any:
+    """The learning curves of all finished trainings of a run store, one row for each epoch.
+
+    The columns ``key``, ``name``, ``method``, ``seed`` and ``fold`` are those of `rows`. The train
+    loss is a mean over an epoch, with dropout and auxiliary losses; the validation loss is that by
+    which the training stops.
+
+    Args:
+        store: the file
+        frame: whether to return a `pandas.DataFrame`; otherwise a list of dictionaries
+    """
+    found = []
+    with Store.reading(Path(store)) as opened:
+        runs = read_runs(opened)
+        for number, run in enumerate(runs):
+            (curve,) = read_curves(opened, runs[number : number + 1])
+            same = {name: getattr(run, name) for name in ("key", "name", "method", "seed", "fold")}
+            for epoch, values in enumerate(curve.T.tolist(), 1):
+                found.append(same | {"epoch": epoch} | dict(zip(CURVE, values, strict=True)))
+    return _frame(found) if frame else found
+
+
+def _frame(found: list[dict[str, Any]]) -> Any:
     try:
         import pandas
     except ImportError:

@@ -106,6 +106,14 @@ _PROFILES = """CREATE TABLE IF NOT EXISTS profiles (
     time TEXT NOT NULL                  -- JSON
 )"""
 
+# Of trainings on a fixed split: every test, in the order of the split; the first is also in runs.
+_TESTS = """CREATE TABLE IF NOT EXISTS tests (
+    key TEXT NOT NULL,                  -- of the run
+    name TEXT NOT NULL,
+    loss REAL, accuracy REAL,           -- NULL if the training diverged at once
+    PRIMARY KEY (key, name)
+)"""
+
 # In the order in which they were introduced, numbered from 1. One that was released never changes.
 MIGRATIONS: tuple[Migration, ...] = (
     _run(_DATA, _INVOCATIONS, _RUNS, _CELLS),
@@ -119,6 +127,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     # Found by a search, and also requested without one.
     _add_columns("cells", fixed="INTEGER NOT NULL DEFAULT 0"),
     _add_columns("runs", checksum="INTEGER"),  # of the row
+    _run(_TESTS),
+    _add_columns("cells", paper_tests="TEXT"),  # JSON: published mean and std, by test
+    _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

@@ -18,6 +18,7 @@ from sagpool.bench.experiment import (
     has_setting,
     matches,
 )
+from sagpool.bench.retention import matched_settings
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
@@ -43,6 +44,8 @@ class Overrides:
     folds: int | None = None
     settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
     features: Features | None = None  # of the nodes, in all data sets
+    split: str | Path | None = None  # a file with parts of the graphs, of the one data set
+    match: str | None = None  # what all methods shall have in common: ``retention``
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,14 @@ class Cell:
     default: Training  # without a search
     candidates: tuple[Training, ...]  # of a search
     published: Accuracy | None
+    published_tests: tuple[tuple[str, Accuracy], ...] = ()  # of a fixed split, by name
 
 
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The chosen cells of the experiment, grouped by data set."""
     pairs = _pairs(experiment, overrides)
+    if overrides.split is not None and len({dataset for dataset, _ in pairs}) > 1:
+        raise SagpoolError("A file with a split is for one data set; choose one (--dataset).")
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
         if len(values) > 1 and name in PROTOCOL:
@@ -67,7 +73,44 @@ def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[
             raise SagpoolError(f"{name} has {len(values)} values; give one, or use a search.")
         for value in values:
             check_setting(name, value, chosen)
-    return [_cell(experiment, overrides, dataset, method) for dataset, method in pairs]
+    if overrides.match is not None:
+        overrides = _matched(experiment, overrides, pairs)
+    cells = [_cell(experiment, overrides, dataset, method) for dataset, method in pairs]
+    if overrides.match is not None and search:
+        _check_budgets(cells)
+    return cells
+
+
+def _matched(
+    experiment: Experiment, overrides: Overrides, pairs: list[tuple[DataSet, str]]
+) -> Overrides:
+    """With one ratio for all methods."""
+    if overrides.match != "retention":
+        raise SagpoolError(f"Methods can be matched by retention, not by '{overrides.match}'.")
+    found = overrides.settings.get("ratio") or tuple(
+        dict.fromkeys(
+            experiment.settings_of(dataset.name_in_experiment, method).get("ratio", Training.ratio)
+            for dataset, method in pairs
+        )
+    )
+    if len(found) > 1:
+        raise SagpoolError(
+            f"The same retention needs one ratio, not {', '.join(map(str, found))}: --set ratio=..."
+        )
+    return replace(overrides, settings={**overrides.settings, "ratio": found})
+
+
+def _check_budgets(cells: list[Cell]) -> None:
+    """Methods that are searched with unequal effort are not matched."""
+    counts = {cell.method: len(cell.candidates) for cell in cells}
+    (most, large), (least, small) = (
+        choice(counts.items(), key=lambda item: item[1]) for choice in (max, min)
+    )
+    if large != small:
+        raise SagpoolError(
+            f"Matched methods need the same search budget, but {most} has {large} candidates and "
+            f"{least} {small}; give settings that only some of them have one value."
+        )
 
 
 def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Training]:
@@ -139,6 +182,8 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             runs = of_dataset or list(wanted[0].methods)
         if overrides.features is not None:
             dataset = dataset.with_features(overrides.features)
+        if overrides.split is not None:
+            dataset = dataset.with_split(Path(overrides.split))
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 
@@ -151,9 +196,18 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
         if has_setting(method, name):
             settings[name] = values[0]
             grid[name] = values
-    if overrides.folds is not None:
-        settings["folds"] = overrides.folds
+    if overrides.match is not None:
+        matched = matched_settings(method, float(settings["ratio"]))
+        settings, grid = settings | matched, grid | {name: (v,) for name, v in matched.items()}
     place = f"{dataset.name} {method}"
+    if dataset.split is not None:
+        if "split" in overrides.settings:
+            raise SagpoolError(f"{place} has the split of a file; it cannot have another one.")
+        settings["split"] = "fixed"
+    if overrides.folds is not None:
+        if settings.get("split") == "fixed":
+            raise SagpoolError(f"{place} has a fixed split, so it has no folds to choose.")
+        settings["folds"] = overrides.folds
     CANDIDATES.check(math.prod(len(values) for values in grid.values()), place)
     candidates = [
         training_of(method, {**settings, **dict(zip(grid, values, strict=True))})
@@ -165,6 +219,7 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
         training_of(method, settings),
         tuple(dict.fromkeys(candidates)),
         experiment.accuracy.get((name_in_experiment, method)),
+        tuple(experiment.tests.get((name_in_experiment, method), {}).items()),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sagpool.bench.provenance import COMMIT, KERNELS, UNKNOWN
+from sagpool.bench.retention import Retention
 from sagpool.bench.selection import BY_TEST, SELECTED, Select
 from sagpool.fleet.profile import WAITING, Profile
 from sagpool.fleet.training import PROTOCOL
@@ -97,6 +98,8 @@ class CellRecord:
     chosen: tuple[str, ...] = ()
     cost: SearchCost | None = None  # of the search
     fixed: bool = False  # whether settings that a search has found were also given without one
+    paper_tests: dict[str, tuple[float, float]] | None = None  # published mean and std, by test
+    retention: Retention | None = None  # of a comparison of methods with the same
 
     @property
     def select(self) -> Select:

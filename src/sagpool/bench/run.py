@@ -16,12 +16,15 @@ from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import CellRecord, SearchCost, Validation
+from sagpool.bench.retention import retention
 from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
 from sagpool.bench.selection import BY_TEST, SELECTED, Select
 from sagpool.bench.store import Store
-from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Training
+from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Result, Score, Training
 from sagpool.fleet.memory import step_bytes
+from sagpool.graphs import Graphs
+from sagpool.graphs.splits import TRAIN, VALIDATION
 
 T = TypeVar("T")
 Rounds = Generator[Round, Sequence[Validation], T]
@@ -106,7 +109,8 @@ class ExperimentRunner:
             epochs = len(outcome.curve.train_loss) if paused else float("inf")
             if self.reached.get(key, 0) < epochs:  # two cells may have the same training
                 traces = () if isinstance(outcome, Paused) else traces_of(data.graphs, outcome)
-                self.store.add(*identity, outcome, *origin, traces)
+                tests = {} if isinstance(outcome, Paused) else named_tests(data.graphs, outcome)
+                self.store.add(*identity, outcome, *origin, traces, tests)
                 self.reached[key] = epochs
             running.missing.remove(key)
             state.done += 1
@@ -258,6 +262,8 @@ class ExperimentRunner:
             paper_mean=cell.published.mean if cell.published else None,
             paper_std=cell.published.std if cell.published else None,
             note="" if kind == published else "structure only" if kind == "degree" else kind,
+            paper_tests={name: (one.mean, one.std) for name, one in cell.published_tests},
+            retention=retention(data.graphs, cell.default) if plan.match else None,
         )
 
     def _measured(self, cell: Cell, record: CellRecord, training: Training) -> CellRecord:
@@ -269,6 +275,14 @@ class ExperimentRunner:
         with suppress(MemoryShortageError):
             return replace(record, bytes=step_bytes(graphs, training, dtype))
         return record
+
+
+def named_tests(graphs: Graphs, result: Result) -> dict[str, Score]:
+    """The scores of all tests of a fixed split, by name; {} for other splits."""
+    if result.training.split != "fixed":
+        return {}
+    first = next(name for name in graphs.part_names if name not in (TRAIN, VALIDATION))
+    return {first: result.test, **result.more_tests}
 
 
 def _keep_weights(training: Training) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, overload
@@ -48,6 +48,7 @@ class RunTable(Sequence[Run]):
     groups: Sequence[Group]
     columns: dict[str, np.ndarray]  # [rows of the store] each; ``group`` is a number
     rows: np.ndarray  # [runs], those of this table
+    tests: dict[str, np.ndarray] = field(default_factory=dict)  # [rows of the store] accuracies
 
     def column(self, name: str) -> np.ndarray:
         """A field of every run, ``[runs]``: numbers, or bytes for texts."""
@@ -62,6 +63,14 @@ class RunTable(Sequence[Run]):
         parts = np.split(self.rows[order], starts[1:]) if len(found) else []
         first = np.argsort([order[start] for start in starts])
         return [(self.groups[found[i]], self._some(parts[i])) for i in first]
+
+    def test_accuracy(self) -> dict[str, np.ndarray]:
+        """``[runs]`` accuracies in the tests of a fixed split, by name; only tests that they have.
+
+        The first is also the column ``test_accuracy``.
+        """
+        found = {name: accuracy[self.rows] for name, accuracy in self.tests.items()}
+        return {name: some for name, some in found.items() if not np.isnan(some).all()}
 
     def before_seed(self, seed: int) -> RunTable:
         return self._some(self.rows[self.column("seed") < seed])
@@ -83,7 +92,7 @@ class RunTable(Sequence[Run]):
         return self._some(self.rows[np.isin(self.column("key"), wanted)])
 
     def _some(self, rows: np.ndarray) -> RunTable:
-        return RunTable(self.groups, self.columns, rows)
+        return RunTable(self.groups, self.columns, rows, self.tests)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,7 +138,18 @@ def read_runs(store: Store, cells: Collection[tuple[str, str]] | None = None) ->
     names = ("group", *_INTEGERS, *_SCORES, *_TEXTS)
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in names}
     rows = np.lexsort((columns["fold"], columns["seed"]))
-    return RunTable(named, columns, rows)
+    return RunTable(named, columns, rows, _tests(store, columns["key"]))
+
+
+def _tests(store: Store, keys: np.ndarray) -> dict[str, np.ndarray]:
+    """The accuracy of each run in each of the tests; NaN where it has none."""
+    scores = store.tests()
+    names = dict.fromkeys(name for some in scores.values() for name in some)
+    found = {name: np.full(len(keys), np.nan) for name in names}
+    for row, key in enumerate(keys.tolist() if scores else ()):
+        for name, score in scores.get(key.decode(), {}).items():
+            found[name][row] = score.accuracy
+    return found
 
 
 def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:

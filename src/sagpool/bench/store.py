@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from sagpool.bench.records import (
 from sagpool.bench.stored_traces import read_traces
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
-from sagpool.fleet import NUMERICS, Curve, Paused
+from sagpool.fleet import NUMERICS, Curve, Paused, Score
 from sagpool.foreign.values import decode, decoding, parse_json
 from sagpool.graphs import Graphs, Statistics
 
@@ -86,8 +87,12 @@ class Store:
         precision: str,
         invocation: int,
         traces: Iterable[Trace] = (),
+        tests: Mapping[str, Score] = MappingProxyType({}),
     ) -> None:
-        """Add a training that has ended, unless the store has it, has paused or has failed."""
+        """Add a training that has ended, unless the store has it, has paused or has failed.
+
+        ``tests`` are all of a fixed split, by name.
+        """
         training = result.training
         values = [
             *(key, name, fingerprint, training.method, settings_text(settings_of(training))),
@@ -114,7 +119,12 @@ class Store:
             json.dumps(shown) if shown else None,
         ]
         row = dict(zip(RUN_COLUMNS, values, strict=True)) | {CHECKSUM: row_checksum(values)}
-        self._insert("OR IGNORE", f"runs ({', '.join(row)})", list(row.values()))
+        with self._all_or_nothing():
+            written = self._insert("OR IGNORE", f"runs ({', '.join(row)})", list(row.values()))
+            for test, score in tests.items() if written.rowcount else ():
+                found = [score.loss, score.accuracy]
+                kept = [float(value) if np.isfinite(value) else None for value in found]
+                self._insert("", "tests", [key, test, *kept])
 
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
@@ -126,12 +136,18 @@ class Store:
             cell = replace(cell, fixed=old.fixed or "none" in (cell.search, old.search))
             if not (cell.ranking or cell.cost):
                 cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
+            if cell.retention is None:
+                cell = replace(cell, retention=old.retention)
             if cell.paper_mean is None:
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
+            if not cell.paper_tests:
+                cell = replace(cell, paper_tests=old.paper_tests)
         ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
         cost = json.dumps(cell.cost._asdict()) if cell.cost else None
         values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
         values |= {"chosen": json.dumps(cell.chosen), "cost": cost}
+        values["paper_tests"] = json.dumps(cell.paper_tests) if cell.paper_tests else None
+        values["retention"] = json.dumps(cell.retention._asdict()) if cell.retention else None
         self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
 
     def bytes_of(self, cell: CellRecord) -> int:
@@ -240,6 +256,18 @@ class Store:
                 runs.append(decode(Run, row, "a run"))
         return runs
 
+    def tests(self) -> dict[str, dict[str, Score]]:
+        """All tests of trainings on a fixed split, by the key of the run, then by name."""
+        found: dict[str, dict[str, Score]] = {}
+        if self._has("tests"):
+            sql = "SELECT key, name, loss, accuracy FROM tests ORDER BY rowid"
+            for key, name, *scores in self._read(sql):
+                with self._decoding():
+                    test = decode(str, name, "the name of a test")
+                    loss, accuracy = (self._score(score) for score in scores)
+                    found.setdefault(decode(str, key, "key"), {})[test] = Score(loss, accuracy)
+        return found
+
     def failures(self) -> list[Failure]:
         """Trainings that failed and have not been finished since."""
         if not self._has("failures"):
@@ -255,8 +283,8 @@ class Store:
         cells = []
         for row in self._named("SELECT * FROM cells ORDER BY rowid"):
             with self._decoding():
-                # Older stores have none of the last three.
-                for name in ("settings", "ranking", "chosen", "cost"):
+                # Older stores lack some of them.
+                for name in ("settings", "ranking", "chosen", "cost", "retention", "paper_tests"):
                     row[name] = parse_json(text) if (text := row.get(name)) else None
                 row["chosen"] = row["chosen"] or []
                 row["fixed"] = bool(row.get("fixed"))
@@ -326,6 +354,19 @@ class Store:
             return self.connection.execute(
                 f"INSERT {conflict} INTO {table} VALUES ({marks})", values
             )
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        with readable_errors(self.path):
+            self.connection.execute("SAVEPOINT row")  # unlike BEGIN also inside a transaction
+            try:
+                yield
+                self.connection.execute("RELEASE row")
+            except BaseException:
+                with suppress(sqlite3.Error):  # after a full disk SQLite has undone it already
+                    self.connection.execute("ROLLBACK TO row")
+                    self.connection.execute("RELEASE row")
+                raise
 
     def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with readable_errors(self.path):

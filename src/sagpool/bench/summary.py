@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ class Summary:
     # with the best mean validation accuracy over the same trainings.
     over_folds: float | None = None
     variant: str = ""  # what tells it from other cells of the method: ", losses none"
+    tests: Mapping[str, Spread] = field(default_factory=dict)  # of a fixed split, by name
 
     @property
     def method(self) -> str:
@@ -60,6 +61,11 @@ class Summary:
     def seconds(self) -> float:
         """Of all runs together."""
         return float(column(self.runs, "seconds").sum())
+
+    @property
+    def mismatch(self) -> str | None:
+        """Why a matched comparison could not match it; empty if it did, None without one."""
+        return self.cell.retention.mismatch if self.cell.retention else None
 
     @property
     def select(self) -> Select:
@@ -116,7 +122,20 @@ class Summary:
             "over_folds_mean": self.over_folds,
             "over_folds_difference": self.optimism,
             "note": self.cell.note,
+            **({"tests": self._tests_json()} if self.tests else {}),
+            "not_matched": self.mismatch,
         }
+
+    def _tests_json(self) -> dict[str, dict[str, Any]]:
+        published = self.cell.paper_tests or {}
+        found = {}
+        for name, one in self.tests.items():
+            mean, std = published.get(name, (None, None))
+            found[name] = {
+                **{"mean": one.mean, "std_seeds": one.std_seeds, "ci95": one.ci95},
+                **{"paper_mean": mean, "paper_std": std},
+            }
+        return found
 
 
 @dataclass(frozen=True)
@@ -154,9 +173,16 @@ def summarise(
         else:
             here, lost = of_cell.get(group_key(cell), ()), failed[group_key(cell)]
         if here:
-            spread_here = _spread(here, cell)
+            spread_here = _spread(column(here, "test_accuracy"), here, cell)
             same_splits = _chosen_over_folds(cell, here, of_cell)
-            summaries.append(Summary(cell, here, spread_here, tuple(lost), same_splits))
+            tests = {}
+            if isinstance(here, RunTable):
+                tests = {
+                    name: _spread(accuracy, here, cell)
+                    for name, accuracy in here.test_accuracy().items()
+                }
+            one = Summary(cell, here, spread_here, tuple(lost), same_splits, tests=tests)
+            summaries.append(one)
     return summaries
 
 
@@ -199,6 +225,12 @@ def compare_methods(summaries: list[Summary]) -> list[Pair]:
 
 
 def _compare(a: Summary, b: Summary) -> Comparison | None:
+    same = on_same_splits(a, b)
+    return None if same is None else compare(*same, a.cell.settings["folds"])
+
+
+def on_same_splits(a: Summary, b: Summary) -> tuple[np.ndarray, np.ndarray] | None:
+    """``[splits]`` accuracies of both in percent; None if they have no comparable runs."""
     splits = ("folds", "validation")
     alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
@@ -209,7 +241,7 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
     _, at, other_at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     if not len(at):
         return None
-    return compare(its_accuracy[at], other_accuracy[other_at], folds)
+    return its_accuracy[at], other_accuracy[other_at]
 
 
 def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -220,8 +252,9 @@ def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:
     return split[learnt], accuracy[learnt]
 
 
-def _spread(runs: Sequence[Run], cell: CellRecord) -> Spread:
-    accuracy = 100 * column(runs, "test_accuracy")
+def _spread(accuracy: np.ndarray, runs: Sequence[Run], cell: CellRecord) -> Spread:
+    """Of the ``[runs]`` accuracies, those that are there, in percent."""
+    accuracy = 100 * accuracy
     learnt = ~np.isnan(accuracy)
     if not learnt.any():
         return Spread(float("nan"), None, None, None)

@@ -12,17 +12,19 @@ from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import CellRecord
 from sagpool.bench.selection import SELECTED, Select
 from sagpool.bench.summary import Summary
-from sagpool.fleet import Training
+from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
 from sagpool.models import method_settings, methods
 
 # What a result means depends on these; cells in which they differ never share a table.
 _PROTOCOL = (*PROTOCOL, "folds", "validation", "patience", "max_epochs")
+USUAL_PRECISION = "float32"
 _DEFAULTS = {name: default for name, (default, *_) in PROTOCOL.items()}
 _NO_METHOD_SETTINGS = {*SETTINGS, "folds", METHOD_VERSION, SELECTED}
 _WORDS = {
     ("split", "contiguous"): "folds are contiguous slices of the shuffled graphs, not stratified",
     ("split", "stratified"): "folds are stratified",
+    ("split", "fixed"): "the split is the one that the data set has",
     ("order", "fixed"): "training batches are the same in all epochs",
     ("order", "shuffled"): "training graphs are shuffled in every epoch",
     ("stopping", "loss+norm"): "early stopping looks at the validation loss plus the weight decay "
@@ -152,11 +154,16 @@ class _Usual:
     def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
         """From the usual protocol, in words."""
         own, usual = _DEFAULTS | settled(cell, chosen), self._protocol(cell)
-        return tuple(
+        words = [
             _in_words(name, own[name])
             for name in _PROTOCOL
             if name in own and own[name] != usual.get(name, own[name])
-        )
+        ]
+        if cell.precision != USUAL_PRECISION:
+            words.append(f"a precision of {cell.precision}")
+        if cell.numerics != NUMERICS:
+            words.append(f"made by version {cell.numerics} of the numerics, not {NUMERICS}")
+        return tuple(words)
 
     def variant(self, cell: CellRecord, chosen: Chosen) -> str:
         """The settings of the method itself, and its ratio, if they are not the usual ones."""

@@ -15,13 +15,14 @@ from sagpool.bench import (
     plan_experiment,
     run_experiment,
 )
+from sagpool.bench.against import compare_with
 from sagpool.bench.engines import Local
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.time_estimate import estimate_time
 from sagpool.cli.dry_run import plan_rows, print_plan
 from sagpool.cli.live import LiveView
 from sagpool.cli.options import device_name, parse_settings, several
-from sagpool.cli.results import print_json, print_results
+from sagpool.cli.results import cells_json, print_against, print_json, print_results
 from sagpool.errors import SagpoolError
 from sagpool.graphs.features import Features
 
@@ -55,6 +56,18 @@ def bench(
         Features | None,
         typer.Option(help="Which node features to use; by default those of the experiment."),
     ] = None,
+    split: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A file with the columns graph (a number) or id, and part: train, validation, or "
+            "the name of a test.",
+        ),
+    ] = None,
+    match: Annotated[
+        Literal["retention"] | None,
+        typer.Option(help="Compare at the same retention of nodes and the same search budget."),
+    ] = None,
     search: Annotated[
         Search, typer.Option(help="Choose settings from the experiment's grid.")
     ] = Search.NONE,
@@ -64,6 +77,9 @@ def bench(
             help="Choose once, over the folds; or per fold, by its own validation part. By test "
             "accuracy (optimistic) only in an experiment that says so."
         ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A method with which all others are compared at the end.")
     ] = None,
     store: Annotated[Path, typer.Option(help="The run store.")] = Path("runs.sqlite"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = (
@@ -106,6 +122,8 @@ def bench(
         "folds": folds,
         "settings": parse_settings(settings),
         "features": features,
+        "split": split,
+        "match": match,
     }
     options: dict[str, Any] = {
         "search": search,
@@ -132,10 +150,12 @@ def bench(
             command=shlex.join(["sagpool", *sys.argv[1:]]),
             watch=view,
         )
+    compared = compare_with(result.summaries, against) if against else []
     if as_json:
-        print_json([summary.to_json() for summary in result.summaries])
+        print_json(cells_json(result.summaries, compared))
     else:
         print_results(result.summaries)
+        print_against(compared)
         if result.profile:
             typer.echo(str(result.profile))
         typer.echo(f"Next: sagpool report {shlex.quote(str(result.store))} -o report")

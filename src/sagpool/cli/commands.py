@@ -14,6 +14,7 @@ COMMANDS = {
     "data": "Show the statistics of data sets: size, classes, features (the paper's Table 1).",
     "bench": "Run an experiment into a run store, or what is missing of it.",
     "report": "Make tables, figures and an HTML page from a run store.",
+    "merge": "Put the rows of several run stores into a new one.",
     "train": "Choose a model for your graphs, estimate its accuracy, and train it on all graphs.",
     "predict": "Write predictions for each graph, with their doubts, in the order of DATA.",
     "export": "Write a model as a file for programs without torch: ONNX, or Python with NumPy.",

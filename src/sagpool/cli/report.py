@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sagpool.cli.options import Force
-from sagpool.cli.results import print_json
+from sagpool.cli.results import cells_json, print_json
 
 
 def report(
@@ -21,6 +21,9 @@ def report(
             help="Whose claims to judge: a .yaml file, or a name.  [default: that of the store, if "
             "it comes with the package]"
         ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A method with which all others are compared.")
     ] = None,
     force: Force = False,
     as_json: Annotated[
@@ -37,10 +40,11 @@ def report(
     folder = None
     if output or not as_json:  # refused before the store is read, which may take long
         folder = report_folder(store, output or Path("report"), force=force)
-    content = read_content(store, None if experiment is None else load_experiment(experiment))
+    described = None if experiment is None else load_experiment(experiment)
+    content = read_content(store, described, against)
     page = write_content(content, folder) if folder else None
     if as_json:
-        print_json([summary.to_json() for summary in content.summaries])
+        print_json(cells_json(content.summaries, content.against))
         return
     assert folder is not None
     assert page is not None

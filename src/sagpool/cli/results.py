@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from sagpool.bench.display import HEADS, WORDS, cell_row
+from sagpool.bench.against import MEANING, Against
+from sagpool.bench.display import HEADS, WORDS, cell_row, test_columns, test_names
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.cli.console import table_console
@@ -21,25 +23,26 @@ _SELECTED = {
 def print_results(summaries: Sequence[Summary]) -> None:
     """One row for each cell; accuracies in percent."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, column in enumerate(HEADS):
+    tests = test_names(summaries)
+    for number, column in enumerate([*HEADS, *tests]):
         table.add_column(column, justify="left" if number < WORDS else "right", no_wrap=True)
     previous = None
     for summary in summaries:
         if previous not in (None, summary.cell.dataset):
             table.add_section()
         previous = summary.cell.dataset
-        table.add_row(*cell_row(summary))
+        table.add_row(*cell_row(summary), *test_columns(summary, tests))
     console = table_console()
     console.print(table)
     for summary in summaries:
-        for line in _about_search(summary):
+        for line in _about_cell(summary):
             console.print(line, highlight=False, soft_wrap=True)
     if any(summary.select is Select.TEST for summary in summaries):
         console.print(OPTIMISTIC, style="bold red", highlight=False, soft_wrap=True)
 
 
-def _about_search(summary: Summary) -> list[str]:
-    """What the search has cost, and how much better a choice over all folds would look."""
+def _about_cell(summary: Summary) -> list[str]:
+    """What its search has cost, how much better a choice over all folds would look, and so on."""
     cell, lines = summary.cell, []
     how = _SELECTED[summary.select]
     if cell.cost is not None:
@@ -49,7 +52,36 @@ def _about_search(summary: Summary) -> list[str]:
             f"chosen over all folds, the mean would be {summary.over_folds:.2f} % "
             f"({summary.optimism:+z.2f} points)"
         )
+    if summary.mismatch:
+        lines.append(f"not matched: {summary.mismatch}")
     return [f"{cell.dataset} {cell.method}: {line}" for line in lines]
+
+
+def print_against(found: Sequence[Against]) -> None:
+    """One row for each comparison with the method that was asked for."""
+    if not found:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    heads = ("data set", f"against {found[0].reference}", "difference", "95 % interval", "p")
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="left" if number < 2 else "right", no_wrap=True)
+    for one in found:
+        table.add_row(one.summary.cell.dataset, one.summary.method, *one.words())
+    console = table_console()
+    console.print(table)
+    console.print(MEANING.format(count=len(found)), highlight=False, soft_wrap=True)
+
+
+def cells_json(summaries: Sequence[Summary], against: Sequence[Against]) -> list[dict[str, Any]]:
+    """The cells, those that were compared with a method with the comparison."""
+    compared = {(a.summary.cell.dataset, a.summary.method): a.to_json() for a in against}
+    rows = []
+    for summary in summaries:
+        row = summary.to_json()
+        if against:
+            row["against"] = compared.get((summary.cell.dataset, summary.method))
+        rows.append(row)
+    return rows
 
 
 def print_json(value: object) -> None:

@@ -158,6 +158,8 @@ def _score(layer: Any) -> Description:
 def _sag_pool(to: Describer, layer: Any) -> Description:
     if layer.attention is None:
         raise SagpoolError("SAGPool with a GNN of PyG cannot be exported.")
+    if layer.masks > 1:
+        raise SagpoolError("SAGPool with several masks cannot be exported.")
     attention = to.describe(layer.attention)
     return {"kind": "sag", "attention": attention, "lowest": layer.lowest, **_score(layer)}
 

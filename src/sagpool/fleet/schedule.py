@@ -15,6 +15,7 @@ from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
+from sagpool.nn.pool import pools_of
 
 # Thousands of trainings have a few splits.
 _SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
@@ -86,8 +87,8 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     """The positions of the trainings that can be stacked, in order of their first appearance.
 
     Members of a fleet have the same method, shapes of weights, pooling ratio, dropout, batch size,
-    order of batches, rule for stopping and whether classes have weights; they may differ in
-    learning rate, weight decay, patience, split, seed and fold.
+    order of batches, rule for stopping and whether classes have weights, and for some layers the
+    same k; they may differ in learning rate, weight decay, patience, split, seed and fold.
     """
     groups: dict[Hashable, list[int]] = {}
     parameters: dict[Hashable, Hashable] = {}
@@ -98,7 +99,9 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
         if layers not in parameters:
             with torch.device("meta"):
                 model = build(training.method, shape)
-            parameters[layers] = tuple(tuple(parameter.shape) for parameter in model.parameters())
+            shapes = tuple(tuple(parameter.shape) for parameter in model.parameters())
+            one_k = any(pool.one_k for pool in pools_of(model))
+            parameters[layers] = (shapes, shape.k) if one_k else shapes
         lockstep = (
             *(training.batch_size, training.order, training.stopping),
             training.class_weight,

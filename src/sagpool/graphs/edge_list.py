@@ -7,6 +7,7 @@ from torch import Tensor
 from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.ops import HostLayout, Layout, attention_of_edges, gcn_of_edges, sum_over_edges
 from sagpool.ops.device import on_cpu, tracing
+from sagpool.ops.edges import edge_kernels_for, gcn_by_kernels
 
 
 class EdgeList(Structure):
@@ -56,8 +57,14 @@ class EdgeList(Structure):
         return gcn_of_edges(x, self.degree, self.source, self.target, self.counted)
 
     def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
-        edges = self.source, self.target, self.counted
-        return gcn_of_edges(x.view(-1), self.degree, *edges) + bias.view(1)
+        rows = x.view(-1)
+        if kernels := edge_kernels_for(x):
+            edges = self.source.contiguous(), self.target.contiguous()
+            if self._degree is None:
+                self._degree = kernels.degrees_of_edges(*edges, self.rows)
+            return gcn_by_kernels(rows, self._degree, *edges) + bias.view(1)
+        edges = self.source, self.target
+        return gcn_of_edges(rows, self.degree, *edges, self.counted) + bias.view(1)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         if x.shape[1] > 1 and not tracing():

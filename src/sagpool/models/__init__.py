@@ -1,10 +1,15 @@
 """Architectures, and the methods by name."""
 
-from sagpool.models import clustering_methods  # noqa: F401, registers its methods
+from sagpool.models import (
+    clustering_methods,  # noqa: F401, registers its methods
+    sparse_methods,  # noqa: F401, registers methods
+)
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling, Output
 from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.plugins import load_plugin, loaded_plugins
+from sagpool.models.pyg_methods import register_pyg
 from sagpool.models.registry import (
+    Display,
     Shape,
     Value,
     build,
@@ -19,6 +24,7 @@ from sagpool.models.sagnet import GIN, SAGNet
 __all__ = [
     "GIN",
     "Classifier",
+    "Display",
     "GlobalPooling",
     "HierarchicalPooling",
     "Output",
@@ -35,5 +41,6 @@ __all__ = [
     "method_version",
     "methods",
     "register",
+    "register_pyg",
     "sort_k",
 ]

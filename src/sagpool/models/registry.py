@@ -1,6 +1,7 @@
 """Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -67,6 +68,18 @@ Build = Callable[[Shape], nn.Module]
 
 
 @dataclass(frozen=True)
+class Display:
+    """How a method appears in reports; what is empty follows from its name."""
+
+    name: str = ""  # such as HubPool
+    colour: str = ""  # such as #1f78c8
+
+    def __post_init__(self) -> None:
+        if self.colour and not re.fullmatch("#[0-9a-fA-F]{6}", self.colour):
+            raise SagpoolError(f"A colour is written as #1f78c8, not {shorten(self.colour)}.")
+
+
+@dataclass(frozen=True)
 class Method:
     """A registered method.
 
@@ -76,12 +89,14 @@ class Method:
         settings: all settings of the method beyond those of a `Training`, with their defaults
         version: of its code; empty for the methods of this package, whose results have a version
             of their own (`sagpool.fleet.NUMERICS`)
+        display: how it appears in reports
     """
 
     name: str
     build: Build
     settings: Mapping[str, Value]
     version: str
+    display: Display = Display()
 
 
 _methods: dict[str, Method] = {}
@@ -106,6 +121,7 @@ def register(
     settings: Mapping[str, Value] | None = None,
     without: Iterable[str] = (),
     version: str | None = None,
+    display: Display = Display(),
 ) -> Callable[[Build], Build]:
     """Register a method: a function from a `Shape` to a model.
 
@@ -118,6 +134,7 @@ def register(
         version: of its code, part of the key under which results are stored; change it whenever
             results or defaults change. By default a hash of the source file that defines the
             method and of what that imports from its own folder
+        display: its name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
     own = settings or {}
@@ -132,7 +149,7 @@ def register(
         if found is None:
             ours = getattr(build, "__module__", "").startswith("sagpool.")
             found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found)
+        _methods[name] = Method(name, build, {**known, **own}, found, display)
         return build
 
     return add

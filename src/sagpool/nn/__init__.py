@@ -7,11 +7,16 @@ from sagpool.nn.linear import Linear
 from sagpool.nn.norm import Norm
 from sagpool.nn.pool import (
     GMT,
+    KMIS,
+    NDP,
+    ASAPool,
     AttentionScore,
     Context,
     DiffPool,
     DMoNPool,
     GPool,
+    Graclus,
+    HierarchyPool,
     HOSCPool,
     JustBalancePool,
     LearnedRatioPool,
@@ -42,6 +47,9 @@ from sagpool.nn.row_norm import RowNorm
 
 __all__ = [
     "GMT",
+    "KMIS",
+    "NDP",
+    "ASAPool",
     "AttentionScore",
     "ChebConv",
     "Context",
@@ -54,7 +62,9 @@ __all__ = [
     "GCNConv",
     "GINConv",
     "GPool",
+    "Graclus",
     "HOSCPool",
+    "HierarchyPool",
     "JustBalancePool",
     "LearnedRatioPool",
     "Linear",

@@ -1,12 +1,17 @@
 """Sums over the edges of a list, in any order, of one number for each node (and head).
 
-Plain differentiable operations, the same on every device: no sort, no trip to the host.
+No sort, no trip to the host.
 """
+
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.nn.functional import leaky_relu
 
+from sagpool.ops.device import kernels_for
 from sagpool.ops.edge_attention import SLOPE
 
 
@@ -48,6 +53,31 @@ def gcn_of_edges(
     scale = scale if x.ndim == 1 else scale[:, None]
     scaled = scale * x
     return scale * sum_over_edges(scaled, source, target, counted, start=scaled)
+
+
+def edge_kernels_for(x: Tensor) -> ModuleType | None:
+    """The kernels that sum over edges, where they run; they add in an order that may change."""
+    exact = x.itemsize >= 4 and not torch.are_deterministic_algorithms_enabled()
+    return kernels_for(x) if exact else None
+
+
+def gcn_by_kernels(x: Tensor, degree: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """`gcn_of_edges` of x, ``[rows]``, by `edge_kernels_for`; self-loops do not count."""
+    return _GCNOfEdges.apply(x, degree, source, target)
+
+
+class _GCNOfEdges(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, degree: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        ctx.save_for_backward(degree, source, target)
+        kernels = kernels_for(x)
+        assert kernels is not None
+        return kernels.gcn_of_edges(x.contiguous(), degree, source, target)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        degree, source, target = ctx.saved_tensors
+        return _GCNOfEdges.apply(grads[0], degree, target, source), None, None, None
 
 
 def attention_of_edges(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.ops.device import on_cpu, tracing
+from sagpool.ops.device import kernels_for, on_cpu, tracing
 from sagpool.ops.segment import descending_bits, descending_keys, top_on_cpu
 
 ROUNDING = 1e-7  # PyG's, of a softmax
@@ -32,6 +32,10 @@ def top_rows(
     if batch is None:
         assert not isinstance(k, Tensor)
         return _top_of_one(score, top_count(score.shape[0], ratio, k))
+    if kernels := kernels_for(score):
+        return kernels.top_of_batch(
+            score.contiguous(), batch.contiguous(), k, *ratio.as_integer_ratio()
+        )
     if not on_cpu(score):
         return _top_of_any(score, batch, ratio, k)
     graph = batch.numpy()

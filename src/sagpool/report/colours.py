@@ -6,6 +6,8 @@ people with a colour vision deficiency can tell apart the methods of one panel.
 
 import zlib
 
+from sagpool.report import names
+
 MUTED = "#767676"
 FAINT = "#e2e2e2"
 GROUND = "#fefefe"
@@ -50,6 +52,8 @@ _OTHERS = ("#6f7f14", "#7a6ad8", "#14908f", "#a8628f", "#b46a3c", "#5b8a5b")
 
 def colour(method: str) -> str:
     """The same colour in all figures and all reports; for a method of any name."""
+    if own := names.display(method).colour:
+        return own
     if method in _METHODS:
         return _METHODS[method]
     for start, shade in (("sagpool-h-", 0), ("sagpool-g-", 1)):

@@ -1,11 +1,12 @@
 """What a report needs from a run store, read in one go."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from sagpool.bench.against import Against, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.records import DeviceTime, Invocation, Run
@@ -16,7 +17,9 @@ from sagpool.bench.variants import Group, group_cells
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.graphs import Statistics
-from sagpool.report.names import in_order
+from sagpool.models import Display, methods
+from sagpool.models.registry import find_method
+from sagpool.report import names
 from sagpool.statistics import evenly_spaced
 
 MOST_CURVES = 500  # of a cell
@@ -42,6 +45,13 @@ class Content:
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
     curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
     experiment: Experiment | None = None  # whose claims are judged
+    against: Sequence[Against] = ()  # comparisons of the shown cells with one that was asked for
+    display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Methods that come before all others."""
+        return _first(self.experiment)
 
     @property
     def shown(self) -> Sequence[Summary]:
@@ -83,13 +93,16 @@ class Content:
         return f"{dataset} ({self.note(dataset)})" if self.note(dataset) else dataset
 
 
-def read_content(path: Path, experiment: Experiment | None = None) -> Content:
+def read_content(
+    path: Path, experiment: Experiment | None = None, against: str | None = None
+) -> Content:
     """Read a store; another process may be writing to it.
 
     Args:
         path: of the store
         experiment: whose claims are judged; by default that of the last command whose experiment
-            comes with the package and has claims
+            comes with the package and says more than what to run
+        against: the method that all others are compared with
     """
     with Store.reading(path) as store:
         runs = read_runs(store)
@@ -97,8 +110,10 @@ def read_content(path: Path, experiment: Experiment | None = None) -> Content:
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
         invocations = store.invocations()
-        experiment = experiment or _with_claims(invocations)
-        groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
+        experiment = experiment or _with_more(invocations)
+        display = _display(summaries, experiment)
+        with names.displayed(display, _first(experiment)):
+            groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
         if not groups:
             raise SagpoolError(
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "
@@ -117,7 +132,27 @@ def read_content(path: Path, experiment: Experiment | None = None) -> Content:
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
             curves={s.runs[0].key: _curves(store, s.runs) for s in shown},
             experiment=experiment,
+            display=display,
+            against=compare_with(shown, against) if against else (),
         )
+
+
+def _first(experiment: Experiment | None) -> tuple[str, ...]:
+    return tuple(experiment.display) if experiment else ()
+
+
+def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dict[str, Display]:
+    """What the experiment and the registration of each method say."""
+    said = dict(experiment.display) if experiment else {}
+    for method in dict.fromkeys(s.cell.method for s in summaries):
+        if method not in methods():  # a plugin that is not loaded
+            continue
+        own, given = find_method(method).display, said.get(method)
+        if given is not None:
+            said[method] = Display(given.name or own.name, given.colour or own.colour)
+        elif own != Display():
+            said[method] = own
+    return said
 
 
 def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
@@ -125,19 +160,21 @@ def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
     return read_curves(store, [runs[i] for i in evenly_spaced(len(runs), MOST_CURVES)])
 
 
-def _with_claims(invocations: Sequence[Invocation]) -> Experiment | None:
+def _with_more(invocations: Sequence[Invocation]) -> Experiment | None:
     for name in dict.fromkeys(one.experiment for one in reversed(invocations)):
-        if name in experiment_names() and (found := load_experiment(name)).claims:
-            return found
+        if name in experiment_names():
+            found = load_experiment(name)
+            if found.claims or found.elsewhere or found.display:
+                return found
     return None
 
 
 def _ordered(groups: Sequence[Group]) -> list[Group]:
     """Data sets in the order of their requests, methods in the paper's order."""
     datasets = list(dict.fromkeys(s.cell.dataset for group in groups for s in group.cells))
-    methods = in_order(s.method for group in groups for s in group.cells)
+    ordered = names.in_order(s.method for group in groups for s in group.cells)
 
     def place(summary: Summary) -> tuple[int, int]:
-        return datasets.index(summary.cell.dataset), methods.index(summary.method)
+        return datasets.index(summary.cell.dataset), ordered.index(summary.method)
 
     return [replace(group, cells=tuple(sorted(group.cells, key=place))) for group in groups]

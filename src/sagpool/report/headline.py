@@ -1,17 +1,18 @@
 """The head of the page: its title, the size of the comparison, and the main result."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
 
 from sagpool.bench.run_table import column
 from sagpool.bench.selection import OPTIMISTIC
-from sagpool.bench.summary import Summary
+from sagpool.bench.summary import Pair, Summary, compare_methods
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.leaders import by_architecture, leader
+from sagpool.report.leaders import leader
 
 
 def title(content: Content) -> str:
@@ -38,30 +39,65 @@ def days(content: Content) -> str:
 
 
 def sentences(content: Content) -> list[Markup]:
-    """Which methods lead, and how close our results are to the paper's."""
+    """Which methods lead, of all cells in the store, and how close ours are to the paper's."""
+    shown = content.shown
+    # Variants, and methods with other settings, may lead as well.
+    pairs = compare_methods(list(shown))
+    families = {"": list(shown)} | {
+        f"{architecture} ": members
+        for architecture in names.ARCHITECTURES
+        if (members := [s for s in shown if names.architecture(s.cell.method) == architecture])
+    }
+    if len(families) == 2:  # of one architecture alone
+        del families[""]
     leads = [
-        _leads(architecture, members, content)
-        for architecture, members in by_architecture(content.groups[0]).items()
+        _leads(family, members, content, pairs)
+        for family, members in families.items()
         if len({s.method for s in members}) > 1
     ]
     warned = content.groups[0].chosen is Chosen.BY_TEST
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
-    return [*warning, *(leads or map(_single, content.shown[:3])), *_agreement(content)]
+    first = leads or map(_single, shown[:3])
+    return [*warning, *first, *_higher_elsewhere(content), *_agreement(content)]
 
 
-def _leads(architecture: str, members: list[Summary], content: Content) -> Markup:
+def _higher_elsewhere(content: Content) -> list[Markup]:
+    """The highest means of the store, if they are in other tables than the first."""
+    found = []
+    for dataset in content.datasets:
+        best = max(s.spread.mean for s in content.of(dataset))
+        others = [
+            (s.spread.mean, s.method, group)
+            for group in content.groups[1:]
+            for s in group.cells
+            if s.cell.dataset == dataset and group.chosen is not Chosen.BY_TEST
+        ]
+        mean, method, group = max(others, key=lambda one: one[0], default=(0.0, "", None))
+        if group is not None and mean > best:
+            protocol = " and another protocol" if group.differences else ""
+            found.append(
+                Markup(
+                    "The highest mean of all on {} is in another table: <strong>{}</strong> with "
+                    "{}{}, {:.1f} %."
+                ).format(content.label(dataset), names.html(method), group.chosen, protocol, mean)
+            )
+    return found
+
+
+def _leads(family: str, members: list[Summary], content: Content, pairs: Sequence[Pair]) -> Markup:
     compared = {
         dataset: [s for s in members if s.cell.dataset == dataset] for dataset in content.datasets
     }
     compared = {dataset: here for dataset, here in compared.items() if len(here) > 1}
-    leaders = [leader(here, content.pairs) for here in compared.values()]
+    leaders = [leader(here, pairs) for here in compared.values()]
     if not leaders:
-        return Markup("No two {} methods were run on one data set.").format(architecture)
+        return Markup("No two {}methods were run on one data set.").format(family)
     # In the paper's order, which decides between methods with equally many leads.
     leads = Counter(one.method for one in leaders)
     most = max(names.in_order(leads), key=lambda method: leads[method])
-    sentence = Markup("Among the {} methods, <strong>{}</strong> has the highest mean ").format(
-        architecture, names.html(most)
+    among = f"Among the {family}methods" if family else "Of all methods"
+    sentence = Markup("{}, <strong>{}</strong> has the highest mean ").format(
+        among, names.html(most)
     )
     if len(compared) == 1:
         (dataset, here), (best,) = next(iter(compared.items())), leaders

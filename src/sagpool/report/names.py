@@ -4,11 +4,15 @@ A method of any name can be displayed; those of the package and of the paper hav
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
+from sagpool.models import Display
 from sagpool.report.tex_characters import TEX
 
 ARCHITECTURES = ("global", "hierarchical", "other")
@@ -45,6 +49,27 @@ _ORDER = [
 ]
 
 
+# What the reader of a report wants to see in place of the names that follow from these tables.
+_displays: ContextVar[Mapping[str, Display]] = ContextVar("displays", default=MappingProxyType({}))
+_first: ContextVar[Sequence[str]] = ContextVar("first", default=())
+
+
+@contextmanager
+def displayed(displays: Mapping[str, Display], first: Sequence[str] = ()) -> Iterator[None]:
+    """In this block methods have these names and colours, and some come first, in this order."""
+    tokens = _displays.set(displays), _first.set(first)
+    try:
+        yield
+    finally:
+        _displays.reset(tokens[0])
+        _first.reset(tokens[1])
+
+
+def display(method: str) -> Display:
+    """What was said about a method, which may have settings behind its name."""
+    return _displays.get().get(method.partition(", ")[0], Display())
+
+
 class Parts(NamedTuple):
     base: str
     architecture: str  # g, h, or empty for a name of another form
@@ -77,8 +102,15 @@ def in_order(methods: Iterable[str]) -> list[str]:
     """
     listed = list(dict.fromkeys(methods))
     plain = dict.fromkeys(method.partition(", ")[0] for method in listed)
-    order = [*_ORDER, *(method for method in plain if method not in _ORDER)]
+    first = dict.fromkeys([*_first.get(), *_ORDER])
+    order = [*first, *(method for method in plain if method not in first)]
     return sorted(listed, key=lambda name: (order.index(name.partition(", ")[0]), ", " in name))
+
+
+def label(method: str) -> str:
+    """In a figure: its display name, or the name by which it is called."""
+    name, comma, settings = method.partition(", ")
+    return (display(method).name or name) + comma + settings
 
 
 def plain(method: str) -> str:
@@ -130,4 +162,6 @@ def common_settings(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _display(method: str) -> Parts:
     base, index, suffix, settings = parts(method)
+    if name := display(method).name:
+        return Parts(name, "", "", settings)
     return Parts(_BASES.get(base, base), index, _SUFFIXES.get(suffix, suffix), settings)

@@ -7,6 +7,7 @@ from matplotlib import rc_context
 
 from sagpool.bench.experiment import Experiment
 from sagpool.output_folder import OutputFolder
+from sagpool.report import names
 from sagpool.report.content import Content, read_content
 from sagpool.report.page import page
 from sagpool.report.picture import STYLE, render_all
@@ -45,6 +46,11 @@ def report_folder(store: Path, folder: Path, *, force: bool = False) -> OutputFo
 def write_content(content: Content, folder: OutputFolder) -> Path:
     """Write the report of a store that has been read; returns the path of the page."""
     folder.create()  # before the drawing, which takes seconds
+    with names.displayed(content.display, content.first):
+        return _write(content, folder)
+
+
+def _write(content: Content, folder: OutputFolder) -> Path:
     with rc_context(STYLE):
         sections = [made for section in SECTIONS if (made := section(content)).parts]
         parts = [part for section in sections for part in section.parts]

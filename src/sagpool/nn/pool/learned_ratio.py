@@ -9,8 +9,8 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.pool.attention_score import AttentionScore
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
-from sagpool.nn.pool.sag_pool import AttentionScore
 from sagpool.ops import Layout, segment_sum
 
 

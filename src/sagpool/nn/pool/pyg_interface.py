@@ -1,16 +1,17 @@
 """PyG's calling convention for the layers that keep top nodes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.nn.pool.selection import Selection
-from sagpool.ops import gather_gated, kept_once, marked, rows_above, top_count, top_rows
-from sagpool.ops.device import on_cpu, to_device, tracing
+from sagpool.ops import rows_above, top_count, top_rows
+from sagpool.ops.device import on_cpu, to_device
+from sagpool.ops.marked import check_indices, keep_marked
 
 
 class PoolOutput(NamedTuple):
@@ -24,27 +25,12 @@ class PoolOutput(NamedTuple):
     score: Tensor | None  # [kept]
 
 
-# From this many numbers on, operators that write fewer matrices are worth their calls.
-_LEAST_FUSED = {"cpu": 1 << 16, "cuda": 1 << 24}
-
-
-def is_fused(x: Tensor) -> bool:
-    """Whether to pool with fused operators, which torch can neither trace nor cast.
-
-    They sum in the type of x, which half precisions are too coarse for.
-    """
-    kind = x.device.type
-    if tracing() or kind not in _LEAST_FUSED or torch.is_autocast_enabled(kind):
-        return False
-    return x.itemsize >= 4 and x.numel() >= _LEAST_FUSED[kind]
-
-
 def check_pyg(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
 ) -> None:
     """Check a PyG user's arguments: shapes and types, and values where reading them is free.
 
-    On a GPU torch's own kernels refuse indices that are out of range.
+    On a GPU the operators refuse indices that are out of range.
     """
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.int64:
         raise SagpoolError(
@@ -59,15 +45,8 @@ def check_pyg(
         )
     if edge_attr is not None and edge_attr.shape[0] != edges:
         raise SagpoolError(f"edge_attr has {edge_attr.shape[0]} rows for {edges} edges.")
-    if not on_cpu(x):
-        return
-    if batch is not None and batch.numpy().min() < 0:
-        raise SagpoolError(f"batch names graph {int(batch.min())}; graphs are counted from 0.")
-    if edge_index.numel():
-        low, high = (int(end) for end in torch.aminmax(edge_index))
-        if low < 0 or high >= rows:
-            wrong = low if low < 0 else high
-            raise SagpoolError(f"edge_index names node {wrong}, but there are {rows} nodes.")
+    if on_cpu(x):
+        check_indices(rows, edge_index, batch)
 
 
 class Chosen(NamedTuple):
@@ -103,24 +82,35 @@ def unpack_pyg(
     batch: Tensor | None,
 ) -> PoolOutput:
     """The chosen nodes in PyG's form; edges stay in their order."""
-    perm = marked(*chosen)
-    seen = torch.cumsum(chosen.mask, 0)  # [rows], how many up to this one are kept
-    score = gate.index_select(0, perm)
-    if is_fused(x):
-        pooled = gather_gated(x, kept_once(perm, pad(seen, (1, 0))), score)
-    else:
-        # The backward pass of index_select starts threads on a CPU, that of x[perm] sorts on CUDA.
-        pooled = (x[perm] if x.is_cpu else x.index_select(0, perm)) * score[:, None]
-    stay = chosen.mask.index_select(0, edge_index.reshape(-1)).view(2, -1)
-    edges = marked(stay[0] & stay[1])
-    ends = seen.index_select(0, edge_index.index_select(1, edges).view(-1)).view(2, -1)
+    left = keep_marked(x, gate, chosen.mask, edge_index, batch, chosen.number)
+    perm = left.perm
     return PoolOutput(
-        x=pooled,
-        edge_index=ends - 1,
-        edge_attr=None if edge_attr is None else edge_attr.index_select(0, edges),
+        x=left.x,
+        edge_index=left.edge_index,
+        edge_attr=None if edge_attr is None else edge_attr.index_select(0, left.edges),
         batch=torch.zeros_like(perm) if batch is None else batch.index_select(0, perm),
         perm=perm,
-        score=score,
+        score=left.gate,
+    )
+
+
+def as_more_graphs(parts: Sequence[PoolOutput], batch: Tensor | None) -> PoolOutput:
+    """The pooled graphs of all masks: those of the first, then those of the second, ...
+
+    With b graphs in the batch, graph g of mask m, both counted from 0, is graph m · b + g.
+    """
+    graphs = 1 if batch is None else int(batch.max()) + 1
+    rows = np.cumsum([0, *(len(part.perm) for part in parts)]).tolist()
+    attributes = [part.edge_attr for part in parts if part.edge_attr is not None]
+    return PoolOutput(
+        x=torch.cat([part.x for part in parts]),
+        edge_index=torch.cat(
+            [part.edge_index + first for part, first in zip(parts, rows, strict=False)], 1
+        ),
+        edge_attr=torch.cat(attributes) if attributes else None,
+        batch=torch.cat([part.batch + m * graphs for m, part in enumerate(parts)]),
+        perm=torch.cat([part.perm for part in parts]),
+        score=torch.cat([part.score for part in parts if part.score is not None]),
     )
 
 

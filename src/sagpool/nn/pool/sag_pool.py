@@ -1,7 +1,7 @@
 """Self-attention graph pooling."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,15 +9,13 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
-from sagpool.nn.conv import GCNConv, find_conv
-from sagpool.nn.conv.two_hop import TwoHop
-from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
+from sagpool.nn.pool.masks import each_its_copy, each_its_own, repeated_rows
+from sagpool.nn.pool.pool import Context, Pooled, check_rows
 from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
-from sagpool.nn.pool.selection import Ratio
-
-Augmentation = bool | Literal["two-hop"]
+from sagpool.nn.pool.selection import Ratio, keep_selected, select_top
 
 
 class SAGPool(ScorePool):
@@ -42,6 +40,8 @@ class SAGPool(ScorePool):
         serial: convolutions in a row
         parallel: number of scores that are averaged
         lowest: keep the nodes with the lowest scores instead, with the same gates; a control
+        masks: number of scores, each of which keeps nodes of its own, so that so many pooled graphs
+            are left of each graph; see `masks.py`
         members: how many models train side by side
         **kwargs: of the GNN
 
@@ -51,7 +51,7 @@ class SAGPool(ScorePool):
         `PoolOutput`
     """
 
-    attention: "AttentionScore | None"
+    attention: AttentionScore | None
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class SAGPool(ScorePool):
         serial: int = 1,
         parallel: int = 1,
         lowest: bool = False,
+        masks: int = 1,
         members: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -79,12 +80,18 @@ class SAGPool(ScorePool):
             raise SagpoolError(
                 "Parallel scores are averaged after tanh; they have no nonlinearity."
             )
-        self.lowest = lowest
-        own = (conv, augmentation, serial, parallel, members)
+        if masks > 1 and (min_score is not None or parallel > 1 or isinstance(k, np.ndarray)):
+            raise SagpoolError(
+                "Several masks keep the same number of nodes, each by one score: they have a ratio "
+                "or one k, no min_score and no parallel scores."
+            )
+        self.lowest, self.masks = lowest, masks
+        own = (conv, augmentation, serial, parallel, masks, members)
         if GNN is not None:
-            if own != ("gcn", False, 1, 1, 1):
+            if own != ("gcn", False, 1, 1, 1, 1):
                 raise SagpoolError(
-                    "conv, augmentation, serial, parallel and members are not for a GNN of PyG."
+                    "conv, augmentation, serial, parallel, masks and members are not for a GNN of "
+                    "PyG."
                 )
             self.attention = None
             self.gnn = GNN(in_channels, 1, **kwargs)
@@ -97,6 +104,7 @@ class SAGPool(ScorePool):
             augmentation=augmentation,
             serial=serial,
             parallel=parallel,
+            masks=masks,
             members=members,
         )
 
@@ -113,11 +121,27 @@ class SAGPool(ScorePool):
             scores = gated(
                 pyg_scores(self.gnn, x, structure, context), self.nonlinearity, self.min_score
             )
+        elif self.masks > 1:
+            scores = gated(self.attention.of_masks(x, structure), self.nonlinearity, None)
         else:
             scores = self.attention(x, structure, context.projected)
             if self.nonlinearity is not torch.tanh:
                 scores = gated(scores.rank, self.nonlinearity, self.min_score)
         return scores._replace(rank=-scores.rank) if self.lowest else scores
+
+    def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
+        if self.masks == 1 or self.attention is None:
+            return super()._pool_packed(x, structure, context)
+        layout, members = structure.layout, len(next(self.attention.parameters()))
+        check_rows(x, layout)
+        scores = self.scores(x, structure, context)
+        own = each_its_copy if layout.members == members else each_its_own
+        rank, gate = own(scores.rank, members), own(scores.gate, members)
+        if layout.members == members:
+            x = repeated_rows(x, members, self.masks)
+            structure = structure.csr().repeated(self.masks)
+        selected = select_top(structure.layout, rank, gate, self.selection)
+        return keep_selected(x, structure, selected)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.
@@ -129,90 +153,3 @@ class SAGPool(ScorePool):
         if self.attention is not None:
             return own
         return own.replace("(", f"({type(self.gnn).__name__}, ", 1)
-
-
-class AttentionScore(nn.Module):
-    """``Z = 1/M Σ_m tanh(GNN_m(X, A))`` (the paper's Equations 3 and 6 to 9).
-
-    Args:
-        in_channels: size of each input row
-        conv: the convolution of each GNN, a key of `CONVS`
-        augmentation: use A + A² in place of A (Equation 7), or `Adjacency.two_hop` (``two-hop``)
-        serial: convolutions in each GNN, with tanh between them (Equation 8); the inner ones are
-            ``in_channels`` wide, on which the paper is silent
-        parallel: the number M of GNNs (Equation 9)
-        members: how many models train side by side
-
-    Shapes:
-        x: ``[rows, in_channels]``, result: ``[rows]`` each
-        projected: ``[rows, 1]``, x times `score_weight`, if there is one
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        conv: str = "gcn",
-        *,
-        augmentation: Augmentation = False,
-        serial: int = 1,
-        parallel: int = 1,
-        members: int = 1,
-    ) -> None:
-        super().__init__()
-        if serial < 1 or parallel < 1:
-            raise SagpoolError(
-                f"serial and parallel must be at least 1, not {serial} and {parallel}."
-            )
-        if augmentation not in (False, True, "two-hop"):
-            raise SagpoolError(
-                f"augmentation must be True, False or 'two-hop', not {augmentation!r}."
-            )
-        self.augmentation = augmentation
-        self.needs_pairs = augmentation is True and conv == "gat"
-        self._single = serial == parallel == 1
-        self.gnns = nn.ModuleList(
-            nn.ModuleList(
-                find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
-                for last in [False] * (serial - 1) + [True]
-            )
-            for _ in range(parallel)
-        )
-
-    def reset_parameters(self) -> None:
-        for gnn in self.gnns:
-            for conv in gnn:  # type: ignore[attr-defined]
-                conv.reset_parameters()
-
-    def score_weight(self) -> Tensor | None:
-        """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
-        conv = self._single_gcn()
-        return None if conv is None else conv.linear.weight
-
-    def _graphs(self, structure: Structure) -> Structure:
-        """In which the scores are computed."""
-        if self.augmentation == "two-hop":
-            return structure.csr().two_hop
-        return TwoHop(structure) if self.augmentation else structure
-
-    def _single_gcn(self) -> GCNConv | None:
-        first = self.gnns[0][0]  # type: ignore[index]
-        return first if self._single and isinstance(first, GCNConv) else None
-
-    def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
-        graphs = self._graphs(structure)
-        conv = self._single_gcn()
-        if conv is not None and projected is not None:
-            assert conv.linear.bias is not None
-            raw = graphs.gcn_score(projected, conv.linear.bias)
-            return Scores(rank=raw, gate=raw.tanh())
-        scores = []
-        for gnn in self.gnns:
-            *inner, last = gnn.children()
-            h = x
-            for layer in inner:
-                h = layer(h, graphs).tanh()
-            scores.append(last(h, graphs).view(-1))
-        if len(scores) == 1:
-            return Scores(rank=scores[0], gate=scores[0].tanh())
-        mean = torch.stack(scores).tanh().mean(0)
-        return Scores(rank=mean, gate=mean)

@@ -7,6 +7,13 @@ Import only if Triton is installed. The tests run them on the CPU in Triton's in
 from sagpool.ops.kernels.adam import adam_step, add_losses
 from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu_backward, label_relu
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
+from sagpool.ops.kernels.edge_list import (
+    count_marked,
+    degrees_of_edges,
+    gather_marked,
+    gcn_of_edges,
+    write_marked,
+)
 from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
 from sagpool.ops.kernels.linear import linear
 from sagpool.ops.kernels.loss import cross_entropy_sums, cross_entropy_sums_backward
@@ -22,3 +29,4 @@ from sagpool.ops.kernels.select import (
     keep_rows,
     top_of_each,
 )
+from sagpool.ops.kernels.top_of_batch import top_of_batch

@@ -10,6 +10,7 @@ from sagpool.report.content import Content
 from sagpool.report.section import Section
 from sagpool.report.sections import (
     accuracy,
+    against,
     cells,
     claims,
     costs,
@@ -22,12 +23,15 @@ from sagpool.report.sections import (
     results,
     search,
     sensitivity,
+    tests,
 )
 
 SECTIONS: list[Callable[[Content], Section]] = [
     claims.section,
     results.section,
+    tests.section,
     accuracy.section,
+    against.section,
     pairs.section,
     curves.section,
     search.section,

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sagpool.bench.summary import Summary
 from sagpool.explain.draw import INK
-from sagpool.report import canvas
+from sagpool.report import canvas, names
 from sagpool.report.colours import GROUND, MUTED, colour
 from sagpool.report.content import Content
 from sagpool.report.picture import Drawing
@@ -44,7 +44,7 @@ def _drawing(content: Content, dataset: str) -> Drawing:
         keys.append(Line2D([], [], label="paper ± std", **PAPER))
     if majority is not None:
         keys.append(Line2D([], [], label="majority class", **MAJORITY))
-    left = canvas.width_of([canvas.short(summary.method) for summary in here])
+    left = canvas.width_of([canvas.short(names.label(summary.method)) for summary in here])
     figure, ax = canvas.new_panel(label, ROW * len(here) + 0.05, keys, left=left)
     draw_accuracy(ax, here, majority)
     fewest, most = (choice(len(s.runs) for s in here) for choice in (min, max))
@@ -68,7 +68,7 @@ def draw_accuracy(ax: Axes, summaries: Sequence[Summary], majority: float | None
             ax.errorbar(mean, row + 0.36, xerr=std, zorder=4, **PAPER)
     if majority is not None:
         ax.axvline(majority, zorder=1, **MAJORITY)
-    canvas.label_rows(ax, [canvas.short(summary.method) for summary in summaries])
+    canvas.label_rows(ax, [canvas.short(names.label(summary.method)) for summary in summaries])
     canvas.label_x(ax, "test accuracy in %")
     ax.margins(x=0.04)
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))

@@ -67,4 +67,5 @@ def _record(summary: Summary) -> dict[str, Any]:
     settings = {f"setting_{name}": value for name, value in record.pop("settings").items()}
     low, high = record.pop("ci95") or (None, None)
     record["chosen"] = " and ".join(_chosen(summary))
-    return {**record, "ci95_low": low, "ci95_high": high, **settings}
+    tests = {f"test_{name}": one["mean"] for name, one in record.pop("tests", {}).items()}
+    return {**record, "ci95_low": low, "ci95_high": high, **settings, **tests}

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from sagpool.bench.summary import Summary
 from sagpool.explain.draw import INK
-from sagpool.report import canvas
+from sagpool.report import canvas, names
 from sagpool.report.colours import FAINT, GROUND, MUTED, colour
 from sagpool.report.content import Content
 from sagpool.report.picture import Drawing
@@ -85,7 +85,7 @@ def _drawing(label: str, costs: Sequence[Cost]) -> Drawing:
         Line2D([], [], color=INK, label="time of a training", **TIME),
         Line2D([], [], color=INK, label="memory of a step", **MEMORY),
     ]
-    left = canvas.width_of([canvas.short(cost.method) for cost in costs])
+    left = canvas.width_of([canvas.short(names.label(cost.method)) for cost in costs])
     figure, ax = canvas.new_panel(label, ROW * len(costs) + 0.05, keys, left=left)
     draw_costs(ax, costs)
     base = next(cost for cost in costs if cost.method == BASELINE)
@@ -114,7 +114,7 @@ def draw_costs(ax: Axes, costs: Sequence[Cost]) -> None:
     ax.xaxis.set_major_locator(LogLocator(10, subs=(1, 1.5, 2, 3, 5, 7) if narrow else (1, 2, 5)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_locator(NullLocator())
-    canvas.label_rows(ax, [canvas.short(cost.method) for cost in costs])
+    canvas.label_rows(ax, [canvas.short(names.label(cost.method)) for cost in costs])
     canvas.label_x(ax, f"times {BASELINE}")
 
 

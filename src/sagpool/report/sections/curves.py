@@ -17,6 +17,7 @@ from sagpool.report.section import Part, Section
 
 LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # inches; a strip for each method
 TRAIN, VALIDATION = 0, 1  # rows of a run's curve
+NORM = ", plus the weight decay times the norm of the weights, by which trainings stop"
 
 
 def section(content: Content) -> Section:
@@ -28,8 +29,11 @@ def section(content: Content) -> Section:
         [Part(drawings=list(_drawings(content)))],
         [
             "Median loss over the trainings that have not stopped, up to the epoch that half of "
-            "them reach: validation solid, with a band over the middle half; train dashed, with "
-            "dropout active.",
+            "them reach: validation solid, with a band over the middle half; train dashed.",
+            "The two are not the same quantity. The train loss is a mean over the batches of an "
+            "epoch, with dropout active, and includes the losses that pooling layers add (of "
+            "DiffPool, for example); the validation loss is that of the predictions alone, after "
+            "the epoch" + (NORM if _with_norm(content) else "") + ".",
             "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
             "the bar spans the middle half of the epochs at which the trainings stopped, with a "
             "mark at the median. The axis ends where 95 % of the trainings have stopped.",
@@ -38,13 +42,23 @@ def section(content: Content) -> Section:
     )
 
 
+def _with_norm(content: Content) -> bool:
+    return any(s.cell.settings.get("stopping") == "loss+norm" for s in content.shown)
+
+
 def _drawings(content: Content) -> Iterator[Drawing]:
     for dataset in content.datasets:
         label = content.label(dataset)
         for family, members in _families(content.of(dataset)).items():
             epochs = np.median(np.concatenate([column(s.runs, "epochs") for s in members]))
             keys = [
-                Line2D([], [], color=colour(method), linewidth=1.8, label=canvas.short(method))
+                Line2D(
+                    [],
+                    [],
+                    color=colour(method),
+                    linewidth=1.8,
+                    label=canvas.short(names.label(method)),
+                )
                 for method in (summary.method for summary in members)
             ]
             top, strips = canvas.head_height(keys), STRIP * len(members)
@@ -107,7 +121,7 @@ def draw_curves(
     canvas.add_grid(stops, "x")
     losses.tick_params(axis="x", labelbottom=False, length=0)
     losses.locator_params(axis="y", nbins=5)
-    canvas.label_y(losses, "loss")
+    canvas.label_y(losses, "train and validation loss")
     stops.set(ylim=(len(summaries) - 0.4, -0.6), yticks=[])
     canvas.label_x(stops, "epoch")
 

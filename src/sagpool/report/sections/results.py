@@ -12,6 +12,7 @@ from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
+from sagpool.report.published_elsewhere import published_elsewhere
 from sagpool.report.section import Part, Section
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 from sagpool.statistics import SIGNIFICANT
@@ -36,7 +37,10 @@ def section(content: Content) -> Section:
     return Section(
         "results",
         "Ours beside the paper's" if published else "Results",
-        [part for group in content.groups for part in _parts(content, group)],
+        [
+            *(part for group in content.groups for part in _parts(content, group)),
+            *published_elsewhere(content),
+        ],
         [several] if len(content.groups) > 1 else [],
     )
 
@@ -202,6 +206,8 @@ def _details(summary: Summary) -> list[str]:
         found.append(f"{summary.diverged} diverged")
     if summary.failures:
         found.append(f"{len(summary.failures)} failed")
+    if summary.mismatch:
+        found.append("not matched")
     return found
 
 
@@ -227,6 +233,7 @@ def _record(group: str, summary: Summary, best: Leader) -> dict[str, Any]:
         "significant": best.significant if wins else None,
         "second": best.second if wins else None,
         "holm_p": best.p if wins else None,
+        "not_matched": summary.mismatch,
     }
 
 
@@ -241,11 +248,16 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         for one in s.failures
     ]
     kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
+    matched = [s for s in cells if s.mismatch is not None]
+    unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in matched if s.mismatch]
     lost = [f"{s.cell.method} on {s.cell.dataset}" for s in content.summaries if not s.learnt]
     applies = {
         f"“a to b”: 95 % interval of the mean, from {' or '.join(map(str, sorted(full)))} runs "
         "unless the cell says otherwise, corrected for trainings that share data.": any(
             record["ci95_low"] is not None for record in records
+        ),
+        "With a fixed split, the interval is that of the seeds alone.": any(
+            s.tests and s.spread.ci95 is not None for s in cells
         ),
         "In brackets: our mean less the paper's, in units of the paper's standard deviation.": any(
             record["paper_mean"] is not None for record in records
@@ -267,10 +279,23 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: came to no result, however often it was tried. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
+        f"{_retention(matched)}": bool(matched),
+        f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         _mixed_kernels(kernels): bool(kernels),
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }
     return [note for note, condition in applies.items() if condition]
+
+
+def _retention(matched: Sequence[Summary]) -> str:
+    parts = {
+        s.cell.dataset: [f"{100 * part:.0f}" for part in s.cell.retention.wanted]
+        for s in matched
+        if s.cell.retention and not s.mismatch
+    }
+    listed = "; ".join(f"{', '.join(part)} % on {name}" for name, part in parts.items())
+    left = f" The poolings leave {listed}." if listed else ""
+    return f"Compared at the same retention of nodes, with the same search budget.{left}"
 
 
 def _mixed_kernels(kernels: Mapping[Summary, Sequence[str]]) -> str:

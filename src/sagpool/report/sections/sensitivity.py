@@ -51,7 +51,7 @@ def _drawings(content: Content) -> Iterator[Drawing]:
         found = [e for s in reversed(cells.values()) for e in effects(s, content.runs)]
         for title, shown in _panels(found).items():
             keys = [
-                Line2D([], [], label=canvas.short(effect.method), **_look(i, effect))
+                Line2D([], [], label=canvas.short(names.label(effect.method)), **_look(i, effect))
                 for i, effect in enumerate(shown)
             ]
             figure, ax = canvas.new_panel(f"{label} · {title}", 1.6, keys)

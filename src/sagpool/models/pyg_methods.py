@@ -1,0 +1,75 @@
+"""`register_pyg`: methods whose pooling layers are PyG's."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial, wraps
+
+import numpy as np
+from torch import nn
+
+from sagpool.errors import SagpoolError
+from sagpool.models.architectures import LAYERS
+from sagpool.models.methods import global_, hierarchical
+from sagpool.models.plugins import source_version
+from sagpool.models.registry import Display, Shape, Value, register
+from sagpool.nn.pool.pyg_module import PyGModule
+
+Make = Callable[[Shape], nn.Module]
+
+
+def register_pyg(
+    name: str,
+    make: Make,
+    *,
+    settings: Mapping[str, Value] | None = None,
+    version: str | None = None,
+    display: Display = Display(),
+) -> None:
+    """Register a method with a pooling layer, or an aggregation, of PyG.
+
+    ``register_pyg("pyg-asap-h", lambda s: ASAPooling(s.hidden, s.ratio))``
+
+    It is trained, searched and reported like every other method, but not at their speed: each
+    member has a call of its own, and steps are not recorded. See `PyGModule` for the layers that
+    are possible. One that draws random numbers, such as dropout, is refused.
+
+    Args:
+        name: ends in ``-h`` for the hierarchical architecture, in ``-g`` for the global one; there
+            may be a suffix: ``pyg-topk-h-sigmoid``
+        make: makes the layer of one model. Its rows have ``hidden`` channels, in the global
+            architecture three times as many; k is known in the global architecture alone
+        settings: of the method, with their defaults; the shape has their values
+        version: of the method, see `register`. By default that of the source file and of PyG
+        display: its name and colour in reports
+    """
+    found = re.fullmatch(r".+?-([gh])(?:-.+)?", name)
+    if found is None:
+        raise SagpoolError(
+            f"The name '{name}' must end in -h (hierarchical architecture) or -g (global)."
+        )
+    if version is None:
+        import torch_geometric
+
+        version = f"{source_version(name, make)}-pyg{torch_geometric.__version__}"
+    build = _hierarchical if found[1] == "h" else _global
+    add = register(name, settings=settings, version=version, display=display)
+    add(wraps(make)(partial(build, make)))
+
+
+def _hierarchical(make: Make, shape: Shape) -> nn.Module:
+    one = replace(shape, members=1, k=None)
+
+    def pool(block: int) -> PyGModule:
+        return PyGModule(lambda: make(one), shape.hidden, members=shape.members)
+
+    return hierarchical(shape, pool)
+
+
+def _global(make: Make, shape: Shape) -> nn.Module:
+    k = None if shape.k is None else int(np.max(shape.k))
+    if np.any(shape.k != k):
+        raise SagpoolError("A layer of PyG needs one k for all members of a fleet.")
+    one = replace(shape, members=1, k=k)
+    width = LAYERS * shape.hidden
+    return global_(shape, PyGModule(lambda: make(one), width, one_k=True, members=shape.members))

@@ -1,0 +1,208 @@
+"""`PyGModule`: any pooling layer or aggregation of PyG as a `Pool`."""
+
+import copy
+import inspect
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Structure
+from sagpool.nn.pool.pool import Context, Edges, Pool, Pooled, check_rows
+from sagpool.nn.pool.pyg_members import (
+    Member,
+    Part,
+    join,
+    put_together,
+    real_graphs,
+    rows_of_graphs,
+    take_apart,
+)
+
+# How a layer is called, by the first of these arguments that its `forward` has.
+_KINDS = {
+    "index": "aggregation",
+    "adj": "dense",
+    "M": "paths",
+    "edge_index": "sparse",
+    "batch": "memory",
+}
+
+
+class PyGModule(Pool):
+    """A layer of PyG, with weights of its own for each member, and a call for each member.
+
+    How the layer is called is told by the arguments of its ``forward``:
+
+    - ``(x, edge_index, batch)``, perhaps with ``edge_weight`` or ``edge_attr``: TopKPooling,
+      SAGPooling, ASAPooling, EdgePooling, ClusterPooling;
+    - ``(x, M, batch)``: PANPooling. M is D̃^-1/2 Ã D̃^-1/2, the paths of at most one edge, and the
+      edges that it leaves have no weights, as in PyG's example;
+    - ``(x, adj, mask)``: DMoNPooling, or a module around ``dense_mincut_pool`` and the like, which
+      returns features, adjacency and losses, perhaps after an assignment. It gets one graph at a
+      time: its losses are means over what it is given, and a graph's loss must not depend on the
+      other graphs of its batch;
+    - ``(x, batch)``: MemPooling, which leaves no edges;
+    - ``(x, index, ...)``: an aggregation, which leaves one row per graph.
+
+    Edges without weights that join a row to itself are left out, since convolutions add them.
+    Filler graphs never reach the layer. Every call waits for the device.
+
+    Args:
+        make: makes one layer, with new weights
+        in_channels: size of each input row
+        one_k: whether the layer depends on k, so that members of a fleet must have the same
+        members: how many models train side by side
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], nn.Module],
+        in_channels: int,
+        *,
+        one_k: bool = False,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        self.one_k = one_k
+        layers = [make() for _ in range(members)]
+        self.name = type(layers[0]).__name__
+        if not isinstance(layers[0], nn.Module):
+            raise SagpoolError(f"A layer of PyG must be a torch.nn.Module, not {self.name}.")
+        self.kind, self.weight_name = _convention(layers[0])
+        self.leaves = "graphs" if self.kind == "aggregation" else "clusters"  # type: ignore[misc]
+        self.read = _channels_read(layers[0], in_channels) if self.leaves == "graphs" else None
+        self.layer = _stacked(layers)
+
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
+        real = real_graphs(structure)
+        given = take_apart(x, structure, real)
+        if self.leaves == "graphs":
+            rows = [x.new_zeros(0, self.graph_channels())]
+            rows += [self._aggregated(n, one) for n, one in enumerate(given) if len(one.sizes)]
+            return Pooled(rows_of_graphs(torch.cat(rows), real), structure)
+        parts = [self._pooled(n, one) if len(one.sizes) else None for n, one in enumerate(given)]
+        return put_together(x, structure.layout, parts, real, self.name)
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def graph_channels(self) -> int:
+        return super().graph_channels() if self.read is None else self.read
+
+    def _run(self, member: int, *args: Any, **kwargs: Any) -> Any:
+        own = {name: weight[member] for name, weight in self.layer.named_parameters()}
+        return functional_call(self.layer, own, args, kwargs)
+
+    def _aggregated(self, member: int, given: Member) -> Tensor:
+        """``[graphs, channels]``"""
+        rows: Tensor = self._run(member, given.x, index=given.batch, dim_size=len(given.sizes))
+        return rows
+
+    def _pooled(self, member: int, given: Member) -> Part:
+        x, batch, graphs = given.x, given.batch, len(given.sizes)
+        if self.kind == "dense":
+            return join([self._dense(member, graph) for graph in given.graphs()], x)
+        if self.kind == "memory":
+            rows, _ = self._run(member, x, batch=batch, batch_size=graphs)
+            none = Edges(batch.new_zeros(2, 0), None)
+            return Part(rows.flatten(0, 1), none, np.full(graphs, rows.shape[1]))
+        if self.kind == "paths":
+            result = self._run(member, x, _Paths(given), batch=batch)
+            return self._sparse((*result[:2], None, *result[3:]), graphs)
+        weights = {}
+        if given.edges.weight is not None:
+            if self.weight_name is None:
+                raise SagpoolError(f"{self.name} has no argument for the weights of edges.")
+            weights[self.weight_name] = given.edges.weight
+        return self._sparse(self._run(member, x, given.edges.pairs, batch=batch, **weights), graphs)
+
+    def _sparse(self, result: Any, graphs: int) -> Part:
+        """From PyG's four, five or six results."""
+        if not isinstance(result, tuple) or len(result) not in (4, 5, 6):
+            raise SagpoolError(
+                f"{self.name} must return PyG's (x, edge_index, batch, info) or (x, edge_index, "
+                "edge_weight, batch, perm), perhaps with scores at the end."
+            )
+        x, pairs, weight, batch, *_ = result if len(result) > 4 else (*result[:2], None, result[2])
+        if weight is not None and weight.ndim > 1:
+            raise SagpoolError(f"{self.name} leaves edges with {weight.shape[1]} weights each.")
+        order = torch.argsort(batch, stable=True)  # graph by graph
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device=order.device)
+        sizes = torch.bincount(batch, minlength=graphs).cpu().numpy()
+        return Part(x[order], Edges(place[pairs], weight), sizes)
+
+    def _dense(self, member: int, graph: Member) -> Part:
+        (source, target), weight = graph.edges
+        x, nodes = graph.x, len(graph.x)
+        weight = x.new_ones(len(source)) if weight is None else weight
+        adj = x.new_zeros(nodes, nodes).index_put((target, source), weight, accumulate=True)
+        mask = torch.ones(1, nodes, dtype=torch.bool, device=x.device)
+        result = self._run(member, x[None], adj=adj[None], mask=mask)
+        matrices = list(takewhile(lambda one: one.ndim == 3, result))
+        losses = result[len(matrices) :]
+        if len(matrices) not in (2, 3) or any(loss.numel() != 1 for loss in losses):
+            raise SagpoolError(
+                f"{self.name} must return features and an adjacency, perhaps after an assignment, "
+                "and then losses of one number each."
+            )
+        rows, coarse = matrices[-2][0], matrices[-1][0]
+        each = torch.arange(len(rows), device=x.device)
+        pairs = torch.stack([each.repeat(len(rows)), each.repeat_interleave(len(rows))])
+        total = torch.stack([loss.view(1) for loss in losses]).sum(0) if losses else None
+        return Part(rows, Edges(pairs, coarse.reshape(-1)), np.array([len(rows)]), total)
+
+
+class _Paths:
+    """What PANPooling reads of its sparse matrix M, here that of `GCNConv`."""
+
+    def __init__(self, given: Member) -> None:
+        nodes = torch.arange(len(given.x), device=given.x.device)
+        self.col, self.row = torch.cat([given.edges.pairs, nodes.expand(2, -1)], 1)
+        scale = torch.bincount(self.row, minlength=len(nodes)).to(given.x.dtype).rsqrt()
+        self.value = scale[self.row] * scale[self.col]
+
+    def coo(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.row, self.col, self.value
+
+
+def _convention(layer: nn.Module) -> tuple[str, str | None]:
+    """How to call the layer, and the name of its argument for weights of edges."""
+    names = inspect.signature(layer.forward).parameters
+    kind = next((kind for name, kind in _KINDS.items() if name in names), None)
+    if kind is None or "x" not in names:
+        raise SagpoolError(
+            f"{type(layer).__name__} takes ({', '.join(names)}), which is not the call of a "
+            "pooling layer of PyG; wrap it in a module with forward(x, edge_index, batch)."
+        )
+    return kind, next((name for name in ("edge_weight", "edge_attr") if name in names), None)
+
+
+def _stacked(layers: list[nn.Module]) -> nn.Module:
+    """The first layer; each of its parameters is now that of all layers, members first."""
+    first, others = layers[0], [dict(layer.named_parameters()) for layer in layers[1:]]
+    made = {}
+    for name, parameter in first.named_parameters():
+        values = [parameter.detach(), *(other[name].detach() for other in others)]
+        # Of one member a view: a fleet recognises what was drawn by its address.
+        made[parameter] = nn.Parameter(torch.stack(values) if others else values[0][None])
+    for module in first.modules():
+        for name, own in module._parameters.items():
+            if own is not None:
+                module._parameters[name] = made[own]
+    return first
+
+
+def _channels_read(layer: nn.Module, in_channels: int) -> int:
+    """How many channels an aggregation gives, found by a call of a copy on the CPU."""
+    copied = copy.deepcopy(layer).to_empty(device="cpu").eval()
+    with torch.device("cpu"), torch.no_grad():
+        rows = copied(torch.zeros(2, in_channels), index=torch.zeros(2, dtype=torch.int64))
+    return int(rows.shape[1])

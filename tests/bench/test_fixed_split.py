@@ -1,0 +1,132 @@
+"""Experiments on data sets with a split of their own, or of a file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sagpool.bench import Overrides, plan_experiment, rows, run_experiment
+from sagpool.bench.experiment import Accuracy
+from sagpool.bench.experiment_file import read_experiment
+from sagpool.bench.store import Store
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Score, Training
+from sagpool.report.content import read_content
+from sagpool.report.sections.tests import section
+
+NAME = "MUTAG (split official)"
+TEXT = """
+datasets: {MUTAG: {split: official.csv}}
+tables: {main: {methods: [mlp-g, nopool-g]}}
+protocol: {seeds: 2, max_epochs: 2, hidden: 4}
+published: {tests: {mlp-g: {MUTAG: {far: [40, 3.5]}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With a split of MUTAG that has two tests."""
+    folder = tmp_path_factory.mktemp("split")
+    parts = ["train", "train", "validation", "near", "far"]
+    parts = [parts[number % 5] for number in range(150)] + ["far"] * 38  # of other classes
+    lines = [f"{number},{part}" for number, part in enumerate(parts)]
+    (folder / "official.csv").write_text("\n".join(["graph,part", *lines]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bench(folder):
+    return run_experiment(
+        read_experiment(TEXT, "split", folder), store=folder / "runs.sqlite", device="cpu"
+    )
+
+
+def test_every_test_has_an_accuracy(bench):
+    for summary in bench.summaries:
+        assert [*summary.tests] == ["near", "far"]
+        assert summary.tests["near"] == summary.spread
+        assert summary.tests["far"] != summary.spread
+    table = rows(bench.store, frame=False)
+    assert all(row["near accuracy"] == row["test_accuracy"] for row in table)
+    assert all(row["near loss"] == row["test_loss"] for row in table)
+    far = [row["far accuracy"] for row in table if row["method"] == "mlp-g"]
+    mlp = next(s for s in bench.summaries if s.cell.method == "mlp-g")
+    assert mlp.tests["far"].mean == pytest.approx(100 * np.mean(far))
+    shown = json.loads(json.dumps(mlp.to_json()))["tests"]["far"]
+    assert (shown["mean"], shown["paper_mean"]) == (mlp.tests["far"].mean, 40)
+    assert "far" in repr(bench)
+    assert "(paper 40 ± 3.5)" in bench._repr_html_()
+
+
+def test_the_report_has_a_table_of_the_tests(bench):
+    (part,) = section(read_content(bench.store)).parts
+    assert "paper 40 ± 3.5" in part.table.to_markdown()
+    assert len(part.table.records) == 4
+
+
+def test_a_second_run_trains_nothing(bench, folder, pretend):
+    again = run_experiment(
+        read_experiment(TEXT, "split", folder), store=bench.store, engine=pretend
+    )
+    assert not pretend.asked
+    assert [s.tests for s in again.summaries] == [s.tests for s in bench.summaries]
+
+
+def test_a_run_is_stored_with_all_its_tests_or_not_at_all(tmp_path, monkeypatch, result):
+    insert = Store._insert
+
+    def fail(self, conflict, table, values):
+        if table == "tests":
+            raise SagpoolError("The disk is full.")
+        return insert(self, conflict, table, values)
+
+    outcome = result(Training("mlp-g", split="fixed"))
+    tests = {"near": outcome.test, "far": Score(1.0, float("nan"))}
+    with Store.writing(tmp_path / "runs.sqlite") as store:
+        monkeypatch.setattr(Store, "_insert", fail)
+        with pytest.raises(SagpoolError, match="full"):
+            store.add("new", "MUTAG", "print", outcome, "float32", 1, tests=tests)
+        assert not store.keys()
+        monkeypatch.undo()
+        store.add("new", "MUTAG", "print", outcome, "float32", 1, tests=tests)
+        assert store.keys() == {"new"}
+        assert np.isnan(store.tests()["new"]["far"].accuracy)
+
+
+def test_a_file_makes_another_data_set_of_another_key(small, folder):
+    file = folder / "official.csv"
+    one, other = (
+        plan_experiment(small, Overrides(methods=("mlp-g",), split=split)) for split in (None, file)
+    )
+    assert [cell.dataset.name for cell in other.cells] == [NAME]
+    assert other.cells[0].default.split == "fixed"
+    assert other.cells[0].default.folds == 1
+    keys = [plan.keys(plan.cells[0], [other.cells[0].default]) for plan in (one, other)]
+    assert keys[0] != keys[1]
+    stratified = one.cells[0].default
+    assert one.keys(one.cells[0], [stratified]) != other.keys(other.cells[0], [stratified])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"folds": 5}, "has a fixed split, so it has no folds"),
+        ({"settings": {"split": ("contiguous",)}}, "cannot have another one"),
+        ({"datasets": ("MUTAG", "motifs")}, "is for one data set"),
+    ],
+)
+def test_what_contradicts_a_split_is_refused(changes, sentence, small, folder):
+    with pytest.raises(SagpoolError, match=sentence):
+        plan_experiment(small, Overrides(split=folder / "official.csv", **changes))
+
+
+def test_data_with_a_split_that_is_not_used_get_a_warning(small, folder, caplog):
+    plan_experiment(small, Overrides(datasets=("colors",), methods=("mlp-g",)))
+    assert "colors has a split of its own; --set split=fixed uses it." in caplog.text
+
+
+def test_published_tests_are_read_and_checked(folder):
+    found = read_experiment(TEXT, "split", folder)
+    assert found.tests == {("MUTAG", "mlp-g"): {"far": Accuracy(40, 3.5)}}
+    with pytest.raises(SagpoolError, match=r"published.tests.mlp-g.MUTAG.far must be \[mean"):
+        read_experiment(TEXT.replace("[40, 3.5]", "40"), "split", folder)

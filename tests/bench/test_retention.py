@@ -1,0 +1,77 @@
+"""Comparisons at the same retention of nodes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sagpool.bench import Store, run_experiment
+from sagpool.bench.retention import Retention, retention
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.models import build, registry
+from sagpool.report import write_report
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("method", "mismatch"),
+    [
+        ("sagpool-h", ""),
+        ("random-h", ""),
+        ("nopool-h", "it leaves 100, 100, 100 % of the nodes, not 52, 27, 15 %"),
+        ("set2set-g", "it leaves one row of each graph"),
+    ],
+)
+def test_what_is_left_is_measured(mutag, method, mismatch):
+    assert retention(mutag, Training(method, hidden=4)).mismatch == mismatch
+
+
+def test_rounding_is_no_mismatch():
+    assert Retention((0.5, 0.25), (0.52, 0.28), "").mismatch == ""
+    assert Retention((0.5, 0.25), (0.52, 0.3), "").mismatch.startswith("it leaves 52, 30 %")
+
+
+def test_all_methods_get_the_same_ratio_and_the_table_names_those_that_differ(
+    small, path, pretend, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+
+    @registry.register("clusters-h", settings={"clusters": "largest"}, version="1")
+    def clusters_h(shape):
+        assert shape.settings["clusters"] in ("largest", "mean")
+        return build("gpool-h", replace(shape, settings={}))
+
+    methods = ["sagpool-h", "clusters-h", "nopool-h"]
+    options = {"methods": methods, "match": "retention", "store": path, "engine": pretend}
+    result = run_experiment(small, settings={"ratio": 0.25}, **options)
+    assert {training.ratio for training in pretend.asked} == {0.25}
+    by_method = {s.cell.method: s for s in result.summaries}
+    assert by_method["clusters-h"].cell.settings["clusters"] == "mean"
+    assert by_method["sagpool-h"].mismatch == by_method["clusters-h"].mismatch == ""
+    assert by_method["nopool-h"].to_json()["not_matched"].startswith("it leaves 100")
+    with Store.reading(path) as store:
+        kept = {cell.method: cell.retention for cell in store.cells()}
+    assert kept["sagpool-h"] == by_method["sagpool-h"].cell.retention
+    np.testing.assert_allclose(kept["sagpool-h"].left, kept["sagpool-h"].wanted)
+    page = write_report(path, tmp_path / "report").read_text()
+    assert "Not matched: nopool-h on MUTAG (it leaves 100, 100, 100 %" in page
+    assert "Compared at the same retention of nodes" in page
+
+
+def test_a_search_has_the_same_budget_for_all(small, path, pretend):
+    options = {"match": "retention", "search": "grid", "store": path, "engine": pretend}
+    run_experiment(small, methods=["sagpool-h", "gpool-h"], **options)
+    with pytest.raises(SagpoolError, match=r"diffpool-h has 8 candidates and gpool-h 4"):
+        run_experiment(
+            small,
+            methods=["diffpool-h", "gpool-h"],
+            settings={"losses": ("both", "none")},
+            **options,
+        )
+    with pytest.raises(SagpoolError, match=r"one ratio, not 0.5, 0.25"):
+        run_experiment(small, settings={"ratio": (0.5, 0.25)}, **options)

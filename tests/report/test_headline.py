@@ -1,0 +1,74 @@
+"""The main result is the best of all that the store has."""
+
+import pytest
+
+from sagpool.report import headline
+from sagpool.report.content import read_content
+
+
+def sentences(store):
+    return [str(one) for one in headline.sentences(read_content(store))]
+
+
+@pytest.mark.parametrize("best", ["sagpool-h-mine", "sagpool-h-cheb", "zpool-h"])
+def test_a_method_with_a_suffix_may_be_the_best(make, made, best):
+    cells = [made(method=m, mean=mean) for m, mean in ((best, 80), ("sagpool-h", 70))]
+    (first,) = sentences(make(*cells, made(method="gpool-h", mean=65)))
+    name = best.replace("sagpool-h-mine", "SAGPool<sub>h, mine</sub>")
+    name = name.replace("sagpool-h-cheb", "SAGPool<sub>h, Cheb</sub>")
+    name = name.replace("zpool-h", "zpool<sub>h</sub>")
+    assert first.startswith(
+        f"Among the hierarchical methods, <strong>{name}</strong> has the highest mean on MADE: "
+    )
+    assert "significantly ahead of SAGPool<sub>h</sub>" in first
+
+
+def test_a_method_with_other_settings_may_be_the_best(make, made):
+    other = {"method_settings": {"losses": "none"}}
+    first, *_ = sentences(
+        make(
+            made(method="diffpool-h", mean=60),
+            made(method="sagpool-h", mean=65),
+            made(method="diffpool-h", mean=90, settings=other),
+        )
+    )
+    assert "<strong>DiffPool<sub>h</sub>, losses none</strong> has the highest mean" in first
+
+
+def test_all_architectures_are_compared_first(make, made):
+    first, *rest = sentences(
+        make(
+            made(method="sagpool-h", mean=60),
+            made(method="gpool-h", mean=62),
+            made(method="mine", mean=90),
+            made(method="sagpool-g", mean=80),
+        )
+    )
+    assert first.startswith("Of all methods, <strong>mine</strong> has the highest mean on MADE")
+    assert [one[:30] for one in rest] == ["Among the hierarchical methods"]
+
+
+def test_a_better_one_in_another_table_is_named(make, made):
+    searched = made(mean=85, settings={"lr": 0.01}, candidates=({"lr": 0.01}, {"lr": 0.02}))
+    longer = made(method="gpool-h", mean=95, settings={"patience": 5})
+    plain = [made(method=m, mean=70) for m in ("sagpool-h", "gpool-h", "random-h")]
+    found = sentences(make(longer, searched, *plain))
+    assert any(
+        "is in another table: <strong>gPool<sub>h</sub></strong> with fixed settings and another "
+        "protocol, 9" in one
+        for one in found
+    )
+
+
+def test_rows_of_another_precision_have_a_table_of_their_own(make, made, tmp_path):
+    from sagpool.bench.store import Store
+
+    path = make(made(method="sagpool-h"), made(method="gpool-h"))
+    with Store.writing(path) as store:
+        store.connection.execute("UPDATE cells SET precision = 'bf16' WHERE method = 'gpool-h'")
+        store.connection.execute(
+            "UPDATE runs SET precision = 'bf16', checksum = NULL WHERE method = 'gpool-h'"
+        )
+    groups = read_content(path).groups
+    assert [[s.method for s in group.cells] for group in groups] == [["sagpool-h"], ["gpool-h"]]
+    assert groups[1].differences == ("a precision of bf16",)
