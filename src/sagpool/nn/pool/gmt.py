@@ -23,11 +23,11 @@ Over = Literal["nodes", "seeds"]
 class GMT(Pool):
     """Graph multiset transformer (Baek, Kang and Hwang, 2021).
 
-    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` (Equation 9) of the blocks ``LN(Z + rFF(Z))`` with
+    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` of the blocks ``LN(Z + rFF(Z))`` with
     ``Z = LN(Q + MH(Q, K, V))``, where ``MH(Q, K, V) = [O_1, ..., O_h] W^O`` and
-    ``O_i = softmax(Q_i K_iᵀ / √d) V_i`` (Equations 4 to 8). In GMPool_k, Q are k trained seeds, and
-    K and V are graph convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in
-    GMPool_1, Q is one seed.
+    ``O_i = softmax(Q_i K_iᵀ / √d) V_i``. In GMPool_k, Q are k trained seeds, and K and V are graph
+    convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in GMPool_1, Q is
+    one seed. All Q_i, K_i and V_i are projections of their own.
 
     The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
     and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
