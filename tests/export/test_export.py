@@ -26,7 +26,10 @@ from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import methods
 from sagpool.nn import SAGPool
 
-REFUSED = ("random-h", "sagpool-h-masks2", "sagpool-h-masks4")
+REFUSED = {
+    *("random-h", "sagpool-h-masks2", "sagpool-h-masks4"),
+    *("asap-h", "graclus-h", "kmis-h", "ndp-h", "edgepool-h", "panpool-h"),
+}
 EXPORTED = [name for name in methods() if name not in REFUSED]
 # Together these have every layer.
 MIXTURES = [
