@@ -1,7 +1,7 @@
 """Self-attention graph pooling."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
+from sagpool.nn.pool.learned_ratio import check_budget, keep_positive
 from sagpool.nn.pool.masks import each_its_copy, each_its_own, repeated_rows
 from sagpool.nn.pool.pool import Context, Pooled, check_rows
+from sagpool.nn.pool.pyg_interface import Chosen, choose_top
 from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
-from sagpool.nn.pool.selection import Ratio, keep_selected, select_top
+from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
 
 
 class SAGPool(ScorePool):
@@ -27,7 +29,8 @@ class SAGPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept; an integer is a k
+        ratio: fraction of each graph's nodes that is kept; an integer is a k; ``learned``: as many
+            as have positive scores, multiplied by the sigmoid, see `LearnedRatioPool`
         GNN: score by this convolution of PyG, ``GNN(in_channels, 1, **kwargs)``, instead
         min_score: keep the nodes whose softmax score is above this instead
         multiplier: factor of the rows that are kept
@@ -42,13 +45,17 @@ class SAGPool(ScorePool):
         lowest: keep the nodes with the lowest scores instead, with the same gates; a control
         masks: number of scores, each of which keeps nodes of its own, so that so many pooled graphs
             are left of each graph; see `masks.py`
+        max_ratio: of a learnt ratio: at most this fraction is kept
+        budget: of a learnt ratio: what it costs to keep all nodes of a graph
         members: how many models train side by side
         **kwargs: of the GNN
 
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
         PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
-        `PoolOutput`
+        `PoolOutput`. With a learnt ratio it has all nodes in training, to the extent of ``score``;
+        the mean of budget · score over the nodes of each graph is to be added to the loss. In
+        evaluation it has those with a score of at least one half, and one node of every graph
     """
 
     attention: AttentionScore | None
@@ -56,7 +63,7 @@ class SAGPool(ScorePool):
     def __init__(
         self,
         in_channels: int,
-        ratio: Ratio | None = 0.5,
+        ratio: Ratio | Literal["learned"] | None = 0.5,
         GNN: Callable[..., nn.Module] | None = None,
         min_score: float | None = None,
         multiplier: float = 1.0,
@@ -69,11 +76,24 @@ class SAGPool(ScorePool):
         parallel: int = 1,
         lowest: bool = False,
         masks: int = 1,
+        max_ratio: Ratio | None = None,
+        budget: float | None = None,
         members: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(in_channels, ratio, k=k, min_score=min_score, multiplier=multiplier)
-        self.nonlinearity = find_activation(nonlinearity)
+        learned = ratio == "learned"
+        kept = (1.0 if max_ratio is None else max_ratio) if ratio == "learned" else ratio
+        super().__init__(in_channels, kept, k=k, min_score=min_score, multiplier=multiplier)
+        self.nonlinearity = torch.sigmoid if learned else find_activation(nonlinearity)
+        if not learned and (max_ratio is not None or budget is not None):
+            raise SagpoolError("max_ratio and budget are those of a learnt ratio.")
+        others = (k, min_score, nonlinearity, lowest, masks, parallel)
+        if learned and others != (None, None, "tanh", False, 1, 1):
+            raise SagpoolError(
+                "A learnt ratio has no k, min_score, nonlinearity, lowest, masks and parallel."
+            )
+        self.learned = learned
+        self.budget = check_budget(0.01 if budget is None else budget)
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
         if parallel > 1 and self.nonlinearity is not torch.tanh:
@@ -118,18 +138,25 @@ class SAGPool(ScorePool):
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         if self.attention is None:
-            scores = gated(
-                pyg_scores(self.gnn, x, structure, context), self.nonlinearity, self.min_score
-            )
+            raw = pyg_scores(self.gnn, x, structure, context)
+            scores = gated(raw, self.nonlinearity, self.min_score)
         elif self.masks > 1:
-            scores = gated(self.attention.of_masks(x, structure), self.nonlinearity, None)
+            raw = self.attention.of_masks(x, structure)
+            scores = gated(raw, self.nonlinearity, None)
         else:
             scores = self.attention(x, structure, context.projected)
+            raw = scores.rank
             if self.nonlinearity is not torch.tanh:
-                scores = gated(scores.rank, self.nonlinearity, self.min_score)
+                scores = gated(raw, self.nonlinearity, self.min_score)
+        if self.learned:
+            return Scores(raw, scores.gate)  # the sign of the score decides, not that of the gate
         return scores._replace(rank=-scores.rank) if self.lowest else scores
 
     def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
+        if self.learned:
+            _, scores = self._score(x, x, structure, context)
+            rank = scores.rank
+            return keep_positive(x, structure, rank, self.selection, self.budget, self.training)
         if self.masks == 1 or self.attention is None:
             return super()._pool_packed(x, structure, context)
         layout, members = structure.layout, len(next(self.attention.parameters()))
@@ -142,6 +169,13 @@ class SAGPool(ScorePool):
             structure = structure.csr().repeated(self.masks)
         selected = select_top(structure.layout, rank, gate, self.selection)
         return keep_selected(x, structure, selected)
+
+    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
+        chosen = super()._choose_pyg(scores, batch)
+        if not self.learned or self.training:
+            return chosen
+        best = choose_top(scores.rank, batch, Selection(k=1))
+        return Chosen(best.mask | (chosen.mask & (scores.gate >= 0.5)), None)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.

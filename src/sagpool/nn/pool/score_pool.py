@@ -12,6 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import (
+    Chosen,
     PoolOutput,
     as_more_graphs,
     check_pyg,
@@ -161,17 +162,21 @@ class ScorePool(SelectingPool):
         through, scores = self._score(x, scored, EdgeList(edge_index, x.shape[0]), context)
         masks = [scores] if self.masks == 1 else scores.of_masks()
         parts = []
-        for rank, gate in masks:
+        for one in masks:
+            gate = one.gate
             if self.min_score is None:
-                chosen = choose_top(rank, batch, self.selection)
+                chosen = self._choose_pyg(one, batch)
             else:
-                gate = softmax_of_graphs(rank, batch)
+                gate = softmax_of_graphs(one.rank, batch)
                 chosen = choose_above(gate, batch, self.min_score)
             parts.append(
                 unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
             )
         pooled = parts[0] if self.masks == 1 else as_more_graphs(parts, batch)
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
+
+    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
+        return choose_top(scores.rank, batch, self.selection)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""
