@@ -30,8 +30,8 @@ class GMT(Pool):
     one seed. All Q_i, K_i and V_i are projections of their own.
 
     The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
-    and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
-    the authors' commands for these data sets do over the queries (``seeds``).
+    and about what the softmax sums to 1 over: by default the queries (``seeds``), as in the
+    authors' commands for these data sets; or the keys (``nodes``), as attention usually does.
 
     Args:
         in_channels: size of each input row
@@ -54,7 +54,7 @@ class GMT(Pool):
         seeds: int,
         *,
         heads: int = 2,
-        over: Over = "nodes",
+        over: Over = "seeds",
         members: int = 1,
     ) -> None:
         super().__init__()
