@@ -1,6 +1,8 @@
 """Weighted graphs of different sizes, with a dense matrix for each."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,11 +21,16 @@ class BlockAdjacency(Structure):
 
     Args:
         buckets: of the rows
-        blocks: A without self-loops, ``[graphs, nodes, nodes]`` of each group of the buckets
+        make_blocks: gives `blocks`; not called after the last pooling of a network
     """
 
     buckets: Buckets
-    blocks: tuple[Tensor, ...]
+    make_blocks: Callable[[], tuple[Tensor, ...]]
+
+    @cached_property
+    def blocks(self) -> tuple[Tensor, ...]:
+        """A without self-loops, ``[graphs, nodes, nodes]`` of each group of the buckets."""
+        return self.make_blocks()
 
     @property
     def layout(self) -> Layout:  # type: ignore[override]
