@@ -38,7 +38,7 @@ def _validation(accuracy, loss, training, asked):
 
 
 def test_a_search_gets_only_validation_results():
-    assert Validation._fields == ("accuracy", "loss", "epochs", "ended", "curve")
+    assert Validation._fields == ("accuracy", "loss", "epochs", "ended", "curve", "value")
 
 
 def test_a_grid_search_uses_every_fold_of_the_first_seed():

@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sagpool.classifier.calibration import fit_temperature, losses, with_temperature
+from sagpool.classifier.calibration import fit_temperature, with_temperature
 from sagpool.classifier.choice import Rules, choose, decision_for
 from sagpool.classifier.conformal import Conformal, bound
 from sagpool.classifier.estimate import cross_fit, estimate, mcnemar, wilson_interval
 from sagpool.classifier.mixture import greedy_mixture, loss_per_graph
 from sagpool.classifier.model import decide
+from sagpool.fleet.metrics import losses
 
 RANDOM = np.random.default_rng(1)
 

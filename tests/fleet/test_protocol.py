@@ -15,6 +15,7 @@ from sagpool.fleet.checkpoint import identity_of, trainings_of
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.order import Members, Orders
 from sagpool.fleet.schedule import Slots, group_by_shape, shape_of, split_of
+from sagpool.fleet.stopping import RULES
 from sagpool.fleet.train import train_until
 from sagpool.graphs import pack, split
 from sagpool.models import build
@@ -194,8 +195,8 @@ def test_a_paused_training_goes_on_by_the_same_rule(mutag, kit):
             "split must be one of stratified, contiguous, fixed, given, not 'sorted'.",
         ),
         ({"order": "random"}, "order must be one of shuffled, fixed, not 'random'."),
-        ({"stopping": "accuracy"}, "stopping must be one of loss, loss+norm, not 'accuracy'."),
-        ({"stopping": True}, "stopping must be one of loss, loss+norm, not 'True'."),
+        ({"stopping": "auc"}, f"stopping must be one of {', '.join(RULES)}, not 'auc'."),
+        ({"stopping": True}, f"stopping must be one of {', '.join(RULES)}, not 'True'."),
     ],
 )
 def test_wrong_options_are_refused_with_a_sentence(wrong, sentence):

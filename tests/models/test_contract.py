@@ -21,6 +21,11 @@ some_graphs = given(
 )
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 # test_members.py checks members more thoroughly.
+# The clusters of ASAPool overlap so much that neighbours in a coarsened graph look almost the same,
+# so there is hardly ever a kink between them.
+ONLY_AT_A_KINK = {
+    "asap-h": {f"pools.{block}.{name}" for block in (1, 2) for name in ("query.weight", "key.bias")}
+}
 OTHER_CHECKS = [check for check in testing.CHECKS if check is not testing.check_members]
 
 
@@ -119,7 +124,8 @@ def test_every_parameter_has_a_gradient(method, kit):
         for name, parameter in model.named_parameters():
             found = parameter.grad.abs().flatten(1).amax(1)  # [members]
             largest[name] = torch.maximum(found, largest.get(name, found))
-    assert not [name for name, found in largest.items() if found.min() < 1e-6]
+    without = {name for name, found in largest.items() if found.min() < 1e-6}
+    assert without <= ONLY_AT_A_KINK.get(method, set())
 
 
 def test_weights_are_saved_and_loaded(method, kit):

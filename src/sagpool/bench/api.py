@@ -22,7 +22,7 @@ from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState, ExperimentRunner
 from sagpool.bench.run_table import read_runs
 from sagpool.bench.search import Search
-from sagpool.bench.selection import Select
+from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
@@ -88,6 +88,7 @@ def run_experiment(
     match: str | None = None,
     search: Search | str = Search.NONE,
     select: Select | str | None = None,
+    select_by: str = BY_ACCURACY,
     store: str | Path = "runs.sqlite",
     device: str = "auto",
     engine: str | Engine = "local",
@@ -123,6 +124,10 @@ def run_experiment(
             ``per-fold``: a choice for every seed and fold by its own validation part (nested);
             ``test``: as ``over-folds``, but by test accuracy, which only an experiment that says so
             may do. By default what the experiment says, or ``over-folds``
+        select_by: the validation result by which a search ranks candidates: ``accuracy``,
+            ``loss``, ``balanced_accuracy``, ``roc_auc``, ``f1``, ``mcc``, ``log_loss``; of a
+            regression ``rmse``, ``mae``, ``r2``. Searches that look at trainings before their end
+            rank by the loss, or by what the trainings stop by
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object
@@ -138,7 +143,13 @@ def run_experiment(
     parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
     overrides = Overrides(*parts, seeds, folds, values, features, split, match)
     plan = plan_experiment(
-        experiment, overrides, search=search, select=select, precision=precision, store=store
+        experiment,
+        overrides,
+        search=search,
+        select=select,
+        select_by=select_by,
+        precision=precision,
+        store=store,
     )
     if profile and engine != "local":
         raise SagpoolError("A profile is that of one device; it needs the engine 'local'.")

@@ -12,8 +12,9 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
+from sagpool.bench.predictions import METRICS, REGRESSION_METRICS
 from sagpool.bench.search import Search, count_trainings
-from sagpool.bench.selection import Select
+from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
@@ -47,6 +48,7 @@ class ExperimentPlan:
     precision: str
     store: Path
     match: str | None = None  # what all methods have in common
+    select_by: str = BY_ACCURACY  # the validation result by which a search ranks candidates
 
     def keys(self, cell: Cell, trainings: Iterable[Training]) -> list[str]:
         """The keys of trainings in the store."""
@@ -92,6 +94,7 @@ def plan_experiment(
     *,
     search: Search | str = Search.NONE,
     select: Select | str | None = None,
+    select_by: str = BY_ACCURACY,
     precision: str = "float32",
     store: str | Path = "runs.sqlite",
 ) -> ExperimentPlan:
@@ -115,7 +118,8 @@ def plan_experiment(
         TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
     data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
-    choices = (search, select, precision, path, overrides.match)
+    _check_select_by(select_by, search, select, cells)
+    choices = (search, select, precision, path, overrides.match, select_by)
     return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
 
@@ -142,6 +146,23 @@ def _selection(select: str | None, search: Search, experiment: Experiment) -> Se
             "grid or halving."
         )
     return chosen
+
+
+def _check_select_by(metric: str, search: Search, select: Select, cells: Iterable[Cell]) -> None:
+    if metric == BY_ACCURACY:
+        return
+    check_choice("select-by", metric, (BY_ACCURACY, "loss", *METRICS[1:], *REGRESSION_METRICS))
+    if search is Search.NONE:
+        raise SagpoolError(f"Settings can only be selected by {metric} in a search.")
+    if select is Select.TEST:
+        raise SagpoolError("A search that looks at tests selects by accuracy.")
+    # What is seen of a training that is paused is its curve.
+    stops_by_it = all(cell.default.stopping == metric for cell in cells)
+    if search is not Search.GRID and metric != "loss" and not stops_by_it:
+        raise SagpoolError(
+            f"A {search} sees trainings before their end, when only the loss, the accuracy and "
+            f"that by which they stop are known; add --set stopping={metric}, or search by grid."
+        )
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from sagpool.models import method_settings, method_version, methods
 CURVE = ("train_loss", "validation_loss", "validation_accuracy")  # in the order of the store
 
 
-def rows(store: str | Path, *, frame: bool = True) -> Any:
+def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
 
     Trainings on a fixed split have a loss and an accuracy of each test, such as ``large accuracy``.
@@ -23,6 +23,8 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
 
     Args:
         store: the file
+        metrics: whether to compute further scores from the stored predictions, such as
+            ``test_roc_auc`` and ``validation_f1``
         frame: whether to return a `pandas.DataFrame`; otherwise a list of dictionaries
     """
     with Store.reading(Path(store)) as opened:
@@ -38,6 +40,11 @@ def rows(store: str | Path, *, frame: bool = True) -> Any:
             }
             for run in read_runs(opened)
         ]
+        more = dict(opened.predictions()) if metrics else {}
+    for row in found if metrics else ():
+        if (predicted := more.get(row["key"])) is not None:
+            for part in ("validation", "test"):
+                row |= {f"{part}_{name}": v for name, v in predicted.scores(part).items()}
     return _frame(found) if frame else found
 
 

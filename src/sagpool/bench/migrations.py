@@ -114,6 +114,18 @@ _TESTS = """CREATE TABLE IF NOT EXISTS tests (
     PRIMARY KEY (key, name)
 )"""
 
+# Of runs with a best epoch; see `sagpool.bench.predictions`.
+_PREDICTIONS = """CREATE TABLE IF NOT EXISTS predictions (
+    key TEXT PRIMARY KEY,               -- of the run
+    task TEXT NOT NULL,
+    outputs INTEGER NOT NULL,           -- numbers predicted for each graph
+    kind TEXT NOT NULL,                 -- of the numbers that are true, as NumPy writes it
+    validation BLOB NOT NULL,           -- float32
+    validation_truth BLOB NOT NULL,
+    test BLOB NOT NULL,                 -- float32
+    test_truth BLOB NOT NULL
+) WITHOUT ROWID"""
+
 # In the order in which they were introduced, numbered from 1. One that was released never changes.
 MIGRATIONS: tuple[Migration, ...] = (
     _run(_DATA, _INVOCATIONS, _RUNS, _CELLS),
@@ -130,6 +142,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _run(_TESTS),
     _add_columns("cells", paper_tests="TEXT"),  # JSON: published mean and std, by test
     _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
+    _run(_PREDICTIONS),
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

@@ -111,7 +111,7 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
     order = sorted(now, key=lambda candidate: places[candidate])  # stable: first those good now
     staying, others = order[:count], order[count:]
     if count < FEW:
-        table = np.nan_to_num([one.accuracy for one in seen]).reshape(len(candidates), -1)
+        table = np.nan_to_num([one.rank for one in seen]).reshape(len(candidates), -1)
         accuracy = dict(zip(candidates, table, strict=True))
         best = accuracy[now[0]]
         as_good = [one for one in others if not _is_worse(accuracy[one], best, one.folds)]
@@ -121,7 +121,7 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
 
 def _steadied(seen: Validation) -> Validation:
     """With the mean accuracy of the epochs near the best one; that of a single epoch jumps."""
-    if not math.isfinite(seen.accuracy):
+    if not math.isfinite(seen.accuracy) or seen.value is not None:
         return seen
     best = seen.best_epoch - 1
     near = seen.curve[1, max(0, best - NEARBY) : best + NEARBY + 1]

@@ -23,6 +23,11 @@ class Validation(NamedTuple):
     epochs: int  # trained so far
     ended: bool  # stopped by itself (early stopping, divergence), rather than paused
     curve: np.ndarray  # [2, epochs] validation loss and accuracy
+    value: float | None = None  # by which it is ranked in place of the accuracy; higher is better
+
+    @property
+    def rank(self) -> float:
+        return self.accuracy if self.value is None else self.value
 
     @staticmethod
     def seen(curve: np.ndarray, *, ended: bool) -> Validation:

@@ -37,22 +37,25 @@ def rank(
 ) -> list[tuple[Training, Ranked]]:
     """The candidates with their results, best first.
 
-    Ranked by mean validation accuracy, since the tables report accuracy; ties are broken by the
-    lower loss.
+    Ranked by mean validation accuracy, since the tables report accuracy, or by another value if
+    there is one; ties are broken by the lower loss.
 
     Args:
         candidates: with one result per seed and fold each
         seen: in the order of `every_fold`
     """
-    table = np.array([(one.accuracy, one.loss) for one in seen]).reshape(len(candidates), -1, 2)
+    values = [(one.accuracy, one.loss, one.rank) for one in seen]
+    table = np.array(values).reshape(len(candidates), -1, 3)
     # A candidate that fails in a single fold is unreliable.
     accuracy = np.nan_to_num(table[..., 0], nan=0.0).mean(1)
     loss = np.nan_to_num(table[..., 1], nan=np.inf).mean(1)
+    worst = 0.0 if all(one.value is None for one in seen) else -np.inf
+    value = np.nan_to_num(table[..., 2], nan=worst, neginf=-np.inf).mean(1)
     runs = table.shape[1]
     return [
         (
             candidates[i],
             Ranked(settings_of(candidates[i]), float(accuracy[i]), float(loss[i]), runs),
         )
-        for i in np.lexsort((loss, -accuracy))
+        for i in np.lexsort((loss, -value))
     ]

@@ -15,11 +15,13 @@ from sagpool.bench.per_fold import choose_per_fold, settings_of_all
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
+from sagpool.bench.predictions import Predicted
+from sagpool.bench.ranked_by import ranked_by
 from sagpool.bench.records import CellRecord, SearchCost, Validation
 from sagpool.bench.retention import retention
 from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
-from sagpool.bench.selection import BY_TEST, SELECTED, Select
+from sagpool.bench.selection import BY_ACCURACY, BY_TEST, SELECTED, Select
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Result, Score, Training
 from sagpool.fleet.memory import step_bytes
@@ -110,7 +112,10 @@ class ExperimentRunner:
             if self.reached.get(key, 0) < epochs:  # two cells may have the same training
                 traces = () if isinstance(outcome, Paused) else traces_of(data.graphs, outcome)
                 tests = {} if isinstance(outcome, Paused) else named_tests(data.graphs, outcome)
-                self.store.add(*identity, outcome, *origin, traces, tests)
+                predicted = (
+                    None if isinstance(outcome, Paused) else Predicted.of(data.graphs, outcome)
+                )
+                self.store.add(*identity, outcome, *origin, traces, tests, predicted)
                 self.reached[key] = epochs
             running.missing.remove(key)
             state.done += 1
@@ -164,7 +169,9 @@ class ExperimentRunner:
         """What the program may know of the trainings that it has asked for."""
         if self.plan.select is Select.TEST:
             return self.store.tested(keys)
-        return self.store.validation(keys, asked.until)
+        seen = self.store.validation(keys, asked.until)
+        early = asked.until is not None
+        return ranked_by(self.plan.select_by, self.store, list(keys), seen, early=early)
 
     def _is_known(self, key: str, asked: Round) -> bool:
         wanted = float("inf") if asked.until is None else asked.until
@@ -256,7 +263,7 @@ class ExperimentRunner:
             numerics=NUMERICS,
             seeds=plan.seeds,
             invocation=self.invocation,
-            search=str(plan.search),
+            search=_search_text(plan),
             ranking=(),
             bytes=0,
             paper_mean=cell.published.mean if cell.published else None,
@@ -283,6 +290,11 @@ def named_tests(graphs: Graphs, result: Result) -> dict[str, Score]:
         return {}
     first = next(name for name in graphs.part_names if name not in (TRAIN, VALIDATION))
     return {first: result.test, **result.more_tests}
+
+
+def _search_text(plan: ExperimentPlan) -> str:
+    by = "" if plan.select_by == BY_ACCURACY else f" by {plan.select_by.replace('_', ' ')}"
+    return f"{plan.search}{by}"
 
 
 def _keep_weights(training: Training) -> bool:

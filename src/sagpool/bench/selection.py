@@ -11,6 +11,10 @@ OPTIMISTIC = (
 )
 
 
+# By which validation result a search ranks candidates, unless told otherwise.
+BY_ACCURACY = "accuracy"
+
+
 class Select(StrEnum):
     """By which results the settings are chosen; see `run_experiment`."""
 

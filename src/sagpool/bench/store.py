@@ -26,6 +26,7 @@ from sagpool.bench.database import (
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
+from sagpool.bench.predictions import Predicted, decode_predicted
 from sagpool.bench.records import (
     CellRecord,
     DeviceTime,
@@ -88,6 +89,7 @@ class Store:
         invocation: int,
         traces: Iterable[Trace] = (),
         tests: Mapping[str, Score] = MappingProxyType({}),
+        predicted: Predicted | None = None,
     ) -> None:
         """Add a training that has ended, unless the store has it, has paused or has failed.
 
@@ -125,6 +127,8 @@ class Store:
                 found = [score.loss, score.accuracy]
                 kept = [float(value) if np.isfinite(value) else None for value in found]
                 self._insert("", "tests", [key, test, *kept])
+            if written.rowcount and predicted is not None:
+                self._insert("", "predictions", [key, *predicted.to_row()])
 
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
@@ -255,6 +259,13 @@ class Store:
                     row[name] = float("nan") if value is None else value
                 runs.append(decode(Run, row, "a run"))
         return runs
+
+    def predictions(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, Predicted]]:
+        """The predictions of these runs, by default of all that have any, with their keys."""
+        if self._has("predictions"):
+            for key, *row in self._of_keys("SELECT * FROM predictions", keys):
+                with self._decoding():
+                    yield decode(str, key, "key"), decode_predicted(row)
 
     def tests(self) -> dict[str, dict[str, Score]]:
         """All tests of trainings on a fixed split, by the key of the run, then by name."""

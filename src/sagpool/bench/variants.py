@@ -14,6 +14,7 @@ from sagpool.bench.selection import SELECTED, Select
 from sagpool.bench.summary import Summary
 from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
+from sagpool.fleet.validation_metrics import METRICS
 from sagpool.models import method_settings, methods
 
 # What a result means depends on these; cells in which they differ never share a table.
@@ -30,6 +31,10 @@ _WORDS = {
     ("stopping", "loss+norm"): "early stopping looks at the validation loss plus the weight decay "
     "times the norm of the weights",
     ("stopping", "loss"): "early stopping looks at the validation loss",
+}
+_WORDS |= {
+    ("stopping", name): f"early stopping looks at the validation {name.replace('_', ' ')}"
+    for name in METRICS
 }
 _NUMBERS = {
     "folds": "{} folds",

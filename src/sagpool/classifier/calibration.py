@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from sagpool.fleet.metrics import LEAST, losses
 from sagpool.graphs.graphs import Task
 
-LEAST = 1e-6  # probability whose logarithm is still used
 # The logarithm of the temperature is normal around 0 with this spread, before the graphs are seen:
 # a few graphs, all of them right, do not make the model certain.
 PRIOR = 0.5
@@ -40,24 +40,3 @@ def fit_temperature(task: Task, probabilities: np.ndarray, truth: np.ndarray) ->
 
     found = np.exp(minimize_scalar(loss, bounds=(-2, 3), method="bounded").x)
     return float(f"{found:.6g}")  # further digits would be noise in the file
-
-
-def losses(task: Task, outputs: np.ndarray, truth: np.ndarray, least: float = LEAST) -> np.ndarray:
-    """The loss of each graph (and task): log loss, or squared error. NaN where not measured.
-
-    Args:
-        task: of the model
-        outputs: ``[graphs, outputs]``
-        truth: ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured
-        least: lower probabilities count as this one
-
-    Returns:
-        ``[graphs]`` for classes, ``[graphs, tasks]`` otherwise
-    """
-    if task == "regression":
-        return (outputs - truth) ** 2
-    if task == "multitask":
-        p = np.clip(outputs, least, 1 - least)
-        return -np.where(np.isnan(truth), np.nan, np.where(truth > 0.5, np.log(p), np.log1p(-p)))
-    p = np.take_along_axis(outputs, truth[:, None].astype(np.int64), 1)[:, 0]
-    return -np.log(np.clip(p, least, None))

@@ -8,8 +8,8 @@ import numpy as np
 
 from sagpool.classifier.calibration import fit_temperature, with_temperature
 from sagpool.classifier.conformal import COVERAGE, Conformal
-from sagpool.classifier.metrics import balanced_accuracy, confusion
 from sagpool.classifier.mixture import advantage, greedy_mixture, loss_per_graph
+from sagpool.fleet.metrics import balanced_accuracy, confusion
 from sagpool.graphs.graphs import Task
 
 # A mixture has to lower the loss of the best simple model by more than one standard error, and by

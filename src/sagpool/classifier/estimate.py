@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sagpool.classifier.choice import Rules, choose
-from sagpool.classifier.metrics import (
+from sagpool.classifier.model import decide
+from sagpool.fleet.metrics import (
     Bin,
     bootstrap,
     calibration_curve,
     confusion,
     scores,
 )
-from sagpool.classifier.model import decide
 from sagpool.graphs.graphs import Task
 
 REPEATS = (100, 300)  # of the bootstrap: least and most

@@ -8,10 +8,10 @@ import numpy as np
 
 from sagpool.classifier.candidates import NetCandidate
 from sagpool.classifier.choice import Choice
-from sagpool.classifier.metrics import scores
 from sagpool.classifier.mixture import advantage, loss_per_graph
 from sagpool.classifier.model import decide
 from sagpool.classifier.out_of_fold import Trials
+from sagpool.fleet.metrics import scores
 from sagpool.graphs.graphs import Task
 
 # The score by which people compare models, and its decimals; models are chosen by their loss.

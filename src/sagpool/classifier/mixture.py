@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sagpool.classifier.calibration import losses
+from sagpool.fleet.metrics import losses
 from sagpool.graphs.graphs import Task
 
 ROUNDS = 20

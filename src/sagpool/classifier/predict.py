@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sagpool.classifier.metrics import scores
 from sagpool.classifier.model import Predictions, TrainedModel
+from sagpool.fleet.metrics import scores
 from sagpool.foreign.paths import user_path
 from sagpool.graphs import load
 from sagpool.graphs.graphs import Task

@@ -78,6 +78,13 @@ def bench(
             "accuracy (optimistic) only in an experiment that says so."
         ),
     ] = None,
+    select_by: Annotated[
+        str,
+        typer.Option(
+            help="The validation result by which a search ranks: accuracy, loss, roc_auc, f1, "
+            "mcc, balanced_accuracy, log_loss, ..."
+        ),
+    ] = "accuracy",
     against: Annotated[
         str | None, typer.Option(help="A method with which all others are compared at the end.")
     ] = None,
@@ -128,6 +135,7 @@ def bench(
     options: dict[str, Any] = {
         "search": search,
         "select": select,
+        "select_by": select_by,
         "precision": precision,
         "store": store,
     }

@@ -15,10 +15,15 @@ from sagpool.models.architectures import Classifier, GlobalPooling, Hierarchical
 from sagpool.models.rescaled import Rescaled
 from sagpool.models.sagnet import GIN, Block, SAGNet, Unchanged
 from sagpool.nn import (
+    GMT,
     DiffPool,
+    DMoNPool,
     GPool,
+    HOSCPool,
+    JustBalancePool,
     LearnedRatioPool,
     Linear,
+    MinCutPool,
     NoPool,
     Norm,
     RandomPool,
@@ -203,6 +208,34 @@ def _diffpool(to: Describer, layer: Any) -> Description:
     return {"kind": "diffpool", "assign": to.describe(layer.assign), "clusters": layer.clusters}
 
 
+def _soft_pool(to: Describer, layer: Any) -> Description:
+    return {
+        "kind": "soft",
+        "assign": [to.describe(one) for one in layer.assign],
+        "clusters": layer.clusters,
+        "normalises": layer.normalises,
+        "means": isinstance(layer, DMoNPool),
+    }
+
+
+def _gmt(to: Describer, layer: Any) -> Description:
+    members, count, hidden = layer.seeds.shape
+    sizes = {"members": members, "count": count, "hidden": hidden, "heads": layer.heads}
+    return {
+        "kind": "gmt",
+        **sizes,
+        "over": layer.over,
+        **{name: to.weight(getattr(layer, name)) for name in ("seeds", "seed")},
+        **{name: to.describe(getattr(layer, name)) for name in ("nodes", "rows", "last")},
+        "blocks": [_gmt_block(to, one) for one in layer.blocks],
+    }
+
+
+def _gmt_block(to: Describer, layer: Any) -> Description:
+    layers = {name: to.describe(getattr(layer, name)) for name in ("query", "out", "feed_forward")}
+    return {**layers, "norms": [to.describe(one) for one in layer.norms]}
+
+
 def _random_pool(to: Describer, layer: Any) -> Description:
     raise SagpoolError(
         "A model that keeps nodes at random cannot be exported: no other program draws the same "
@@ -317,6 +350,11 @@ KINDS: dict[type[nn.Module], Callable[[Describer, Any], Description]] = {
     SortConv: _sort_conv,
     Set2Set: _set2set,
     DiffPool: _diffpool,
+    MinCutPool: _soft_pool,
+    DMoNPool: _soft_pool,
+    JustBalancePool: _soft_pool,
+    HOSCPool: _soft_pool,
+    GMT: _gmt,
     NoPool: lambda to, layer: {"kind": "none"},
     RandomPool: _random_pool,
     Classifier: _classifier,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import sagpool
-from sagpool.classifier.calibration import LEAST
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.novelty import MOST_COLUMNS
 from sagpool.classifier.parts import NetPart, Part
 from sagpool.export.features import describe_features
 from sagpool.export.parts import describe_nets, describe_simple
 from sagpool.export.runtime.inputs import FRAGMENTS
+from sagpool.fleet.metrics import LEAST
 
 
 @dataclass(frozen=True, eq=False)

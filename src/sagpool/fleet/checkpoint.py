@@ -24,6 +24,7 @@ from sagpool.graphs.cache import replacing
 from sagpool.models import method_version
 
 FORMAT = 4
+_PREDICTIONS = ("predictions", "validation_predictions")  # fields of a result
 _INSTEAD = "name another file, or remove it."
 
 
@@ -115,8 +116,9 @@ class Checkpoint:
         for number, result in done.items():
             for name, weights in (result.weights or {}).items():
                 arrays[f"{number}.weights.{name}"] = weights.numpy()
-            if result.predictions is not None:
-                arrays[f"{number}.predictions"] = result.predictions
+            for name in _PREDICTIONS:
+                if (outputs := getattr(result, name)) is not None:
+                    arrays[f"{number}.{name}"] = outputs
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -263,7 +265,7 @@ def _result(
         parameters=found.parameters,
         seconds=found.seconds,
         weights=weights or None,
-        predictions=arrays.get(f"{number}.predictions"),
+        **{name: arrays.get(f"{number}.{name}") for name in _PREDICTIONS},
         more_tests={
             name: Score(score["loss"], score["accuracy"])
             for name, score in found.more_tests.items()

@@ -45,8 +45,8 @@ def validate(
     streams: Streams,
     losses: Losses,
     class_weight: Tensor | None = None,
-) -> None:
-    """Add the losses and hits on a batch of validation graphs."""
+) -> Tensor:
+    """Add the losses and hits on a batch of validation graphs; returns the logits."""
     output = model(batch, streams)
     # Auxiliary losses are for training; models are compared by their classification.
     losses.loss.add_(output._replace(auxiliary=None).loss_sums(batch, class_weight))
@@ -59,6 +59,8 @@ def validate(
         measured = ~batch.targets.isnan()
         losses.hits.add_((((output.logits > 0) == (batch.targets > 0.5)) & measured).sum((1, 2)))
         losses.asked.add_(measured.sum((1, 2)))
+    logits: Tensor = output.logits
+    return logits
 
 
 @torch.no_grad()

@@ -70,7 +70,7 @@ class Finished:
             weights: for the result
             parameters: of the model
             seconds: that its evaluation took
-            keep_predictions: whether the result has those of the test graphs
+            keep_predictions: whether the result has those of the test and validation graphs
         """
         # Without a best epoch, scores are NaN and the confusion is zero, as for an empty split.
         train, validation, test = (
@@ -96,6 +96,7 @@ class Finished:
                 for name, graphs in self.split.more_tests.items()
             },
             predictions=outputs[self.split.test] if keep_predictions else None,
+            validation_predictions=outputs[self.split.validation] if keep_predictions else None,
         )
 
 

@@ -48,7 +48,7 @@ class Fleet:
         until: the epoch after which trainings pause
         profile: where the time is noted
         share: part of the device that this fleet has; the others train beside it
-        keep_predictions: whether results contain the outputs for the test graphs
+        keep_predictions: whether results contain the outputs for test and validation graphs
     """
 
     def __init__(

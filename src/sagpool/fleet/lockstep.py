@@ -15,6 +15,7 @@ from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import Pass, Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
 from sagpool.fleet.stopping import LOSS, DeviceStopping, Rule
+from sagpool.fleet.validation_metrics import SeenOutputs
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, as_matrix, pack_on_device
 from sagpool.nn import Streams
@@ -97,6 +98,9 @@ class Lockstep:
         self.curves = lr.new_zeros(3, len(lr))
         self.pools = pools_of(stack.model)
         self.losses = Losses.zeros(keys[:, 1], stack.weights.dtype)
+        self.seen = None
+        if rule.metric:
+            self.seen = SeenOutputs(graphs, len(lr), stack.weights.dtype)
         self.recorders: dict[tuple[str, int], Recorder] = {}
         self.validation: _Validation | None = None
 
@@ -121,6 +125,8 @@ class Lockstep:
             pool.refresh(self.lr.device, len(self.lr))  # a new member may have another k
         self.sums.zero_()
         self.losses.reset()
+        if self.seen is not None:
+            self.seen.reset()
         if self.whole and self._records:
             self._whole_epoch(batches, validation)
             between_steps()
@@ -171,6 +177,9 @@ class Lockstep:
         validation, accuracy = self.losses.means()
         if self.rule.adds_norm:
             validation = validation + self.weight_decay * self.stack.norms()
+        if self.seen is not None:
+            metric = self.seen.value(self.rule.metric)
+            validation = torch.where(validation.isfinite(), -metric, validation.double())
         torch.stack([loss / count, validation, accuracy], out=self.curves)
         self.stopping.update(self.curves, self.stack.weights, self.best, self.rule)
 
@@ -255,4 +264,7 @@ class Lockstep:
 
     def _validate_batch(self, first: int, batch: Batch) -> None:
         streams = Streams(self.keys[:, 1], first)
-        validate(self.stack.model.eval(), batch, streams, self.losses, self.class_weight)
+        model = self.stack.model.eval()
+        logits = validate(model, batch, streams, self.losses, self.class_weight)
+        if self.seen is not None:
+            self.seen.add(first, logits, batch)

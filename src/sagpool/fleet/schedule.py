@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from sagpool.errors import SagpoolError
+from sagpool.fleet.stopping import RULES
 from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
@@ -90,6 +91,11 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     order of batches, rule for stopping and whether classes have weights, and for some layers the
     same k; they may differ in learning rate, weight decay, patience, split, seed and fold.
     """
+    for training in trainings:
+        if RULES[training.stopping].metric and graphs.task == "regression":
+            raise SagpoolError(
+                f"{graphs.name} is a regression, which cannot stop by {training.stopping}."
+            )
     groups: dict[Hashable, list[int]] = {}
     parameters: dict[Hashable, Hashable] = {}
     for position, training in enumerate(trainings):

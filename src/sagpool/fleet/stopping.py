@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sagpool.fleet.validation_metrics import METRICS
+
 T = TypeVar("T", np.ndarray, Tensor)
 
 
@@ -16,6 +18,7 @@ class Rule(NamedTuple):
     adds_norm: bool  # of the weights, times the weight decay, to the validation loss
     accepts_ties: bool  # an equal loss is an improvement
     exceeds_patience: bool  # stops after more than ``patience`` epochs, not after as many
+    metric: str = ""  # of the validation part; its negative takes the place of the loss
 
     def improves(self, loss: T, best: T) -> T:
         return loss <= best if self.accepts_ties else loss < best
@@ -26,7 +29,9 @@ class Rule(NamedTuple):
 
 # By their names in a training. The second is that of the authors' first released code; its norm is
 # √Σθ² over all parameters, not squared.
-RULES = {"loss": Rule(False, False, False), "loss+norm": Rule(True, True, True)}
+RULES = {"loss": Rule(False, False, False), "loss+norm": Rule(True, True, True)} | {
+    name: Rule(False, False, False, name) for name in METRICS
+}
 LOSS = RULES["loss"]
 
 

@@ -39,7 +39,7 @@ def train(
         dtype: float32 or float64; torch.set_float32_matmul_precision sets the precision of float32
             matrix products on a GPU
         keep_weights: whether results contain the best weights, for all trainings or by training
-        keep_predictions: whether they contain the outputs for the test graphs
+        keep_predictions: whether they contain the outputs for test and validation graphs
         on_result: called with each result as soon as its training is done
         on_progress: called after each epoch of a fleet
         checkpoint: a file with the state of all fleets; continued if it exists, written from time

@@ -65,7 +65,8 @@ class Training:
             shuffle in all epochs
         stopping: by the validation ``loss``; or ``loss+norm``: with the norm of the weights, times
             the weight decay, added to it, equal values accepted as an improvement, and one more
-            epoch of patience
+            epoch of patience; or by a metric of the validation part, the higher the better:
+            ``accuracy``, ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``
         class_weight: ``none``; or ``balanced``: the loss of a graph is divided by how frequent its
             class is in the training part
         method_settings: settings of the method itself, a mapping or pairs; those that differ
@@ -162,7 +163,7 @@ class Curve:
     """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
-    validation_loss: np.ndarray  # [epochs] as early stopping sees it
+    validation_loss: np.ndarray  # [epochs] as early stopping sees it: of a metric its negative
     validation_accuracy: np.ndarray  # [epochs]
 
     @staticmethod
@@ -203,6 +204,7 @@ class Result:
     more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
     # [test graphs, outputs] log-probabilities of classes, logits of tasks, or values
     predictions: np.ndarray | None = field(default=None, repr=False)
+    validation_predictions: np.ndarray | None = field(default=None, repr=False)  # likewise
 
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""

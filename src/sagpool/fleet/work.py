@@ -48,7 +48,7 @@ class Work:
         dtype: float32 or float64
         members: most models of one shape that train side by side; by default as many as fit
         keep_weights: whether the result of a training contains its best weights
-        keep_predictions: whether results contain the outputs for the test graphs
+        keep_predictions: whether results contain the outputs for test and validation graphs
         until: the epoch after which trainings pause; None: they run to their end
         begun: states of paused trainings, which go on from there
         checkpoint: the file that a stopped work is continued from

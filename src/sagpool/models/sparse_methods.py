@@ -7,7 +7,7 @@ from torch import nn
 from sagpool.graphs import Coarsening
 from sagpool.models.methods import hierarchical
 from sagpool.models.registry import Shape, register
-from sagpool.nn import KMIS, NDP, ASAPool, Graclus, HierarchyPool
+from sagpool.nn import KMIS, NDP, ASAPool, EdgePool, Graclus, HierarchyPool, PANPool
 
 
 @register("asap-h")
@@ -37,3 +37,14 @@ def ndp_h(shape: Shape) -> nn.Module:
     """About half of the nodes are left, whatever the ratio."""
     coarsening = NDP(float(shape.settings["threshold"]))
     return hierarchical(shape, lambda _: HierarchyPool(coarsening, "sum"))  # of one node each
+
+
+@register("edgepool-h")
+def edgepool_h(shape: Shape) -> nn.Module:
+    """How many nodes are left, at least half of them, depends on the scores, not on the ratio."""
+    return hierarchical(shape, lambda _: EdgePool(shape.hidden, members=shape.members))
+
+
+@register("panpool-h")
+def panpool_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: PANPool(shape.hidden, shape.ratio, members=shape.members))

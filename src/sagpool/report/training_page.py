@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 
 from sagpool.classifier import Fit
 from sagpool.classifier.leaderboard import SCORE
-from sagpool.classifier.metrics import Bin
 from sagpool.classifier.score_names import NAMES, score_text
 from sagpool.explain.draw import INK
+from sagpool.fleet.metrics import Bin
 from sagpool.graphs import Graphs
 from sagpool.report import canvas
 from sagpool.report.colours import FAINT, MUTED

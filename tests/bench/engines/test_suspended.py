@@ -24,7 +24,7 @@ def test_parts_give_the_results_of_the_whole_fleet(mutag, tmp_path):
         replace(one, fold=fold, max_epochs=2 if fold == 0 else 6) for fold in range(5)
     ]  # the first is done when the fleet is stopped; two others have not started
     keeps = {trainings[3]}.__contains__
-    options = {"dtype": torch.float64, "keep_weights": keeps}
+    options = {"dtype": torch.float64, "keep_weights": keeps, "keep_predictions": True}
     expected = train(mutag, trainings, members=3, **options)
 
     def stop(progress):
@@ -68,7 +68,7 @@ def test_no_part_is_empty(mutag, tmp_path):
 
     file = tmp_path / "fleet.npz"
     with pytest.raises(StoppedError):
-        train(mutag, trainings, on_progress=stop, checkpoint=file)
+        train(mutag, trainings, on_progress=stop, checkpoint=file, keep_predictions=True)
     stopped = split_checkpoint(file, mutag, trainings, torch.float32, lambda t: False, None, 5)
     assert [len(part.trainings) for part in stopped.parts] == [1, 1]
 
@@ -81,7 +81,7 @@ def test_every_tensor_of_a_part_is_sent_once(mutag, tmp_path):
 
     file = tmp_path / "fleet.npz"
     with pytest.raises(StoppedError):
-        train(mutag, trainings, members=2, on_progress=stop, checkpoint=file)
+        train(mutag, trainings, members=2, on_progress=stop, checkpoint=file, keep_predictions=True)
     stopped = split_checkpoint(file, mutag, trainings, torch.float32, lambda t: False, None, 2)
     for part in stopped.parts:
         (state,) = part.states.values()

@@ -59,7 +59,7 @@ def test_equation(over, heads, seeds, fleet, dense, agree):
 def test_what_cannot_be():
     with pytest.raises(SagpoolError, match=r"at least 1 seed, not 0\.$"):
         GMT(3, 4, 0)
-    with pytest.raises(SagpoolError, match=r"cannot divide 6 channels among 4 heads\.$"):
-        GMT(3, 6, 2)
+    with pytest.raises(SagpoolError, match=r"cannot divide 7 channels among 2 heads\.$"):
+        GMT(3, 7, 2)
     with pytest.raises(SagpoolError, match=r"one of nodes, seeds, not 'all'\.$"):
         GMT(3, 4, 2, over="all")

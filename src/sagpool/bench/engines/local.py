@@ -118,6 +118,7 @@ class Local:
                 dtype=PRECISIONS[job.precision].dtype,
                 members=self.members,
                 keep_weights=job.keep_weights,
+                keep_predictions=True,
                 until=job.until,
                 begun=begun,
                 checkpoint=file,
@@ -181,6 +182,7 @@ class Local:
         return file
 
     def _identity(self, job: Job, trainings: list[Training]) -> str:
+        dtype = PRECISIONS[job.precision].dtype
         return identity_of(
-            job.graphs, trainings, PRECISIONS[job.precision].dtype, job.keep_weights, job.until
+            *(job.graphs, trainings, dtype, job.keep_weights, job.until), keep_predictions=True
         )

@@ -49,7 +49,7 @@ def split_checkpoint(
     The first argument is the file that the call wrote, the next five are those of the call. There
     are as many parts as requested, or fewer if there are fewer trainings.
     """
-    identity = identity_of(graphs, trainings, dtype, keep_weights, until)
+    identity = identity_of(graphs, trainings, dtype, keep_weights, until, keep_predictions=True)
     saved = Checkpoint.load(checkpoint, identity) or Checkpoint(identity)
     unfinished = [number for number in range(len(trainings)) if number not in saved.results]
     # Begun trainings first, so that they are spread evenly over the parts.

@@ -143,6 +143,7 @@ class Worker:
                         device=self.device,
                         dtype=dtype,
                         keep_weights=keep_weights,
+                        keep_predictions=True,
                         on_result=self._on_outcome,
                         on_progress=self._on_progress,
                         checkpoint=file,

@@ -3,6 +3,7 @@
 from sagpool.nn.pool.asap import ASAPool
 from sagpool.nn.pool.attention_score import AttentionScore
 from sagpool.nn.pool.clusters import DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool
+from sagpool.nn.pool.edge_pool import EdgePool
 from sagpool.nn.pool.gmt import GMT
 from sagpool.nn.pool.gpool import GPool
 from sagpool.nn.pool.graclus import Graclus
@@ -10,6 +11,7 @@ from sagpool.nn.pool.hierarchy_pool import HierarchyPool
 from sagpool.nn.pool.kmis import KMIS
 from sagpool.nn.pool.learned_ratio import LearnedRatioPool
 from sagpool.nn.pool.ndp import NDP
+from sagpool.nn.pool.pan_pool import PANPool
 from sagpool.nn.pool.pool import (
     READOUTS,
     Context,
@@ -41,6 +43,7 @@ __all__ = [
     "Context",
     "DMoNPool",
     "DiffPool",
+    "EdgePool",
     "GPool",
     "Graclus",
     "HOSCPool",
@@ -49,6 +52,7 @@ __all__ = [
     "LearnedRatioPool",
     "MinCutPool",
     "NoPool",
+    "PANPool",
     "Pool",
     "PoolOutput",
     "Pooled",

@@ -12,10 +12,10 @@ from sagpool.graphs import Structure
 from sagpool.nn.conv.gcn import GCNConv
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.clusters.segment_matmul import segment_matmul
-from sagpool.nn.pool.clusters.segments import segments_of
+from sagpool.nn.pool.clusters.segments import Segments, segments_of
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.row_norm import RowNorm
-from sagpool.ops import segment_softmax
+from sagpool.ops import Layout, segment_max
 
 Over = Literal["nodes", "seeds"]
 
@@ -23,11 +23,11 @@ Over = Literal["nodes", "seeds"]
 class GMT(Pool):
     """Graph multiset transformer (Baek, Kang and Hwang, 2021).
 
-    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` (Equation 9) of the blocks ``LN(Z + rFF(Z))`` with
+    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` of the blocks ``LN(Z + rFF(Z))`` with
     ``Z = LN(Q + MH(Q, K, V))``, where ``MH(Q, K, V) = [O_1, ..., O_h] W^O`` and
-    ``O_i = softmax(Q_i K_iᵀ / √d) V_i`` (Equations 4 to 8). In GMPool_k, Q are k trained seeds, and
-    K and V are graph convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in
-    GMPool_1, Q is one seed.
+    ``O_i = softmax(Q_i K_iᵀ / √d) V_i``. In GMPool_k, Q are k trained seeds, and K and V are graph
+    convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in GMPool_1, Q is
+    one seed. All Q_i, K_i and V_i are projections of their own.
 
     The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
     and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
@@ -53,7 +53,7 @@ class GMT(Pool):
         hidden: int,
         seeds: int,
         *,
-        heads: int = 4,
+        heads: int = 2,
         over: Over = "nodes",
         members: int = 1,
     ) -> None:
@@ -106,22 +106,18 @@ class GMT(Pool):
 
     def _attend_to_nodes(self, query: Tensor, x: Tensor, structure: Structure) -> Tensor:
         """``[members, graphs, k, hidden]`` of the same ``[members * k, hidden]`` for all graphs."""
-        layout, heads = structure.layout, self.heads
+        layout, heads, width = structure.layout, self.heads, self.hidden // self.heads
         key, value = self.nodes(x, structure).chunk(2, dim=1)
-        query = query.view(layout.members, -1, heads, self.hidden // heads)
-        key = key.reshape(layout.members, -1, heads, self.hidden // heads)
-        energy = torch.einsum("mkhc,mrhc->mrhk", query, key) / math.sqrt(self.hidden)
-        energy = energy.flatten(0, 1)  # [rows, heads, k]
-        if self.over == "seeds":
-            weight = energy.softmax(2)
-        else:
-            flat = energy.flatten(1)
-            weight = segment_softmax(flat, layout.node_ptr, layout.graph).view_as(energy)
-        segments = segments_of(layout, value)
-        read = [
-            segment_matmul(weight[:, head], part, segments)  # [graphs, k, hidden / heads]
-            for head, part in enumerate(value.chunk(heads, dim=1))
-        ]
+        query = (query / math.sqrt(self.hidden)).view(layout.members, -1, heads, width)
+        key = key.reshape(layout.members, -1, heads, width)
+        energy = torch.einsum("mkhc,mrhc->hmrk", query, key).flatten(1, 2)  # [heads, rows, k]
+        segments, read = segments_of(layout, energy[0]), []
+        for part, own in zip(energy, value.chunk(heads, dim=1), strict=True):
+            if self.over == "seeds":
+                read.append(segment_matmul(part.softmax(1), own, segments))
+            else:
+                read.append(_segment_attend(part, own, segments, layout))
+        # Each is [graphs, k, width].
         return torch.cat(read, dim=2).unflatten(0, (layout.members, -1))
 
     def _attend(self, query: Tensor, pairs: Tensor) -> Tensor:
@@ -161,3 +157,23 @@ class _Block(nn.Module):
         first, second = self.norms
         z = first(query.flatten(0, 2) + self.out(attended.flatten(0, 2)))
         return second(z + self.feed_forward(z).relu()).view_as(attended)
+
+
+def _segment_attend(energy: Tensor, value: Tensor, segments: Segments, layout: Layout) -> Tensor:
+    """``softmax(E)ᵀ V`` with a softmax over the rows of each graph, ``[graphs, k, channels]``.
+
+    The sums are divided by the total of the weights, and not each weight: there are fewer sums.
+
+    Args:
+        energy: E, ``[rows, k]``
+        value: V, ``[rows, channels]``
+        segments: of the rows
+        layout: of the rows
+    """
+    # The result does not depend on the shift, so it needs no gradient.
+    largest = segment_max(energy.detach(), layout.node_ptr, layout.graph)
+    weight = (energy - largest.index_select(0, layout.graph)).exp()
+    ones = value.new_ones(len(value), 1)
+    sums = segment_matmul(weight, torch.cat([value, ones], dim=1), segments)
+    # The largest adds 1; only fillers, of which not all rows count, may have less.
+    return sums[..., :-1] / sums[..., -1:].clamp(min=1)

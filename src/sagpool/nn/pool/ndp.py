@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
 SMALL_CUT = 0.5  # a cut through less of the weight than this is replaced by a random one
-MOST_DENSE = 1000  # nodes of a component whose matrix is reduced as a whole
+MOST_DENSE = 100  # nodes of a component whose eigenvectors are all computed
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,7 @@ def _cut(a: np.ndarray) -> np.ndarray:
     scale = 1 / np.sqrt(degree)
     normal = np.eye(len(a)) - scale[:, None] * a * scale
     if len(a) <= MOST_DENSE:
-        last = [len(a) - 1, len(a) - 1]
-        u = eigh(normal, subset_by_index=last, overwrite_a=True, check_finite=False)[1][:, 0]
+        u = np.linalg.eigh(normal)[1][:, -1]
     else:
         start = np.random.default_rng(0).standard_normal(len(a))
         u = eigsh(sparse.csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]

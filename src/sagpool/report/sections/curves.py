@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
+from sagpool.fleet.stopping import RULES
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
 from sagpool.report.content import MOST_CURVES, Content
@@ -32,8 +33,7 @@ def section(content: Content) -> Section:
             "them reach: validation solid, with a band over the middle half; train dashed.",
             "The two are not the same quantity. The train loss is a mean over the batches of an "
             "epoch, with dropout active, and includes the losses that pooling layers add (of "
-            "DiffPool, for example); the validation loss is that of the predictions alone, after "
-            "the epoch" + (NORM if _with_norm(content) else "") + ".",
+            f"DiffPool, for example); {_validation_in_words(content)}.",
             "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
             "the bar spans the middle half of the epochs at which the trainings stopped, with a "
             "mark at the median. The axis ends where 95 % of the trainings have stopped.",
@@ -42,8 +42,17 @@ def section(content: Content) -> Section:
     )
 
 
-def _with_norm(content: Content) -> bool:
-    return any(s.cell.settings.get("stopping") == "loss+norm" for s in content.shown)
+def _validation_in_words(content: Content) -> str:
+    """What trainings stop by; all shown cells have one protocol."""
+    stopping = content.shown[0].cell.settings.get("stopping", "loss")
+    if metric := RULES[stopping].metric:
+        return (
+            f"the solid line is no loss, but the negative validation {metric.replace('_', ' ')}, "
+            "by which trainings stop"
+        )
+    return "the validation loss is that of the predictions alone, after the epoch" + (
+        NORM if RULES[stopping].adds_norm else ""
+    )
 
 
 def _drawings(content: Content) -> Iterator[Drawing]:

@@ -18,7 +18,7 @@ class ASAPool(Pool):
     Every node i and its neighbours are a cluster c_i. With X' = GCN(X, A):
 
     - the master query ``m_i = max_{j in c_i} x'_j``,
-    - the membership ``α_ij = softmax_j(LeakyReLU(wᵀ [W m_i ‖ x'_j]))`` of node j,
+    - the membership ``α_ij = softmax_j(LeakyReLU(vᵀ m_i + wᵀ x'_j + b))`` of node j,
     - the cluster ``x_i^c = Σ_j α_ij x_j``,
     - its fitness ``φ_i = σ(x_i^c θ_1 + Σ_j A_ij (x_i^c θ_2 - x_j^c θ_3))``, by LEConv,
 
@@ -26,8 +26,9 @@ class ASAPool(Pool):
     ``A' = Sᵀ (A + I) S`` with ``S = αᵀ[:, idx]``.
 
     The paper's equation has the leaky ReLU before the product with w, where the query would cancel
-    out of the softmax; here it is after it, as in the authors' code. Self-loops of A' are dropped,
-    as there; the convolutions add their own.
+    out of the softmax; here it is after it, as in the authors' code. There, v is the product of a
+    matrix and a vector, which gives no other functions. Self-loops of A' are dropped, as there; the
+    convolutions add their own.
 
     Args:
         in_channels: size of each input row
@@ -43,10 +44,9 @@ class ASAPool(Pool):
     def __init__(self, in_channels: int, ratio: Ratio = 0.5, *, members: int = 1) -> None:
         super().__init__()
         self.selection = Selection(ratio)
-        self.refine = GCNConv(in_channels, in_channels, members=members)
-        self.query = Linear(in_channels, in_channels, members=members)
-        self.attend_query = Linear(in_channels, 1, bias=False, members=members)
-        self.attend_node = Linear(in_channels, 1, members=members)
+        self.refine = GCNConv(in_channels, in_channels, bias=False, members=members)
+        self.query = Linear(in_channels, 1, bias=False, members=members)
+        self.key = Linear(in_channels, 1, members=members)
         # The columns are θ_1, θ_2 and θ_3.
         self.fitness = Linear(in_channels, 3, bias=False, members=members)
 
@@ -58,8 +58,8 @@ class ASAPool(Pool):
         check_rows(x, structure.layout)
         egos = ego_clusters(structure)
         refined = self.refine(x, structure)
-        query = self.attend_query(self.query(egos.maximum(refined))).view(-1)
-        membership = egos.membership(query, self.attend_node(refined).view(-1))
+        query = self.query(egos.maximum(refined)).view(-1)
+        membership = egos.membership(query, self.key(refined).view(-1))
         clusters = egos.combine(membership, x)
         rank = self._fitness(clusters, structure)
         kept, layout = keep_on_host(structure.layout, rank, self.selection)

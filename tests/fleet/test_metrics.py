@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from sagpool.classifier.metrics import bootstrap, calibration_curve, scores
+from sagpool.fleet.metrics import bootstrap, calibration_curve, scores
 
 RANDOM = np.random.default_rng(0)
 

@@ -1,7 +1,7 @@
 """Scores of predictions: pure functions of arrays.
 
 ``truth`` is ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured; ``outputs``
-is ``[graphs, outputs]`` as in `sagpool.classifier.Predictions.probabilities`.
+is ``[graphs, outputs]``: probabilities, or values of a regression.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sagpool.classifier.calibration import losses
 from sagpool.graphs.graphs import Task
 
 BINS = 10
+LEAST = 1e-6  # probability whose logarithm is still used
 
 
 class Bin(NamedTuple):
@@ -81,6 +81,27 @@ def regression_scores(
         "r2": 1 - float((error**2).mean()) / spread if spread else np.nan,
         "spearman": _correlation(_ranks(truth), _ranks(values)),
     }
+
+
+def losses(task: Task, outputs: np.ndarray, truth: np.ndarray, least: float = LEAST) -> np.ndarray:
+    """The loss of each graph (and task): log loss, or squared error. NaN where not measured.
+
+    Args:
+        task: of the model
+        outputs: ``[graphs, outputs]``
+        truth: ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured
+        least: lower probabilities count as this one
+
+    Returns:
+        ``[graphs]`` for classes, ``[graphs, tasks]`` otherwise
+    """
+    if task == "regression":
+        return (outputs - truth) ** 2
+    if task == "multitask":
+        p = np.clip(outputs, least, 1 - least)
+        return -np.where(np.isnan(truth), np.nan, np.where(truth > 0.5, np.log(p), np.log1p(-p)))
+    p = np.take_along_axis(outputs, truth[:, None].astype(np.int64), 1)[:, 0]
+    return -np.log(np.clip(p, least, None))
 
 
 def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

@@ -1,0 +1,33 @@
+"""Validation results with another value to rank them by than the accuracy."""
+
+from collections.abc import Sequence
+
+from sagpool.bench.predictions import LOWER_IS_BETTER
+from sagpool.bench.records import Validation
+from sagpool.bench.selection import BY_ACCURACY
+from sagpool.bench.store import Store
+
+
+def ranked_by(
+    metric: str, store: Store, keys: Sequence[str], seen: Sequence[Validation], *, early: bool
+) -> list[Validation]:
+    """The results of trainings, each with its value of a metric.
+
+    Args:
+        metric: ``accuracy``, ``loss``, or one that follows from predictions
+        store: which has the predictions of trainings that have ended
+        keys: of the trainings
+        seen: their results, in the same order
+        early: whether these are results before the end, when only the curve is known: what the
+            trainings stop by, which is the negative of the metric
+    """
+    if metric == BY_ACCURACY:
+        return list(seen)
+    if metric == "loss" or early:
+        return [one._replace(value=-one.loss) for one in seen]
+    known = {key: found.scores("validation") for key, found in store.predictions(keys)}
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    return [
+        one._replace(value=sign * known[key][metric] if key in known else float("nan"))
+        for key, one in zip(keys, seen, strict=True)
+    ]

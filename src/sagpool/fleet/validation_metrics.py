@@ -1,0 +1,140 @@
+"""Metrics of the validation part of all members at once, on the device, for early stopping."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from sagpool.graphs import Batch, Graphs
+
+# By their names as a rule for stopping; higher is better.
+METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc")
+SPARE = 64  # a chunk of validation graphs may be padded, and has a filler
+
+
+class SeenOutputs:
+    """The outputs for all validation graphs of an epoch; no metric is a sum over batches.
+
+    Args:
+        graphs: the data set, with classes or several tasks
+        members: how many
+        dtype: of the outputs
+    """
+
+    def __init__(self, graphs: Graphs, members: int, dtype: torch.dtype) -> None:
+        self.task, device = graphs.task, graphs.device
+        # No validation part is larger; and the address stays, which recordings rely on.
+        size, outputs = (members, len(graphs) + SPARE), graphs.num_outputs
+        self.logits = torch.zeros(*size, outputs, dtype=dtype, device=device)
+        self.real = torch.zeros(size, dtype=torch.bool, device=device)
+        if self.task == "classification":
+            self.truth = torch.zeros(size, dtype=torch.int64, device=device)
+        else:
+            self.truth = torch.zeros(*size, outputs, dtype=dtype, device=device)
+
+    def reset(self) -> None:
+        self.real.zero_()
+
+    def add(self, first: int, logits: Tensor, batch: Batch) -> None:
+        """The graphs from this position on; later chunks replace the padding of earlier ones."""
+        part = slice(first, first + logits.shape[1])
+        self.logits[:, part] = logits
+        self.real[:, part] = batch.real
+        truth = batch.y if self.task == "classification" else batch.targets
+        assert truth is not None
+        self.truth[:, part] = truth
+
+    def value(self, metric: str) -> Tensor:
+        """``[members]`` float64."""
+        logits = self.logits.double()
+        if self.task == "classification":
+            return class_metric(metric, logits, self.truth, self.real)
+        return task_metric(metric, logits, self.truth.double(), self.real)
+
+
+def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor:
+    """A metric of classes; with two of them F1 and ROC-AUC are those of the second.
+
+    With more, they are means over the classes, each against all others.
+
+    Args:
+        metric: one of `METRICS`
+        logits: ``[members, graphs, classes]``
+        y: ``[members, graphs]``
+        real: ``[members, graphs]``, which of them count
+
+    Returns:
+        ``[members]``
+    """
+    classes = logits.shape[2]
+    if metric == "roc_auc":
+        # Slices, because a recorded step cannot copy indices from the host.
+        first = 1 if classes == 2 else 0
+        positive = torch.stack([y == number for number in range(first, classes)], 2)
+        probability = logits.softmax(2)[..., first:]
+        return _mean_auc(probability, positive, real[..., None].expand_as(positive))
+    truth = one_hot(y, classes).double() * real[..., None]
+    guess = one_hot(logits.argmax(2), classes).double()
+    return _of_confusion(metric, truth.transpose(1, 2) @ guess)
+
+
+def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> Tensor:
+    """The mean of a metric over tasks with targets of 0 and 1, ``[members]``.
+
+    Args:
+        metric: one of `METRICS`
+        logits: ``[members, graphs, tasks]``
+        targets: the same, NaN where not measured
+        real: ``[members, graphs]``, which of the graphs count
+    """
+    measured = ~targets.isnan() & real[..., None]
+    positive = targets > 0.5
+    if metric == "roc_auc":
+        return _mean_auc(logits, positive, measured)
+    truth = one_hot(positive.long(), 2).double() * measured[..., None]  # [m, graphs, tasks, 2]
+    guess = one_hot((logits > 0).long(), 2).double()
+    matrix = torch.einsum("mgta,mgtb->mtab", truth, guess)
+    some = measured.any(1)  # [members, tasks]
+    return _mean(_of_confusion(metric, matrix), some, 0.0)
+
+
+def _of_confusion(metric: str, matrix: Tensor) -> Tensor:
+    """From ``[..., classes, classes]`` numbers of graphs, by class and prediction."""
+    right, truth, guess = matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
+    total = truth.sum(-1)
+    if metric == "accuracy":
+        return right.sum(-1) / total.clamp(min=1)
+    if metric == "balanced_accuracy":
+        return _mean(right / truth.clamp(min=1), truth > 0, 0.0)
+    if metric == "f1":
+        each = 2 * right / (truth + guess).clamp(min=1)
+        return each[..., 1] if matrix.shape[-1] == 2 else each.mean(-1)
+    root = (total**2 - (guess**2).sum(-1)) * (total**2 - (truth**2).sum(-1))
+    covariance = right.sum(-1) * total - (truth * guess).sum(-1)
+    return torch.where(root > 0, covariance / root.clamp(min=1).sqrt(), 0)
+
+
+def _mean_auc(score: Tensor, positive: Tensor, counts: Tensor) -> Tensor:
+    """The mean over columns of the area under the ROC curve; 0.5 where none is defined.
+
+    All are ``[members, graphs, columns]``; entries that do not count are last in rank.
+    """
+    ranked = score.masked_fill(~counts, torch.inf).transpose(1, 2).contiguous()
+    in_order = ranked.sort(dim=2).values
+    # Equal scores have the mean of their ranks.
+    low = torch.searchsorted(in_order, ranked)
+    high = torch.searchsorted(in_order, ranked, right=True)
+    rank = (low + high + 1).double() / 2
+    hit = (positive & counts).transpose(1, 2)
+    hits, all_of_them = hit.sum(2).double(), counts.sum(1).double()
+    misses = all_of_them - hits
+    above = (rank * hit).sum(2) - hits * (hits + 1) / 2
+    return _mean(above / (hits * misses).clamp(min=1), (hits > 0) & (misses > 0), 0.5)
+
+
+def _mean(values: Tensor, known: Tensor, otherwise: float) -> Tensor:
+    """Over those of the last dimension that are known."""
+    count = known.sum(-1)
+    mean = torch.where(known, values, 0).sum(-1) / count.clamp(min=1)
+    return torch.where(count > 0, mean, otherwise)

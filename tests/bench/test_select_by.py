@@ -1,0 +1,81 @@
+"""Searches that rank candidates by another validation result than the accuracy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sagpool.bench import run_experiment
+from sagpool.bench.records import Validation
+from sagpool.bench.rounds import rank
+from sagpool.errors import SagpoolError
+from sagpool.fleet import Training
+from sagpool.fleet.schedule import split_of
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+@pytest.fixture
+def predicting(pretend, mutag, monkeypatch):
+    """Results whose predictions are right to an extent that grows with the learning rate."""
+    train = pretend._train
+
+    def trained(training, until, begun):
+        made = train(training, until, begun)
+        split = split_of(mutag, training)
+        outputs = []
+        for ids in (split.test, split.validation):
+            y = mutag.y[ids].numpy()
+            logit = np.where(np.arange(len(y)) % 3, y - 0.5, 0.5 - y)  # two of three are right
+            logit = logit * 100 * training.lr
+            outputs.append(-np.log1p(np.exp(np.stack([logit, -logit], 1))))
+        return replace(made, predictions=outputs[0], validation_predictions=outputs[1])
+
+    monkeypatch.setattr(pretend, "_train", trained)
+    return pretend
+
+
+def test_the_value_decides_and_the_accuracy_is_kept():
+    one = Training("gpool-h")
+    candidates = [one, replace(one, lr=0.1)]
+    seen = [Validation(a, 0.5, 9, True, np.zeros((2, 9))) for a in (0.9, 0.8)]
+    assert [c for c, _ in rank(candidates, seen)] == candidates
+    by_value = [s._replace(value=v) for s, v in zip(seen, (-2.0, -1.0), strict=True)]
+    (first, ranked), _ = rank(candidates, by_value)
+    assert (first.lr, ranked.accuracy) == (0.1, 0.8)
+    undefined = [by_value[0], by_value[1]._replace(value=float("nan"))]
+    assert rank(candidates, undefined)[0][0] == one
+
+
+def test_a_grid_selects_by_a_metric(small, path, predicting):
+    predicting.accuracy = {0.001: 0.9, 0.01: 0.6}
+    options = {"methods": "gpool-h", "search": "grid", "engine": predicting, "store": path}
+    (by_accuracy,) = run_experiment(small, **options).summaries
+    (by_loss,) = run_experiment(small, select_by="log_loss", **options).summaries
+    assert by_accuracy.cell.settings["lr"] == 0.001
+    assert by_loss.cell.search == "grid by log loss"
+    assert by_loss.cell.settings["lr"] == 0.01, "its wrong graphs cost less than the right gain"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"select_by": "auc"}, "select-by must be one of accuracy, loss, balanced_accuracy"),
+        ({"select_by": "f1", "search": "none"}, "only be selected by f1 in a search"),
+        ({"select_by": "f1", "search": "race"}, "race sees trainings before .* stopping=f1"),
+    ],
+)
+def test_what_cannot_be_selected_by(small, path, pretend, options, sentence):
+    with pytest.raises(SagpoolError, match=sentence):
+        run_experiment(small, **{"search": "grid", **options}, store=path, engine=pretend)
+
+
+def test_halving_selects_by_what_trainings_stop_by(small, path, predicting):
+    result = run_experiment(
+        small, methods="gpool-h", settings={"stopping": "f1"}, select_by="f1", search="halving",
+        store=path, engine=predicting,
+    )  # fmt: skip
+    assert result.summaries[0].cell.search == "halving by f1"
