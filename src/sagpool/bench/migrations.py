@@ -126,6 +126,16 @@ _PREDICTIONS = """CREATE TABLE IF NOT EXISTS predictions (
     test_truth BLOB NOT NULL
 ) WITHOUT ROWID"""
 
+_RATIOS = """CREATE TABLE IF NOT EXISTS learnt_ratios (
+    key TEXT NOT NULL,                  -- of the run
+    level INTEGER NOT NULL,
+    grouping TEXT NOT NULL,             -- size or class
+    name TEXT NOT NULL,                 -- of the group of graphs
+    graphs INTEGER NOT NULL,
+    ratio REAL NOT NULL,
+    PRIMARY KEY (key, level, grouping, name)
+)"""
+
 # In the order in which they were introduced, numbered from 1. One that was released never changes.
 MIGRATIONS: tuple[Migration, ...] = (
     _run(_DATA, _INVOCATIONS, _RUNS, _CELLS),
@@ -143,6 +153,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _add_columns("cells", paper_tests="TEXT"),  # JSON: published mean and std, by test
     _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
     _run(_PREDICTIONS),
+    _run(_RATIOS),
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

@@ -11,6 +11,7 @@ from sagpool.bench.cost import search_cost
 from sagpool.bench.engines import Engine, Job
 from sagpool.bench.engines.engine import FailedTraining, Outcome
 from sagpool.bench.experiment_plan import ExperimentPlan
+from sagpool.bench.learnt_ratios import learnt_ratios
 from sagpool.bench.per_fold import choose_per_fold, settings_of_all
 from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
@@ -115,6 +116,8 @@ class ExperimentRunner:
                 predicted = (
                     None if isinstance(outcome, Paused) else Predicted.of(data.graphs, outcome)
                 )
+                if not isinstance(outcome, Paused):
+                    self.store.add_ratios(key, learnt_ratios(data.graphs, outcome))
                 self.store.add(*identity, outcome, *origin, traces, tests, predicted)
                 self.reached[key] = epochs
             running.missing.remove(key)

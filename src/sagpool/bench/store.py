@@ -24,6 +24,7 @@ from sagpool.bench.database import (
     row_checksum,
 )
 from sagpool.bench.engines.engine import FailedTraining, Outcome
+from sagpool.bench.learnt_ratios import LearntRatio
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
 from sagpool.bench.predictions import Predicted, decode_predicted
@@ -307,6 +308,20 @@ class Store:
         rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
         with self._decoding():
             return [trace for (text,) in rows for trace in read_traces(parse_json(text))]
+
+    def add_ratios(self, key: str, ratios: Iterable[LearntRatio]) -> None:
+        for one in ratios:
+            self._insert("OR REPLACE", "learnt_ratios", [key, *one])
+
+    def ratios(self, key: str) -> list[LearntRatio]:
+        """The learnt ratios of a run; few runs have any."""
+        if not self._has("learnt_ratios"):
+            return []
+        columns = ", ".join(LearntRatio._fields)
+        sql = f"SELECT {columns} FROM learnt_ratios WHERE key = ? ORDER BY rowid"
+        rows = [dict(zip(LearntRatio._fields, row, strict=True)) for row in self._read(sql, (key,))]
+        with self._decoding():
+            return decode(list[LearntRatio], rows, "the learnt ratios")
 
     def invocations(self) -> list[Invocation]:
         rows = self._named("SELECT * FROM invocations ORDER BY id")

@@ -9,6 +9,7 @@ import numpy as np
 from sagpool.bench.against import Against, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
+from sagpool.bench.learnt_ratios import LearntRatio
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
 from sagpool.bench.store import Store
@@ -43,6 +44,7 @@ class Content:
     invocations: list[Invocation]  # the commands that filled the store
     profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the command
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
+    ratios: dict[str, list[LearntRatio]]  # of the same runs, if they are learnt
     curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
     experiment: Experiment | None = None  # whose claims are judged
     against: Sequence[Against] = ()  # comparisons of the shown cells with one that was asked for
@@ -130,6 +132,7 @@ def read_content(
             invocations=invocations,
             profiles=store.profiles(),
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
+            ratios={s.runs[0].key: store.ratios(s.runs[0].key) for s in shown},
             curves={s.runs[0].key: _curves(store, s.runs) for s in shown},
             experiment=experiment,
             display=display,
