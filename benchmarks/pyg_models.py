@@ -1,5 +1,5 @@
-"""The six methods of the paper's Table 3, and sagnet, as a PyG user would write them: the peers of
-the fleet.
+"""The methods of the paper's Table 3, sagnet, and later poolings that PyG has, as a PyG user would
+write them: the peers of the fleet.
 """
 
 import math
@@ -10,15 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import (
+    ASAPooling,
     DenseGCNConv,
+    DMoNPooling,
+    EdgePooling,
     GCNConv,
     GINConv,
+    GraphMultisetTransformer,
     SAGEConv,
     SAGPooling,
     Set2Set,
     SortAggregation,
     TopKPooling,
     dense_diff_pool,
+    dense_mincut_pool,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
@@ -33,13 +38,16 @@ BLOCKS = 3
 POOLS = {
     "sagpool-h": lambda hidden, ratio: SAGPooling(hidden, ratio=ratio, GNN=GCNConv),
     "gpool-h": lambda hidden, ratio: TopKPooling(hidden, ratio=ratio),
+    "asap-h": lambda hidden, ratio: ASAPooling(hidden, ratio=ratio, GNN=GCNConv),
+    "edgepool-h": lambda hidden, ratio: EdgePooling(hidden),
 }
 GLOBAL_POOLS = {
     "sagpool-g": lambda width, k: SAGPooling(width, ratio=k, GNN=GCNConv),
     "sortpool-g": lambda width, k: SortAggregation(k),
     "set2set-g": lambda width, k: Set2Set(width, processing_steps=10),
 }
-METHODS = ("sagpool-h", "gpool-h", "diffpool-h", *GLOBAL_POOLS, "sagnet")
+SOFT_POOLS = ("mincut-h", "dmon-h")
+METHODS = (*POOLS, "diffpool-h", *SOFT_POOLS, *GLOBAL_POOLS, "gmt-g", "sagnet")
 
 # The classes of a batch's graphs, and what a model is called with.
 Collated = tuple[Tensor, tuple[Tensor | int, ...]]
@@ -81,7 +89,13 @@ class PyGHierarchical(PyGNet):
         summary = torch.zeros((), device=x.device)
         for conv, pool in zip(self.convs, self.pools, strict=True):
             x = conv(x, edge_index).relu()
-            x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
+            if isinstance(pool, ASAPooling):
+                # Without weights: torch has no gradient of the sparse products that make them.
+                x, edge_index, _, batch, _ = pool(x, edge_index, batch=batch)
+            elif isinstance(pool, EdgePooling):
+                x, edge_index, batch, _ = pool(x, edge_index, batch)
+            else:
+                x, edge_index, _, batch, _, _ = pool(x, edge_index, batch=batch)
             summary = summary + _readout(x, batch, size)
         return self.head(summary)
 
@@ -103,13 +117,11 @@ class PyGDiffPool(PyGNet):
         dropout: float = 0.5,
     ):
         super().__init__()
-        clusters = [max_nodes]
-        for _ in range(BLOCKS):
-            clusters.append(math.ceil(ratio * clusters[-1]))
+        first, *later = _clusters(max_nodes, ratio)
         self.first = GCNConv(in_channels, hidden)
-        self.first_assign = GCNConv(hidden, clusters[1])
-        self.convs = nn.ModuleList(DenseGCNConv(hidden, hidden) for _ in clusters[2:])
-        self.assigns = nn.ModuleList(DenseGCNConv(hidden, number) for number in clusters[2:])
+        self.first_assign = GCNConv(hidden, first)
+        self.convs = nn.ModuleList(DenseGCNConv(hidden, hidden) for _ in later)
+        self.assigns = nn.ModuleList(DenseGCNConv(hidden, number) for number in later)
         self.head = _mlp(2 * hidden, hidden, classes, dropout)
 
     def forward(
@@ -136,6 +148,74 @@ class PyGDiffPool(PyGNet):
             x, adj, link, entropy = dense_diff_pool(x, adj, assign(x, adj))
             summary = summary + _dense_readout(x)
             auxiliary = auxiliary + link + entropy
+        return self.head(summary), auxiliary
+
+
+class PyGMinCut(nn.Module):
+    """The assignment by one linear layer, as in PyG's example."""
+
+    def __init__(self, hidden: int, clusters: int):
+        super().__init__()
+        self.assign = nn.Linear(hidden, clusters)
+
+    def forward(
+        self, x: Tensor, adj: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        x, adj, cut, orthogonality = dense_mincut_pool(x, adj, self.assign(x), mask)
+        return x, adj, cut + orthogonality
+
+
+class PyGDMoN(nn.Module):
+    def __init__(self, hidden: int, clusters: int):
+        super().__init__()
+        self.pool = DMoNPooling(hidden, clusters)
+
+    def forward(
+        self, x: Tensor, adj: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        _, x, adj, modularity, orthogonality, collapse = self.pool(x, adj, mask)
+        return x, adj, modularity + orthogonality + collapse
+
+
+class PyGSoft(PyGNet):
+    """Clusters of which there are as many as nodes in a mean graph, times the ratio."""
+
+    def __init__(
+        self,
+        method: str,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        clusters: list[int],
+        dropout: float = 0.5,
+    ):
+        super().__init__()
+        pool = PyGMinCut if method == "mincut-h" else PyGDMoN
+        self.first = GCNConv(in_channels, hidden)
+        self.convs = nn.ModuleList(DenseGCNConv(hidden, hidden) for _ in clusters[1:])
+        self.pools = nn.ModuleList(pool(hidden, number) for number in clusters)
+        self.head = _mlp(2 * hidden, hidden, classes, dropout)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> Tensor:
+        return self._logits_and_auxiliary(x, edge_index, batch, size)[0]
+
+    def loss(self, y: Tensor, *inputs: Tensor | int) -> Tensor:
+        logits, auxiliary = self._logits_and_auxiliary(*inputs)
+        return cross_entropy(logits, y) + auxiliary
+
+    def _logits_and_auxiliary(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        x = self.first(x, edge_index).relu()
+        x, mask = to_dense_batch(x, batch, batch_size=size)  # [graphs, most nodes, hidden]
+        adj = to_dense_adj(edge_index, batch, batch_size=size)
+        x, adj, auxiliary = self.pools[0](x, adj, mask)
+        summary = _dense_readout(x)
+        for conv, pool in zip(self.convs, self.pools[1:], strict=True):
+            x, adj, loss = pool(conv(x, adj).relu(), adj)
+            summary, auxiliary = summary + _dense_readout(x), auxiliary + loss
         return self.head(summary), auxiliary
 
 
@@ -174,6 +254,26 @@ class PyGGlobal(PyGNet):
         if isinstance(self.pool, SortAggregation):
             return _dense_readout(pooled.view(len(pooled), self.pool.k, -1))
         return pooled
+
+
+class PyGGMT(PyGGlobal):
+    """Keys and values are linear: PyG's layer has no graph convolutions for them."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        classes: int,
+        seeds: int,
+        dropout: float = 0.5,
+    ):
+        super().__init__("set2set-g", in_channels, hidden, classes, seeds, dropout)
+        self.narrow = nn.Linear(BLOCKS * hidden, hidden)
+        self.pool = GraphMultisetTransformer(hidden, seeds, heads=2, layer_norm=True)
+        self.head = _mlp(hidden, hidden, classes, dropout)
+
+    def _pool(self, x: Tensor, edge_index: Tensor, batch: Tensor, size: int | None) -> Tensor:
+        return self.pool(self.narrow(x), batch, dim_size=size)
 
 
 class PyGSagnet(PyGNet):
@@ -219,7 +319,21 @@ def pyg_model(training: Training, graphs: Graphs) -> PyGNet:
         return PyGSagnet(*size, training.ratio, training.dropout)
     if training.method == "diffpool-h":
         return PyGDiffPool(*size, training.ratio, shape.max_nodes, training.dropout)
+    if training.method in SOFT_POOLS:
+        clusters = _clusters(shape.mean_nodes, training.ratio)
+        return PyGSoft(training.method, *size, clusters, training.dropout)
+    if training.method == "gmt-g":
+        seeds = _clusters(shape.mean_nodes, training.ratio)[0]
+        return PyGGMT(*size, seeds, training.dropout)
     return PyGGlobal(training.method, *size, shape.k, training.dropout)
+
+
+def _clusters(nodes: float, ratio: float) -> list[int]:
+    """Of each block."""
+    counts = [math.ceil(nodes)]
+    for _ in range(BLOCKS):
+        counts.append(math.ceil(ratio * counts[-1]))
+    return counts[1:]
 
 
 def pyg_epoch(

@@ -190,8 +190,10 @@ def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -
             promised_sizes: object = before.graphs
         else:
             real = slice(None, -1 if before.filler else None)
-            after_sizes = after.sizes[:, real].tolist()
-            promised_sizes = after_sizes if promised is None else promised[:, real].tolist()
+            after_sizes = promised_sizes = after.sizes[:, real].tolist()
+            if promised is not None:
+                copies = after.members // before.members  # one for each mask
+                promised_sizes = promised[:, real].repeat(copies, axis=0).tolist()
         assert after_sizes == promised_sizes, (
             f"{type(layer).__name__} of {name} leaves {after_sizes} rows where its rows_left says "
             f"{promised_sizes}."

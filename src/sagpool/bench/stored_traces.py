@@ -7,9 +7,15 @@ from sagpool.explain import Trace
 from sagpool.foreign.values import DecodingError, decode
 
 
+class _Mask(NamedTuple):
+    kept: list[int]
+    score: list[float] | None
+
+
 class _Level(NamedTuple):
     kept: list[int]
     score: list[float] | None
+    masks: tuple[_Mask, ...] = ()
 
 
 class _StoredTrace(NamedTuple):
@@ -37,7 +43,9 @@ def read_traces(entries: Any) -> list[Trace]:
 def _trace(stored: _StoredTrace) -> Trace:
     nodes, classes = range(stored.num_nodes), range(len(stored.class_names))
     named = [*(stored.ground_truth or ()), *(end for edge in stored.edges for end in edge)]
-    for level in stored.levels:
+    every: list[_Level | _Mask] = [*stored.levels]
+    every += [mask for level in stored.levels for mask in level.masks]
+    for level in every:
         named += level.kept
         if level.score is not None and len(level.score) != len(level.kept):
             raise DecodingError("a trace has another number of scores than of kept nodes")
@@ -55,5 +63,8 @@ def _trace(stored: _StoredTrace) -> Trace:
         raise DecodingError("a probability of a trace is not a finite number")
     if stored.true_class is not None and stored.true_class not in classes:
         raise DecodingError("a trace names a class that is not there")
-    levels = [level._asdict() for level in stored.levels]
+    levels = [
+        {**level._asdict(), "masks": [mask._asdict() for mask in level.masks]}
+        for level in stored.levels
+    ]
     return Trace.from_json({**stored._asdict(), "levels": levels})

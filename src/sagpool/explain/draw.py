@@ -40,7 +40,7 @@ LEGEND = 0.42
 
 
 def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = True) -> Figure:
-    """The input graph and one panel for each level, on a transparent background.
+    """The input graph and one panel for each level or mask, on a transparent background.
 
     Without levels, the nodes of the strongest reason are marked in the input graph.
 
@@ -50,7 +50,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
         wide: up to four panels in a row, otherwise two
         captioned: whether to write the caption above the panels
     """
-    panels = len(trace.levels) + 1
+    panels = len(trace.panels) + 1
     columns = min(panels, 4 if wide else 2)
     across, up = extent(sketch(trace).outline)
     panel_width = 2.5 * _enlarged(trace.num_nodes) if wide else 1.8
@@ -83,7 +83,7 @@ def draw(trace: Trace, *, ink: str = INK, wide: bool = True, captioned: bool = T
 
 def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) -> Figure:
     """Draw only the panels, on one axis each or on a single one that is divided."""
-    needed = len(trace.levels) + 1
+    needed = len(trace.panels) + 1
     if isinstance(axes, Axes):
         axes.set_axis_off()
         axes = [axes.inset_axes((i / needed, 0, 1 / needed, 1)) for i in range(needed)]
@@ -92,7 +92,7 @@ def draw_panels(trace: Trace, axes: Axes | Sequence[Axes], *, ink: str = INK) ->
     drawn = sketch(trace)
     shown = drawn.trace
     everything = Level(kept=np.arange(shown.num_nodes), score=None)
-    levels = (None, *shown.levels)
+    levels = (None, *(level for _, level in shown.panels))
     for ax, level, title in zip(axes, levels, _titles(trace, shown), strict=True):
         if trace.molecule is None:
             draw_panel(drawn, ax, level or everything, ink)
@@ -116,10 +116,10 @@ def _titles(trace: Trace, shown: Trace) -> list[str]:
     nodes = "node" if trace.molecule is None else "atom"
     nodes += "" if trace.num_nodes == 1 else "s"
     titles = [f"input · {trace.num_nodes} {nodes}"]
-    titles += [f"level {i} · {len(level.kept)} kept" for i, level in enumerate(trace.levels, 1)]
+    titles += [f"{title} · {len(level.kept)} kept" for title, level in trace.panels]
     if shown is trace:
         return titles
-    counts = [shown.num_nodes, *(len(level.kept) for level in shown.levels)]
+    counts = [shown.num_nodes, *(len(level.kept) for _, level in shown.panels)]
     return [f"{title}, {count} drawn" for title, count in zip(titles, counts, strict=True)]
 
 

@@ -113,6 +113,11 @@ def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
         "prediction": names[trace.prediction],
         "probability": trace.confidence,
         "kept": [level.kept.tolist() for level in trace.levels],
+        **(
+            {"kept_by_mask": [[m.kept.tolist() for m in level.masks] for level in trace.levels]}
+            if any(level.masks for level in trace.levels)
+            else {}
+        ),
         "only_kept": None if effect is None else part(effect.only_kept),
         "only_dropped": None if effect is None else part(effect.only_dropped),
         "reasons": [asdict(reason) for reason in trace.reasons],

@@ -18,7 +18,7 @@ from sagpool.explain.parts import ShownNet
 from sagpool.explain.trace import Level, Trace
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output
-from sagpool.nn import Pooled, Streams
+from sagpool.nn import Streams
 
 if TYPE_CHECKING:
     import networkx
@@ -146,31 +146,28 @@ def _check(model: nn.Module, graphs: Graphs) -> None:
 
 def _levels(output: Output, batch: Batch) -> list[tuple[Level, ...]]:
     """The levels of each graph, without the filler graph at the end of the batch."""
-    sizes = _graph_sizes(batch)
+    sizes = batch.structure.layout.sizes[0]
     first = np.cumsum(sizes) - sizes  # [graphs + 1]
     levels: list[list[Level]] = [[] for _ in first[:-1]]
     rows = np.arange(sizes.sum())
     for pooled in output.levels:
+        sizes = pooled.structure.layout.sizes  # [masks, graphs + 1]
+        if len(rows) == batch.structure.layout.rows and len(sizes) > 1:
+            rows = np.tile(rows, len(sizes))  # the first pooling with masks repeats the graphs
         rows = rows[pooled.perm.cpu().numpy()]  # [new rows], as rows of the input
         score = None if pooled.score is None else pooled.score.double().cpu().numpy()
-        sizes = _graph_sizes(pooled)
         there = np.ones(len(rows), bool)
         if pooled.presence is not None:
             there = pooled.presence.cpu().numpy() > 0
-        ends = np.cumsum(sizes)
+        ends = np.cumsum(sizes).reshape(sizes.shape)
         for graph, of_graph in enumerate(levels):
-            kept = (
-                ends[graph] - sizes[graph] + np.flatnonzero(there[: ends[graph]][-sizes[graph] :])
-            )
-            of_graph.append(
-                Level(rows[kept] - first[graph], None if score is None else score[kept])
-            )
+            masks = []
+            for end, size in zip(ends[:, graph], sizes[:, graph], strict=True):
+                kept = end - size + np.flatnonzero(there[end - size : end])
+                own = None if score is None else score[kept]
+                masks.append(Level(rows[kept] - first[graph], own))
+            of_graph.append(masks[0] if len(masks) == 1 else Level.of_masks(masks))
     return [tuple(of_graph) for of_graph in levels]
-
-
-def _graph_sizes(level: Batch | Pooled) -> np.ndarray:
-    """Nodes of each graph of a single model, the filler graph last, ``[graphs + 1]``."""
-    return level.structure.layout.sizes[0]
 
 
 def _trace(

@@ -68,7 +68,7 @@ def induced(trace: Trace, nodes: np.ndarray) -> Trace:
 def _level(level: Level, place: np.ndarray) -> Level:
     kept = place[level.kept]
     score = None if level.score is None else level.score[kept >= 0]
-    return Level(kept[kept >= 0], score)
+    return Level(kept[kept >= 0], score, tuple(_level(mask, place) for mask in level.masks))
 
 
 def _reason(reason: Reason, place: np.ndarray) -> Reason:

@@ -17,10 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The nodes that one pooling kept."""
+    """The nodes that one pooling kept.
+
+    If it has several masks, those that any of them kept, with their largest factor.
+    """
 
     kept: np.ndarray  # [kept] int64, nodes of the input graph in ascending order
     score: np.ndarray | None  # [kept] float64, factor of each node; None for methods without one
+    masks: tuple[Level, ...] = ()  # what each of several masks kept
+
+    @staticmethod
+    def of_masks(masks: Sequence[Level]) -> Level:
+        kept = np.unique(np.concatenate([mask.kept for mask in masks]))
+        score = np.zeros(len(kept))
+        for mask in masks:
+            place = np.searchsorted(kept, mask.kept)
+            found = np.zeros(len(kept)) if mask.score is None else mask.score
+            score[place] = np.where(np.abs(found) > np.abs(score[place]), found, score[place])
+        return Level(kept, score, tuple(masks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +79,15 @@ class Trace:
         return None if self.true_class is None else self.prediction == self.true_class
 
     @property
+    def panels(self) -> list[tuple[str, Level]]:
+        """What is drawn beside the input, with a title: each level, or each of its masks."""
+        found = []
+        for number, level in enumerate(self.levels, 1):
+            of_masks = [(f"level {number}, mask {m}", one) for m, one in enumerate(level.masks, 1)]
+            found += of_masks or [(f"level {number}", level)]
+        return found
+
+    @property
     def caption(self) -> str:
         parts = [f"{self.name} {self.number}" if self.title is None else self.title]
         if self.true_class is not None:
@@ -80,21 +103,20 @@ class Trace:
             # Traces of a single net have none of them, and stores have no place for them.
             if not fields[name] and fields[name] != 0:
                 del fields[name]
+        for level in fields["levels"]:
+            if not level["masks"]:
+                del level["masks"]
         return {name: _to_json(value) for name, value in fields.items()}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> Trace:
-        levels = [
-            Level(np.array(level["kept"], np.int64), _array(level["score"], np.float64))
-            for level in record["levels"]
-        ]
         arrays: dict[str, Any] = {
             "edges": np.array(record["edges"], np.int64).reshape(-1, 2),
             "node_labels": tuple(record["node_labels"]),
             "class_names": tuple(record["class_names"]),
             "probabilities": np.array(record["probabilities"], np.float64),
             "ground_truth": _array(record["ground_truth"], np.int64),
-            "levels": tuple(levels),
+            "levels": tuple(map(_level, record["levels"])),
         }
         if "net" in record:
             probabilities = np.array(record["net"]["probabilities"], np.float64)
@@ -128,6 +150,11 @@ class Trace:
     def __repr__(self) -> str:
         kept = "".join(f" → {len(level.kept)}" for level in self.levels)
         return f"Trace({self.caption}: {self.num_nodes}{kept} nodes)"
+
+
+def _level(record: dict[str, Any]) -> Level:
+    kept, score = np.array(record["kept"], np.int64), _array(record["score"], np.float64)
+    return Level(kept, score, tuple(map(_level, record.get("masks", ()))))
 
 
 def _array(values: list[Any] | None, dtype: type) -> np.ndarray | None:

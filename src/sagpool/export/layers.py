@@ -15,10 +15,15 @@ from sagpool.models.architectures import Classifier, GlobalPooling, Hierarchical
 from sagpool.models.rescaled import Rescaled
 from sagpool.models.sagnet import GIN, Block, SAGNet, Unchanged
 from sagpool.nn import (
+    GMT,
     DiffPool,
+    DMoNPool,
     GPool,
+    HOSCPool,
+    JustBalancePool,
     LearnedRatioPool,
     Linear,
+    MinCutPool,
     NoPool,
     Norm,
     RandomPool,
@@ -153,6 +158,10 @@ def _score(layer: Any) -> Description:
 def _sag_pool(to: Describer, layer: Any) -> Description:
     if layer.attention is None:
         raise SagpoolError("SAGPool with a GNN of PyG cannot be exported.")
+    if layer.learned and layer.multiplier == 1:
+        return _learned_ratio(to, layer)
+    if layer.masks > 1:
+        raise SagpoolError("SAGPool with several masks cannot be exported.")
     attention = to.describe(layer.attention)
     return {"kind": "sag", "attention": attention, "lowest": layer.lowest, **_score(layer)}
 
@@ -165,6 +174,8 @@ def _gpool(to: Describer, layer: Any) -> Description:
 
 
 def _learned_ratio(to: Describer, layer: Any) -> Description:
+    if layer.selection.fraction < 1:
+        raise SagpoolError("A learnt ratio with a max_ratio cannot be exported.")
     return {"kind": "learned-ratio", "attention": to.describe(layer.attention)}
 
 
@@ -195,6 +206,34 @@ def _set2set(to: Describer, layer: Any) -> Description:
 
 def _diffpool(to: Describer, layer: Any) -> Description:
     return {"kind": "diffpool", "assign": to.describe(layer.assign), "clusters": layer.clusters}
+
+
+def _soft_pool(to: Describer, layer: Any) -> Description:
+    return {
+        "kind": "soft",
+        "assign": [to.describe(one) for one in layer.assign],
+        "clusters": layer.clusters,
+        "normalises": layer.normalises,
+        "means": isinstance(layer, DMoNPool),
+    }
+
+
+def _gmt(to: Describer, layer: Any) -> Description:
+    members, count, hidden = layer.seeds.shape
+    sizes = {"members": members, "count": count, "hidden": hidden, "heads": layer.heads}
+    return {
+        "kind": "gmt",
+        **sizes,
+        "over": layer.over,
+        **{name: to.weight(getattr(layer, name)) for name in ("seeds", "seed")},
+        **{name: to.describe(getattr(layer, name)) for name in ("nodes", "rows", "last")},
+        "blocks": [_gmt_block(to, one) for one in layer.blocks],
+    }
+
+
+def _gmt_block(to: Describer, layer: Any) -> Description:
+    layers = {name: to.describe(getattr(layer, name)) for name in ("query", "out", "feed_forward")}
+    return {**layers, "norms": [to.describe(one) for one in layer.norms]}
 
 
 def _random_pool(to: Describer, layer: Any) -> Description:
@@ -311,6 +350,11 @@ KINDS: dict[type[nn.Module], Callable[[Describer, Any], Description]] = {
     SortConv: _sort_conv,
     Set2Set: _set2set,
     DiffPool: _diffpool,
+    MinCutPool: _soft_pool,
+    DMoNPool: _soft_pool,
+    JustBalancePool: _soft_pool,
+    HOSCPool: _soft_pool,
+    GMT: _gmt,
     NoPool: lambda to, layer: {"kind": "none"},
     RandomPool: _random_pool,
     Classifier: _classifier,

@@ -13,7 +13,7 @@ from sagpool.export.plan import Plan
 
 # In the order in which they import each other.
 RUNTIME = (
-    *("arrays", "structure", "layers", "pools", "nets"),
+    *("arrays", "structure", "layers", "clusters", "pools", "nets"),
     *("features", "simple", "inputs", "model"),
 )
 PACKAGE = "sagpool.export.runtime"

@@ -6,6 +6,8 @@ from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
 from sagpool.graphs.counting import colors, triangles
 from sagpool.graphs.edge_list import EdgeList
 from sagpool.graphs.graphs import Graphs, Statistics
+from sagpool.graphs.hierarchy import Clusters, coarser
+from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
 from sagpool.graphs.split_file import with_split
@@ -18,16 +20,23 @@ from sagpool.graphs.splits import (
     stratified_folds,
     time_split,
 )
+from sagpool.graphs.weighted import WeightedAdjacency
 
 __all__ = [
     "NO_TEST",
     "Adjacency",
     "Batch",
+    "Clusters",
+    "Coarse",
+    "Coarsening",
     "EdgeList",
     "Graphs",
+    "HostGraphs",
     "Split",
     "Statistics",
     "Structure",
+    "WeightedAdjacency",
+    "coarser",
     "colors",
     "fixed_split",
     "folds_of_groups",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from sagpool.ops.device import kernels_for
 
 if TYPE_CHECKING:
     from sagpool.graphs.graphs import Graphs, Task
+    from sagpool.graphs.host_graphs import Coarsening
 
 # Features of a whole collection are kept beside it up to this many numbers.
 MOST_NUMBERS = 2**26
@@ -54,6 +55,7 @@ class BatchSource:
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32
         num_labels: how many one-hot columns there are
+        coarsened: coarser collections that are known, see `sagpool.graphs.hierarchy`
     """
 
     length: Tensor
@@ -67,6 +69,7 @@ class BatchSource:
     num_labels: int
     targets: Tensor | None = None
     task: Task = "classification"
+    coarsened: dict[Coarsening, BatchSource] = field(default_factory=dict)
     _propagated: dict[torch.dtype, Tensor] = field(default_factory=dict)
 
     @cached_property
@@ -137,6 +140,7 @@ class BatchSource:
             node_label=None,
             node_attr=None,
             num_labels=0,
+            coarsened={},
             _propagated={},
         )
         if self.col.is_cuda:
@@ -169,6 +173,16 @@ def dense_features(attr: Tensor | None, label: Tensor | None, labels: int) -> Te
         one_hot = torch.eye(labels, device=label.device)
         parts.append(embedding(label + 1, pad(one_hot, (0, 0, 1, 0))))  # row 0 for no label
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+class Origin(NamedTuple):
+    """Which graphs of a source a structure is made of."""
+
+    source: BatchSource
+    node: Tensor  # [rows of all members] int32, which node of the source each row is
+    chosen: np.ndarray | None  # [members, graphs] graph numbers, -1 for none; None with `ids`
+    ids: Tensor | None  # the same on a device that has kernels, int32
+    entries: int  # of all members, at least as many as there are
 
 
 NO_GRAPH = -1
@@ -249,15 +263,18 @@ def pack(
         ids: ``[members, graphs]`` graph numbers, -1 for none; or one list for each member
         rows: rows of each member, at least one more than the largest member needs (the default)
     """
-    chosen = as_matrix(ids)
-    real = chosen != NO_GRAPH
-    source = graphs.batch_source
-    device, none = source.col.device, len(source.counts) - 1
+    chosen, none = as_matrix(ids), len(graphs)
     if chosen.min() < NO_GRAPH or chosen.max() >= none:
         outside = chosen[(chosen < NO_GRAPH) | (chosen >= none)][0]
         raise SagpoolError(f"Graph {outside} is not one of the graphs 0 to {none - 1}.")
+    return pack_source(graphs.batch_source, chosen, rows)
 
-    sizes = np.where(real, graphs.node_counts[chosen], 1)
+
+def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None) -> Batch:
+    """`pack`, for the graphs of a source and a matrix of their numbers."""
+    real = chosen != NO_GRAPH
+    device, none = source.col.device, len(source.counts) - 1
+    sizes = np.where(real, np.diff(source.first_node)[chosen], 1)
     needed = int(sizes.sum(axis=1).max()) + 1
     if rows is None:
         rows = needed
@@ -277,7 +294,7 @@ def pack(
     counts = source.counts[taken]
     num_entries = int(counts.sum())
     plan = np.stack(
-        [taken, graphs.node_ptr[taken], sizes.ravel(), source.ptr[taken], counts, first_row]
+        [taken, source.first_node[taken], sizes.ravel(), source.ptr[taken], counts, first_row]
     )
     graph, node_from, nodes, entry_from, entries_of, row = to_device(plan, device)
     # 32 bits are half the traffic of 64. All rows of a filler are the node past the last.
@@ -287,12 +304,14 @@ def pack(
     layout = HostLayout(sizes, filler=True, device=device)
     row_ptr, col = _pack_entries(source, node, row, entry_from, entries_of, num_entries)
     two_hop = partial(_pack_two_hop, source, layout, node, taken, first_row)
+    origin = Origin(source, node, chosen, None, num_entries)
     return Batch(
         structure=Adjacency(
             layout,
             row_ptr,
             col,
             make_two_hop=two_hop,
+            origin=origin,
             make_triangles=partial(_pack_triangles, source, node, row_ptr, col),
         ),
         real=to_device(real, device),
@@ -384,12 +403,14 @@ def pack_on_device(
     )  # fmt: skip
     layout = DeviceLayout(placed.node_ptr, len(ids), rows, sizes)
     two_hop = partial(_pack_two_hop_on_device, source, ids, rows, entries, sizes)
+    origin = Origin(source, node, None, ids, entries)
     return Batch(
         structure=Adjacency(
             layout,
             row_ptr,
             col,
             make_two_hop=two_hop,
+            origin=origin,
             make_triangles=partial(_pack_triangles, source, node, row_ptr, col),
         ),
         real=placed.real,

@@ -1,6 +1,9 @@
 """Architectures, and the methods by name."""
 
-from sagpool.models import clustering_methods  # noqa: F401, registers its methods
+from sagpool.models import (
+    clustering_methods,  # noqa: F401, registers its methods
+    sparse_methods,  # noqa: F401, registers methods
+)
 from sagpool.models.architectures import Classifier, GlobalPooling, HierarchicalPooling, Output
 from sagpool.models.methods import global_, hierarchical, sort_k
 from sagpool.models.plugins import load_plugin, loaded_plugins

@@ -12,6 +12,7 @@ from sagpool.graphs import Batch
 from sagpool.nn import Dropout, Linear, Streams
 from sagpool.nn.conv import Conv, HiddenLevel, InputLevel, Level, find_conv
 from sagpool.nn.pool import Context, Pool, Pooled, readout_width
+from sagpool.nn.pool.masks import side_by_side
 from sagpool.ops import binary_losses, cross_entropy_sums, squared_losses
 
 LAYERS = 3  # convolutions of the global architecture
@@ -88,7 +89,10 @@ class HierarchicalPooling(nn.Module):
         )
         self.pools = nn.ModuleList(pools)
         self.readout = readout
-        width = readout_width(readout) * hidden
+        self.masks = max(pool.masks for pool in pools)
+        if any(pool.masks != self.masks for pool in pools):
+            raise SagpoolError("All pooling layers of a network need the same number of masks.")
+        width = self.masks * readout_width(readout) * hidden
         self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
 
     def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
@@ -104,7 +108,10 @@ class HierarchicalPooling(nn.Module):
             level = pooled = pool(x, level.structure, context)
             read.append(pooled.readout(self.readout))
             results.append(pooled)
-        logits = self.classifier(sum(read[1:], read[0]), streams)
+        total = sum(read[1:], read[0])
+        if self.masks > 1:
+            total = side_by_side(total, len(batch.real), self.masks)
+        logits = self.classifier(total, streams)
         return _output(logits, pools, results, batch)
 
     def _weight_of(self, conv: Conv | None) -> Tensor | None:
@@ -144,6 +151,8 @@ class GlobalPooling(nn.Module):
             find_conv(conv)(hidden if layer else in_channels, hidden, members=members)
             for layer in range(LAYERS)
         )
+        if pool.masks > 1:
+            raise SagpoolError("Several masks are for the hierarchical architecture.")
         self.pool = pool
         self.readout = readout
         if pool.leaves == "graphs":

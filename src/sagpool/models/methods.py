@@ -122,6 +122,20 @@ for _suffix, _options in VARIANTS.items():
     _register_sagpool(_suffix, _options)
 
 
+def _register_masks(masks: int) -> None:
+    @register(f"sagpool-h-masks{masks}")
+    def sagpool_h_masks(shape: Shape) -> nn.Module:
+        """With so many scores, each of which keeps nodes of its own."""
+        return hierarchical(
+            shape,
+            lambda _: SAGPool(shape.hidden, shape.ratio, masks=masks, members=shape.members),
+        )
+
+
+for _masks in (2, 4):
+    _register_masks(_masks)
+
+
 RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01}
 
 

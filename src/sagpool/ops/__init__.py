@@ -1,9 +1,17 @@
 """What a graph computes: plain functions of packed tensors."""
 
+from sagpool.ops.cluster import cluster_sum, entries_max
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
-from sagpool.ops.layout import DeviceLayout, HostLayout, Layout, UniformLayout, pooled_layout
+from sagpool.ops.layout import (
+    DeviceLayout,
+    HostLayout,
+    Layout,
+    UniformLayout,
+    pooled_layout,
+    repeated_layout,
+)
 from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
 from sagpool.ops.pool import (
     InducedCSR,
@@ -12,6 +20,7 @@ from sagpool.ops.pool import (
     choose_rows,
     gather_gated,
     induced_csr,
+    keep_marked,
     keep_rows,
     kept_once,
     pool_rows,
@@ -43,14 +52,17 @@ __all__ = [
     "attention_of_edges",
     "binary_losses",
     "choose_rows",
+    "cluster_sum",
     "cross_entropy_sums",
     "dense_relu",
     "edge_attention",
     "edge_rows",
+    "entries_max",
     "gather_gated",
     "gcn_of_edges",
     "gcn_propagate",
     "induced_csr",
+    "keep_marked",
     "keep_rows",
     "kept_once",
     "marked",
@@ -60,6 +72,7 @@ __all__ = [
     "propagate",
     "ragged_arange",
     "repeat_each",
+    "repeated_layout",
     "rows_above",
     "segment_expand",
     "segment_max",

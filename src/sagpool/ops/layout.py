@@ -148,6 +148,26 @@ class UniformLayout(Layout):
         return torch.arange(0, self.total_rows + 1, self.nodes, device=self._device)
 
 
+def repeated_layout(layout: Layout, times: int) -> Layout:
+    """The graphs of each member so many times in a row, each time as a member of its own."""
+    if not isinstance(layout, DeviceLayout):
+        sizes = np.repeat(layout.sizes, times, axis=0)
+        return HostLayout(sizes, filler=layout.filler, device=layout.device)
+    first = layout.node_ptr[:-1].view(layout.members, 1, -1)  # [members, 1, graphs]
+    # Copy c of member m begins at (m · times + c) · rows, where the member began at m · rows.
+    copies = torch.arange(layout.members * times, device=layout.device).view(-1, times, 1)
+    own = torch.arange(layout.members, device=layout.device).view(-1, 1, 1)
+    starts = (first + (copies - own) * layout.rows).view(-1)
+    end = starts.new_full((1,), times * layout.total_rows)
+    known = layout._sizes
+    return DeviceLayout(
+        torch.cat([starts, end]),
+        layout.members * times,
+        layout.rows,
+        None if known is None else np.repeat(known, times, axis=0),
+    )
+
+
 def pooled_layout(
     layout: Layout, ratio: Fraction, k: Tensor | None, max_k: int | None
 ) -> DeviceLayout:

@@ -202,19 +202,29 @@ def pool_rows(
         induce = partial(kernels.induced_csr, perm=perm, new_row=new_row)
         kept_ptr, kept_col = induce(row_ptr, col)
         return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
+    back = keep_marked(mask, new)
+    rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
+    induce = partial(induced_csr, kept=back)
+    kept_ptr, kept_col = induce(row_ptr, col)
+    return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
+
+
+def keep_marked(mask: Tensor, new: Layout) -> Kept:
+    """Keep the rows that `choose_rows` marked; the one row of a filler fills all its new rows.
+
+    Args:
+        mask: ``[old rows]`` bool
+        new: the rows as they will be; the host knows the sizes
+    """
     counts = _marked(new)
     total, repeats = int(counts.sum()), None
     if new.filler:
         # The one row of a filler is repeated to fill its member's rows.
         last = np.cumsum(counts.sum(axis=1)) - 1
-        place, times = to_device(np.stack([last, new.sizes[:, -1]]), x.device)
-        repeats = torch.ones(total, dtype=torch.int64, device=x.device)
+        place, times = to_device(np.stack([last, new.sizes[:, -1]]), mask.device)
+        repeats = torch.ones(total, dtype=torch.int64, device=mask.device)
         repeats = repeats.index_copy_(0, place, times)
-    back = keep_rows(mask, total, repeats, int(new.sizes.sum()))
-    rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
-    induce = partial(induced_csr, kept=back)
-    kept_ptr, kept_col = induce(row_ptr, col)
-    return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
+    return keep_rows(mask, total, repeats, int(new.sizes.sum()))
 
 
 def _marked(new: Layout) -> np.ndarray:

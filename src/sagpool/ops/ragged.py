@@ -63,7 +63,7 @@ def edge_rows(row_ptr: Tensor, col: Tensor) -> Tensor:
     Spare entries, past the end of the last row, get the last row.
     """
     rows = len(row_ptr) - 1
-    if on_cpu(row_ptr):
+    if on_cpu(row_ptr) and int(row_ptr[-1]) == len(col):
         return repeat_each(torch.arange(rows), row_ptr.diff(), len(col))
     entries = torch.arange(len(col), device=col.device, dtype=row_ptr.dtype)
     return (torch.searchsorted(row_ptr, entries, right=True) - 1).clamp_(max=rows - 1)

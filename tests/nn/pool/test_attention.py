@@ -86,9 +86,9 @@ def test_two_hop_sums_and_degrees_are_those_of_the_squared_matrix(fleet, agree):
 def test_wrong_arguments():
     with pytest.raises(SagpoolError, match="Unknown convolution 'gcm'; choose from gcn, cheb"):
         AttentionScore(3, "gcm")
-    with pytest.raises(SagpoolError, match="at least 1, not 0 and 1"):
+    with pytest.raises(SagpoolError, match="at least 1, not 0, 1 and 1"):
         AttentionScore(3, serial=0)
-    with pytest.raises(SagpoolError, match="at least 1, not 1 and 0"):
+    with pytest.raises(SagpoolError, match="at least 1, not 1, 0 and 1"):
         AttentionScore(3, parallel=0)
     with pytest.raises(SagpoolError, match="augmentation must be True, False or 'two-hop', not 2"):
         AttentionScore(3, augmentation=2)

@@ -9,7 +9,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, pack
 from sagpool.models import Shape, build
-from sagpool.nn import LearnedRatioPool, readout
+from sagpool.nn import LearnedRatioPool, SAGPool, Selection, readout
 from sagpool.nn.conv import CONVS
 from sagpool.nn.pool.learned_ratio import ThinnedGraphs
 from sagpool.testing import check_method, random_graphs
@@ -164,3 +164,72 @@ def test_what_needs_single_edges_is_refused(x, structure):
 def test_a_budget_is_no_reward():
     with pytest.raises(SagpoolError, match="budget must be at least 0, not -1"):
         LearnedRatioPool(3, budget=-1)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_sagpool_has_a_learnt_ratio_as_an_argument(x, structure, training):
+    layer = a_layer().train(training)
+    same = SAGPool(CHANNELS, "learned", budget=0.5).double().train(training)
+    same.load_state_dict(layer.state_dict())
+    one, other = layer(x, structure), same(x, structure)
+    for name in ("x", "gate", "presence", "auxiliary", "source"):
+        torch.testing.assert_close(getattr(one, name), getattr(other, name))
+
+
+def test_at_most_max_ratio_is_kept(x, structure):
+    """Two levels; the rows of the others are gone, and what is left is as without a limit."""
+    layer, wide = a_layer().eval(), a_layer().eval()
+    layer.selection = Selection(0.5)
+    one, free = layer(x, structure), wide(x, structure)
+    sizes = structure.layout.sizes
+    assert one.structure.layout.sizes.tolist() == (-(-sizes // 2)).tolist()
+    chosen = torch.zeros(len(x), dtype=torch.bool)
+    chosen[one.perm] = True
+    rank = layer.attention(x, structure).rank
+    for graph in range(3):
+        own = structure.layout.graph == graph
+        assert rank[own & chosen].min() >= rank[own & ~chosen].max() if own.sum() > 1 else True
+    torch.testing.assert_close(one.x, free.x[one.perm])
+    torch.testing.assert_close(one.presence, free.presence[one.perm])
+    again = layer(one.x, one.structure)
+    assert not again.presence[one.presence[again.perm] == 0].any(), "absent nodes stay away"
+    kept = torch.zeros(3, dtype=torch.float64).index_add(
+        0, one.structure.layout.graph, one.presence
+    )
+    torch.testing.assert_close(one.auxiliary, 0.5 * kept / torch.tensor(sizes[0]))
+
+
+def test_the_call_of_pyg_keeps_the_positive_nodes(x, structure):
+    layer = SAGPool(CHANNELS, "learned").double()
+    edges, batch = edges_of(structure), structure.layout.graph
+    out = layer(x, edges, batch=batch)
+    assert torch.equal(out.perm, torch.arange(len(x))), "all of them in training"
+    torch.testing.assert_close(out.x, x * out.score[:, None])
+    layer.eval()
+    out = layer(x, edges, batch=batch)
+    rank = layer.attention(x, structure).rank
+    wanted = {row for row in range(len(x)) if rank[row] >= 0}
+    for graph in range(3):
+        own = (batch == graph).nonzero().view(-1)
+        wanted.add(int(own[rank[own].argmax()]))
+    assert set(out.perm.tolist()) == wanted
+    torch.testing.assert_close(out.score, rank.sigmoid()[out.perm])
+
+
+def edges_of(structure: Adjacency) -> Tensor:
+    return dense(structure).nonzero().T
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"ratio": "learned", "k": 3}, "A learnt ratio has no k"),
+        ({"ratio": "learned", "masks": 2}, "A learnt ratio has no k"),
+        ({"ratio": 0.5, "budget": 0.1}, "are those of a learnt ratio"),
+        ({"ratio": "learned", "max_ratio": 2.0}, "The ratio must be"),
+        ({"ratio": "learned", "budget": -1}, "The budget must be"),
+    ],
+)
+def test_arguments_of_a_learnt_ratio_are_checked(options, sentence):
+    with pytest.raises(SagpoolError, match=sentence):
+        SAGPool(CHANNELS, **options)

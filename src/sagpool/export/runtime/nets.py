@@ -29,7 +29,7 @@ def hierarchical(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
             x = x * level.presence
         level = pool(ops, pooling, x, level.structure, None)
         # Below clusters, rows are no longer nodes of the input.
-        of_nodes = of_nodes and pooling["kind"] != "diffpool"
+        of_nodes = of_nodes and pooling["kind"] not in ("diffpool", "soft")
         if of_nodes and level.source is not None:
             levels.append(level)
         one = readout(ops, layer["readout"], level)
@@ -48,7 +48,7 @@ def global_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
     width = layer["hidden"]
     rank = ops.columns(raw, width - 1, width)
     level = pool(ops, layer["pool"], ops.concat(outputs, 1), structure, rank)
-    whole = layer["pool"]["kind"] in ("set2set", "sort-conv")  # one row for each graph
+    whole = layer["pool"]["kind"] in ("set2set", "sort-conv", "gmt")  # one row for each graph
     read = level.x if whole else readout(ops, layer["readout"], level)
     levels = [] if level.source is None else [level]
     return NetOutput(classifier(ops, layer["classifier"], read), levels)

@@ -1,8 +1,10 @@
 """Pooling layers by their kinds, and readouts."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sagpool.export.runtime.arrays import Array
+from sagpool.export.runtime.clusters import diff_pool, gmt, soft_pool
 from sagpool.export.runtime.layers import (
     Layer,
     conv,
@@ -184,26 +186,15 @@ def set2set(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None
     return PooledLevel(ops.concat([state, read], 1), structure)
 
 
-def diff_pool(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None) -> PooledLevel:
-    """``S = softmax(GCN(X, A))``, ``X' = Sᵀ X``, ``A' = Sᵀ A S``"""
-    clusters = layer["clusters"]
-    s = ops.softmax(conv(ops, layer["assign"], x, structure))  # [rows, clusters]
-    around = structure.neighbour_sum(s)
-    if isinstance(structure, Dense):
-        s, around, x = (structure.by_graph(one) for one in (s, around, x))
-    else:
-        s, around, x = (padded(ops, one, structure) for one in (s, around, x))
-    back = ops.transpose(s)  # [graphs, clusters, rows of the largest graph]
-    pooled = Dense(ops, back @ around, clusters)
-    return PooledLevel(ops.reshape(back @ x, (pooled.rows, -1)), pooled)
+def clusters(
+    make: Callable[..., tuple[Array, Dense]],
+) -> Callable[..., PooledLevel]:
+    """A layer that gives the rows and the structure of clusters."""
+    return lambda ops, layer, x, structure, rank: PooledLevel(*make(ops, layer, x, structure))
 
 
-def padded(ops: Any, x: Array, structure: Sparse) -> Array:
-    """``[graphs, rows of the largest graph, channels]``, zeros where a graph has fewer rows."""
-    most = ops.max(structure.sizes, 0)
-    place = ops.arange(structure.rows) - ops.gather(structure.first, structure.graph)
-    flat = ops.scatter(structure.graphs * most, structure.graph * most + place, x)
-    return ops.reshape(flat, (structure.graphs, most, -1))
+def gmt_pool(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None) -> PooledLevel:
+    return PooledLevel(gmt(ops, layer, x, structure), structure)
 
 
 POOLS = {
@@ -214,5 +205,7 @@ POOLS = {
     "sort": sort_pool,
     "sort-conv": sort_conv,
     "set2set": set2set,
-    "diffpool": diff_pool,
+    "diffpool": clusters(diff_pool),
+    "soft": clusters(soft_pool),
+    "gmt": gmt_pool,
 }

@@ -12,10 +12,10 @@ from sagpool.graphs import Structure
 from sagpool.nn.conv.gcn import GCNConv
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.clusters.segment_matmul import segment_matmul
-from sagpool.nn.pool.clusters.segments import segments_of
+from sagpool.nn.pool.clusters.segments import Segments, segments_of
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.row_norm import RowNorm
-from sagpool.ops import segment_softmax
+from sagpool.ops import Layout, segment_max
 
 Over = Literal["nodes", "seeds"]
 
@@ -23,15 +23,16 @@ Over = Literal["nodes", "seeds"]
 class GMT(Pool):
     """Graph multiset transformer (Baek, Kang and Hwang, 2021).
 
-    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` (Equation 9) of the blocks ``LN(Z + rFF(Z))`` with
+    ``GMPool_1(SelfAtt(GMPool_k(H, A)))`` of the blocks ``LN(Z + rFF(Z))`` with
     ``Z = LN(Q + MH(Q, K, V))``, where ``MH(Q, K, V) = [O_1, ..., O_h] W^O`` and
-    ``O_i = softmax(Q_i K_iᵀ / √d) V_i`` (Equations 4 to 8). In GMPool_k, Q are k trained seeds, and
-    K and V are graph convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in
-    GMPool_1, Q is one seed.
+    ``O_i = softmax(Q_i K_iᵀ / √d) V_i``. In GMPool_k, Q are k trained seeds, and K and V are graph
+    convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in GMPool_1, Q is
+    one seed. All Q_i, K_i and V_i are projections of their own.
 
     The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
-    and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
-    the authors' commands for these data sets do over the queries (``seeds``).
+    and about what the softmax sums to 1 over: by default the queries (``seeds``), as in the
+    authors' commands for these data sets; or the keys (``nodes``), as attention usually does.
+    GMPool_1 always does over the keys: over its single query, all weights would be 1.
 
     Args:
         in_channels: size of each input row
@@ -53,8 +54,8 @@ class GMT(Pool):
         hidden: int,
         seeds: int,
         *,
-        heads: int = 4,
-        over: Over = "nodes",
+        heads: int = 2,
+        over: Over = "seeds",
         members: int = 1,
     ) -> None:
         super().__init__()
@@ -88,10 +89,11 @@ class GMT(Pool):
         query = nodes_to_seeds.query(self.seeds.flatten(0, 1))
         rows = nodes_to_seeds(seeds, self._attend_to_nodes(query, x, structure))
         query = among_seeds.query(rows.flatten(0, 2)).view_as(rows)
-        rows = among_seeds(rows, self._attend(query, self.rows(rows.flatten(0, 2))))
+        read = self._attend(query, self.rows(rows.flatten(0, 2)), self.over)
+        rows = among_seeds(rows, read)
         query = seeds_to_one.query(self.seed.flatten(0, 1)).view(members, 1, 1, -1)
         query = query.expand(-1, graphs, -1, -1)  # [members, graphs, 1, hidden]
-        read = self._attend(query, self.last(rows.flatten(0, 2)))
+        read = self._attend(query, self.last(rows.flatten(0, 2)), "nodes")
         whole = seeds_to_one(self.seed[:, None].expand_as(query), read)
         return Pooled(whole.flatten(0, 2), structure)
 
@@ -106,30 +108,27 @@ class GMT(Pool):
 
     def _attend_to_nodes(self, query: Tensor, x: Tensor, structure: Structure) -> Tensor:
         """``[members, graphs, k, hidden]`` of the same ``[members * k, hidden]`` for all graphs."""
-        layout, heads = structure.layout, self.heads
+        layout, heads, width = structure.layout, self.heads, self.hidden // self.heads
         key, value = self.nodes(x, structure).chunk(2, dim=1)
-        query = query.view(layout.members, -1, heads, self.hidden // heads)
-        key = key.reshape(layout.members, -1, heads, self.hidden // heads)
-        energy = torch.einsum("mkhc,mrhc->mrhk", query, key) / math.sqrt(self.hidden)
-        energy = energy.flatten(0, 1)  # [rows, heads, k]
-        if self.over == "seeds":
-            weight = energy.softmax(2)
-        else:
-            flat = energy.flatten(1)
-            weight = segment_softmax(flat, layout.node_ptr, layout.graph).view_as(energy)
-        segments = segments_of(layout, value)
-        read = [
-            segment_matmul(weight[:, head], part, segments)  # [graphs, k, hidden / heads]
-            for head, part in enumerate(value.chunk(heads, dim=1))
-        ]
+        query = (query / math.sqrt(self.hidden)).view(layout.members, -1, heads, width)
+        key = key.reshape(layout.members, -1, heads, width)
+        energy = torch.einsum("mkhc,mrhc->hmrk", query, key).flatten(1, 2)  # [heads, rows, k]
+        segments, read = segments_of(layout, energy[0]), []
+        for part, own in zip(energy, value.chunk(heads, dim=1), strict=True):
+            if self.over == "seeds":
+                read.append(segment_matmul(part.softmax(1), own, segments))
+            else:
+                read.append(_segment_attend(part, own, segments, layout))
+        # Each is [graphs, k, width].
         return torch.cat(read, dim=2).unflatten(0, (layout.members, -1))
 
-    def _attend(self, query: Tensor, pairs: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, pairs: Tensor, over: Over) -> Tensor:
         """Within each graph.
 
         Args:
             query: ``[members, graphs, q, hidden]``
             pairs: keys ‖ values, ``[members * graphs * k, 2 * hidden]``
+            over: the queries (``seeds``) or the keys (``nodes``)
 
         Returns:
             as the query
@@ -138,7 +137,7 @@ class GMT(Pool):
         key, value = pairs.transpose(2, 4).unbind(3)  # [members, graphs, heads, k, hidden / heads]
         own = query.unflatten(3, (self.heads, -1)).transpose(2, 3)  # likewise, of q
         energy = own @ key.transpose(3, 4) / math.sqrt(self.hidden)
-        weight = energy.softmax(4 if self.over == "nodes" else 3)
+        weight = energy.softmax(4 if over == "nodes" else 3)
         return (weight @ value).transpose(2, 3).flatten(3)
 
 
@@ -147,7 +146,7 @@ class _Block(nn.Module):
 
     def __init__(self, channels: int, *, members: int) -> None:
         super().__init__()
-        self.query = Linear(channels, channels, members=members)
+        self.query = Linear(channels, channels, bias=False, members=members)
         self.out = Linear(channels, channels, members=members)  # W^O
         self.feed_forward = Linear(channels, channels, members=members)
         self.norms = nn.ModuleList(RowNorm(channels, members=members) for _ in range(2))
@@ -161,3 +160,23 @@ class _Block(nn.Module):
         first, second = self.norms
         z = first(query.flatten(0, 2) + self.out(attended.flatten(0, 2)))
         return second(z + self.feed_forward(z).relu()).view_as(attended)
+
+
+def _segment_attend(energy: Tensor, value: Tensor, segments: Segments, layout: Layout) -> Tensor:
+    """``softmax(E)ᵀ V`` with a softmax over the rows of each graph, ``[graphs, k, channels]``.
+
+    The sums are divided by the total of the weights, and not each weight: there are fewer sums.
+
+    Args:
+        energy: E, ``[rows, k]``
+        value: V, ``[rows, channels]``
+        segments: of the rows
+        layout: of the rows
+    """
+    # The result does not depend on the shift, so it needs no gradient.
+    largest = segment_max(energy.detach(), layout.node_ptr, layout.graph)
+    weight = (energy - largest.index_select(0, layout.graph)).exp()
+    ones = value.new_ones(len(value), 1)
+    sums = segment_matmul(weight, torch.cat([value, ones], dim=1), segments)
+    # The largest adds 1; only fillers, of which not all rows count, may have less.
+    return sums[..., :-1] / sums[..., -1:].clamp(min=1)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.pool.attention_score import AttentionScore
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
-from sagpool.nn.pool.sag_pool import AttentionScore
+from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
 from sagpool.ops import Layout, segment_sum
 
 
@@ -68,50 +69,87 @@ class LearnedRatioPool(Pool):
         in_channels: size of each input row
         conv: of the score, a key of `CONVS`
         budget: what it costs to keep all nodes of a graph
+        max_ratio: at most this fraction of the nodes is kept, those with the highest scores; the
+            rows of the others are removed
         members: how many models train side by side
     """
 
     leaves = "nodes"
 
     def __init__(
-        self, in_channels: int, conv: str = "gcn", *, budget: float = 0.01, members: int = 1
+        self,
+        in_channels: int,
+        conv: str = "gcn",
+        *,
+        budget: float = 0.01,
+        max_ratio: Ratio = 1.0,
+        members: int = 1,
     ) -> None:
         super().__init__()
-        if not budget >= 0:
-            raise SagpoolError(f"The budget must be at least 0, not {budget}.")
-        self.budget = budget
+        self.budget = check_budget(budget)
+        self.selection = Selection(max_ratio)
         self.attention = AttentionScore(in_channels, conv, members=members)
 
     def reset_parameters(self) -> None:
         self.attention.reset_parameters()
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
-        check_rows(x, structure.layout)
-        gate = self.attention(x, structure).rank.sigmoid()
-        before = structure.presence if isinstance(structure, ThinnedGraphs) else None
-        present = gate if self.training else (gate >= 0.5).to(gate.dtype)
-        if not self.training:
-            gate = gate * present
-        if before is not None:
-            present, gate = present * before, gate * (before > 0)
-        base = structure.base if isinstance(structure, ThinnedGraphs) else structure.csr()
-        return Pooled(
-            x * gate[:, None],
-            ThinnedGraphs(base, present),
-            source=torch.arange(len(x), device=x.device),
-            gate=gate,
-            presence=present,
-            auxiliary=self.budget * _means(present, structure.layout),
-        )
+        rank = self.attention(x, structure).rank
+        return keep_positive(x, structure, rank, self.selection, self.budget, self.training)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
-        return sizes
+        return self.selection.counts(sizes)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return not self.attention.needs_pairs
 
 
-def _means(x: Tensor, layout: Layout) -> Tensor:
-    """Over the nodes of each graph, ``[members * graphs]``."""
-    sums = segment_sum(x[:, None], layout.node_ptr, layout.graph).view(-1)
-    return sums / layout.node_ptr.diff().to(x.dtype)
+def check_budget(budget: float) -> float:
+    if not budget >= 0:
+        raise SagpoolError(f"The budget must be at least 0, not {budget}.")
+    return budget
+
+
+def keep_positive(
+    x: Tensor,
+    structure: Structure,
+    rank: Tensor,
+    selection: Selection,
+    budget: float,
+    training: bool,
+) -> Pooled:
+    """The nodes with positive ranks, each to the extent of its gate; see `LearnedRatioPool`.
+
+    Args:
+        x: ``[rows, channels]``
+        structure: of the rows
+        rank: ``[rows]``, of which the gate is the sigmoid
+        selection: how many nodes may be kept at most
+        budget: what it costs to keep all nodes of a graph
+        training: whether nodes are there in part
+    """
+    check_rows(x, structure.layout)
+    gate = rank.sigmoid()
+    present = gate if training else (gate >= 0.5).to(gate.dtype)
+    gate = gate if training else gate * present
+    base = structure.base if isinstance(structure, ThinnedGraphs) else structure.csr()
+    if isinstance(structure, ThinnedGraphs):
+        before = structure.presence
+        present, gate = present * before, gate * (before > 0)
+        rank = torch.where(before > 0, rank, torch.finfo(rank.dtype).min)  # absent ones come last
+    if selection.fraction < 1 or selection.k is not None:
+        left = keep_selected(x, base, select_top(base.layout, rank, gate, selection))
+        base, kept, source = left.structure.csr(), left.x, left.perm
+        present = present.index_select(0, source)
+    else:
+        kept, source = x * gate[:, None], torch.arange(len(x), device=x.device)
+    nodes = structure.layout.node_ptr.diff().to(x.dtype)
+    sums = segment_sum(present[:, None], base.layout.node_ptr, base.layout.graph).view(-1)
+    return Pooled(
+        kept,
+        ThinnedGraphs(base, present),
+        source=source,
+        gate=gate,
+        presence=present,
+        auxiliary=budget * (sums / nodes),
+    )

@@ -164,6 +164,7 @@ class Pool(nn.Module, ABC):
     """
 
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
+    masks: int = 1  # how many pooled graphs are left of each graph, as members of their own
     one_k: bool = False  # whether the members of a fleet must all have the same k
 
     @abstractmethod

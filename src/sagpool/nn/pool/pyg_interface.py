@@ -1,5 +1,6 @@
 """PyG's calling convention for the layers that keep top nodes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,26 @@ def unpack_pyg(
         batch=torch.zeros_like(perm) if batch is None else batch.index_select(0, perm),
         perm=perm,
         score=left.gate,
+    )
+
+
+def as_more_graphs(parts: Sequence[PoolOutput], batch: Tensor | None) -> PoolOutput:
+    """The pooled graphs of all masks: those of the first, then those of the second, ...
+
+    With b graphs in the batch, graph g of mask m, both counted from 0, is graph m · b + g.
+    """
+    graphs = 1 if batch is None else int(batch.max()) + 1
+    rows = np.cumsum([0, *(len(part.perm) for part in parts)]).tolist()
+    attributes = [part.edge_attr for part in parts if part.edge_attr is not None]
+    return PoolOutput(
+        x=torch.cat([part.x for part in parts]),
+        edge_index=torch.cat(
+            [part.edge_index + first for part, first in zip(parts, rows, strict=False)], 1
+        ),
+        edge_attr=torch.cat(attributes) if attributes else None,
+        batch=torch.cat([part.batch + m * graphs for m, part in enumerate(parts)]),
+        perm=torch.cat([part.perm for part in parts]),
+        score=torch.cat([part.score for part in parts if part.score is not None]),
     )
 
 

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
-from sagpool.nn.conv import GCNConv, find_conv
-from sagpool.nn.conv.two_hop import TwoHop
-from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
+from sagpool.nn.pool.learned_ratio import check_budget, keep_positive
+from sagpool.nn.pool.masks import each_its_copy, each_its_own, repeated_rows
+from sagpool.nn.pool.pool import Context, Pooled, check_rows
+from sagpool.nn.pool.pyg_interface import Chosen, choose_top
 from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
-from sagpool.nn.pool.selection import Ratio
-
-Augmentation = bool | Literal["two-hop"]
+from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
 
 
 class SAGPool(ScorePool):
@@ -29,7 +29,8 @@ class SAGPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept; an integer is a k
+        ratio: fraction of each graph's nodes that is kept; an integer is a k; ``learned``: as many
+            as have positive scores, multiplied by the sigmoid, see `LearnedRatioPool`
         GNN: score by this convolution of PyG, ``GNN(in_channels, 1, **kwargs)``, instead
         min_score: keep the nodes whose softmax score is above this instead
         multiplier: factor of the rows that are kept
@@ -42,21 +43,27 @@ class SAGPool(ScorePool):
         serial: convolutions in a row
         parallel: number of scores that are averaged
         lowest: keep the nodes with the lowest scores instead, with the same gates; a control
+        masks: number of scores, each of which keeps nodes of its own, so that so many pooled graphs
+            are left of each graph; see `masks.py`
+        max_ratio: of a learnt ratio: at most this fraction is kept
+        budget: of a learnt ratio: what it costs to keep all nodes of a graph
         members: how many models train side by side
         **kwargs: of the GNN
 
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
         PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
-        `PoolOutput`
+        `PoolOutput`. With a learnt ratio it has all nodes in training, to the extent of ``score``;
+        the mean of budget · score over the nodes of each graph is to be added to the loss. In
+        evaluation it has those with a score of at least one half, and one node of every graph
     """
 
-    attention: "AttentionScore | None"
+    attention: AttentionScore | None
 
     def __init__(
         self,
         in_channels: int,
-        ratio: Ratio | None = 0.5,
+        ratio: Ratio | Literal["learned"] | None = 0.5,
         GNN: Callable[..., nn.Module] | None = None,
         min_score: float | None = None,
         multiplier: float = 1.0,
@@ -68,23 +75,43 @@ class SAGPool(ScorePool):
         serial: int = 1,
         parallel: int = 1,
         lowest: bool = False,
+        masks: int = 1,
+        max_ratio: Ratio | None = None,
+        budget: float | None = None,
         members: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(in_channels, ratio, k=k, min_score=min_score, multiplier=multiplier)
-        self.nonlinearity = find_activation(nonlinearity)
+        learned = ratio == "learned"
+        kept = (1.0 if max_ratio is None else max_ratio) if ratio == "learned" else ratio
+        super().__init__(in_channels, kept, k=k, min_score=min_score, multiplier=multiplier)
+        self.nonlinearity = torch.sigmoid if learned else find_activation(nonlinearity)
+        if not learned and (max_ratio is not None or budget is not None):
+            raise SagpoolError("max_ratio and budget are those of a learnt ratio.")
+        others = (k, min_score, nonlinearity, lowest, masks, parallel)
+        if learned and others != (None, None, "tanh", False, 1, 1):
+            raise SagpoolError(
+                "A learnt ratio has no k, min_score, nonlinearity, lowest, masks and parallel."
+            )
+        self.learned = learned
+        self.budget = check_budget(0.01 if budget is None else budget)
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
         if parallel > 1 and self.nonlinearity is not torch.tanh:
             raise SagpoolError(
                 "Parallel scores are averaged after tanh; they have no nonlinearity."
             )
-        self.lowest = lowest
-        own = (conv, augmentation, serial, parallel, members)
+        if masks > 1 and (min_score is not None or parallel > 1 or isinstance(k, np.ndarray)):
+            raise SagpoolError(
+                "Several masks keep the same number of nodes, each by one score: they have a ratio "
+                "or one k, no min_score and no parallel scores."
+            )
+        self.lowest, self.masks = lowest, masks
+        own = (conv, augmentation, serial, parallel, masks, members)
         if GNN is not None:
-            if own != ("gcn", False, 1, 1, 1):
+            if own != ("gcn", False, 1, 1, 1, 1):
                 raise SagpoolError(
-                    "conv, augmentation, serial, parallel and members are not for a GNN of PyG."
+                    "conv, augmentation, serial, parallel, masks and members are not for a GNN of "
+                    "PyG."
                 )
             self.attention = None
             self.gnn = GNN(in_channels, 1, **kwargs)
@@ -97,6 +124,7 @@ class SAGPool(ScorePool):
             augmentation=augmentation,
             serial=serial,
             parallel=parallel,
+            masks=masks,
             members=members,
         )
 
@@ -110,14 +138,44 @@ class SAGPool(ScorePool):
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         if self.attention is None:
-            scores = gated(
-                pyg_scores(self.gnn, x, structure, context), self.nonlinearity, self.min_score
-            )
+            raw = pyg_scores(self.gnn, x, structure, context)
+            scores = gated(raw, self.nonlinearity, self.min_score)
+        elif self.masks > 1:
+            raw = self.attention.of_masks(x, structure)
+            scores = gated(raw, self.nonlinearity, None)
         else:
             scores = self.attention(x, structure, context.projected)
+            raw = scores.rank
             if self.nonlinearity is not torch.tanh:
-                scores = gated(scores.rank, self.nonlinearity, self.min_score)
+                scores = gated(raw, self.nonlinearity, self.min_score)
+        if self.learned:
+            return Scores(raw, scores.gate)  # the sign of the score decides, not that of the gate
         return scores._replace(rank=-scores.rank) if self.lowest else scores
+
+    def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
+        if self.learned:
+            _, scores = self._score(x, x, structure, context)
+            rank = scores.rank
+            return keep_positive(x, structure, rank, self.selection, self.budget, self.training)
+        if self.masks == 1 or self.attention is None:
+            return super()._pool_packed(x, structure, context)
+        layout, members = structure.layout, len(next(self.attention.parameters()))
+        check_rows(x, layout)
+        scores = self.scores(x, structure, context)
+        own = each_its_copy if layout.members == members else each_its_own
+        rank, gate = own(scores.rank, members), own(scores.gate, members)
+        if layout.members == members:
+            x = repeated_rows(x, members, self.masks)
+            structure = structure.csr().repeated(self.masks)
+        selected = select_top(structure.layout, rank, gate, self.selection)
+        return keep_selected(x, structure, selected)
+
+    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
+        chosen = super()._choose_pyg(scores, batch)
+        if not self.learned or self.training:
+            return chosen
+        best = choose_top(scores.rank, batch, Selection(k=1))
+        return Chosen(best.mask | (chosen.mask & (scores.gate >= 0.5)), None)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.
@@ -129,90 +187,3 @@ class SAGPool(ScorePool):
         if self.attention is not None:
             return own
         return own.replace("(", f"({type(self.gnn).__name__}, ", 1)
-
-
-class AttentionScore(nn.Module):
-    """``Z = 1/M Σ_m tanh(GNN_m(X, A))`` (the paper's Equations 3 and 6 to 9).
-
-    Args:
-        in_channels: size of each input row
-        conv: the convolution of each GNN, a key of `CONVS`
-        augmentation: use A + A² in place of A (Equation 7), or `Adjacency.two_hop` (``two-hop``)
-        serial: convolutions in each GNN, with tanh between them (Equation 8); the inner ones are
-            ``in_channels`` wide, on which the paper is silent
-        parallel: the number M of GNNs (Equation 9)
-        members: how many models train side by side
-
-    Shapes:
-        x: ``[rows, in_channels]``, result: ``[rows]`` each
-        projected: ``[rows, 1]``, x times `score_weight`, if there is one
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        conv: str = "gcn",
-        *,
-        augmentation: Augmentation = False,
-        serial: int = 1,
-        parallel: int = 1,
-        members: int = 1,
-    ) -> None:
-        super().__init__()
-        if serial < 1 or parallel < 1:
-            raise SagpoolError(
-                f"serial and parallel must be at least 1, not {serial} and {parallel}."
-            )
-        if augmentation not in (False, True, "two-hop"):
-            raise SagpoolError(
-                f"augmentation must be True, False or 'two-hop', not {augmentation!r}."
-            )
-        self.augmentation = augmentation
-        self.needs_pairs = augmentation is True and conv == "gat"
-        self._single = serial == parallel == 1
-        self.gnns = nn.ModuleList(
-            nn.ModuleList(
-                find_conv(conv)(in_channels, 1 if last else in_channels, members=members)
-                for last in [False] * (serial - 1) + [True]
-            )
-            for _ in range(parallel)
-        )
-
-    def reset_parameters(self) -> None:
-        for gnn in self.gnns:
-            for conv in gnn:  # type: ignore[attr-defined]
-                conv.reset_parameters()
-
-    def score_weight(self) -> Tensor | None:
-        """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
-        conv = self._single_gcn()
-        return None if conv is None else conv.linear.weight
-
-    def _graphs(self, structure: Structure) -> Structure:
-        """In which the scores are computed."""
-        if self.augmentation == "two-hop":
-            return structure.csr().two_hop
-        return TwoHop(structure) if self.augmentation else structure
-
-    def _single_gcn(self) -> GCNConv | None:
-        first = self.gnns[0][0]  # type: ignore[index]
-        return first if self._single and isinstance(first, GCNConv) else None
-
-    def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
-        graphs = self._graphs(structure)
-        conv = self._single_gcn()
-        if conv is not None and projected is not None:
-            assert conv.linear.bias is not None
-            raw = graphs.gcn_score(projected, conv.linear.bias)
-            return Scores(rank=raw, gate=raw.tanh())
-        scores = []
-        for gnn in self.gnns:
-            *inner, last = gnn.children()
-            h = x
-            for layer in inner:
-                h = layer(h, graphs).tanh()
-            scores.append(last(h, graphs).view(-1))
-        if len(scores) == 1:
-            return Scores(rank=scores[0], gate=scores[0].tanh())
-        mean = torch.stack(scores).tanh().mean(0)
-        return Scores(rank=mean, gate=mean)

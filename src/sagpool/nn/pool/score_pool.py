@@ -12,7 +12,9 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import (
+    Chosen,
     PoolOutput,
+    as_more_graphs,
     check_pyg,
     choose_above,
     choose_top,
@@ -121,9 +123,12 @@ class ScorePool(SelectingPool):
         if not isinstance(context, Context) or any(other is not None for other in others):
             raise SagpoolError("With a structure, the only other argument is a context.")
         _check_features(x, self.in_channels)
-        x, selected = self._select(x, edge_index, context)
-        pooled = keep_selected(x, edge_index, selected)
+        pooled = self._pool_packed(x, edge_index, context)
         return pooled if self.multiplier == 1 else replace(pooled, x=pooled.x * self.multiplier)
+
+    def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
+        x, selected = self._select(x, structure, context)
+        return keep_selected(x, structure, selected)
 
     def _pool_pyg(
         self,
@@ -155,14 +160,23 @@ class ScorePool(SelectingPool):
             _check_dtype(scored, weight)
             context = replace(context, projected=scored @ weight[0], projected_rows=scored)
         through, scores = self._score(x, scored, EdgeList(edge_index, x.shape[0]), context)
-        gate = scores.gate
-        if self.min_score is None:
-            chosen = choose_top(scores.rank, batch, self.selection)
-        else:
-            gate = softmax_of_graphs(scores.rank, batch)
-            chosen = choose_above(gate, batch, self.min_score)
-        pooled = unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
+        masks = [scores] if self.masks == 1 else scores.of_masks()
+        parts = []
+        for one in masks:
+            gate = one.gate
+            if self.min_score is None:
+                chosen = self._choose_pyg(one, batch)
+            else:
+                gate = softmax_of_graphs(one.rank, batch)
+                chosen = choose_above(gate, batch, self.min_score)
+            parts.append(
+                unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
+            )
+        pooled = parts[0] if self.masks == 1 else as_more_graphs(parts, batch)
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
+
+    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
+        return choose_top(scores.rank, batch, self.selection)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""

@@ -18,8 +18,13 @@ class Scores(NamedTuple):
     tanh saturates: the number before it tells nodes apart that tanh makes equal.
     """
 
-    rank: Tensor  # [rows]
-    gate: Tensor  # [rows]
+    rank: Tensor  # [rows], or [rows, masks]
+    gate: Tensor  # [rows], or [rows, masks]
+
+    def of_masks(self) -> "list[Scores]":
+        """Those of each mask, ``[rows]`` each."""
+        pairs = zip(self.rank.unbind(1), self.gate.unbind(1), strict=True)
+        return [Scores(rank, gate) for rank, gate in pairs]
 
 
 def gated(raw: Tensor, nonlinearity: Activation, min_score: float | None) -> Scores:

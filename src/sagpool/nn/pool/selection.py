@@ -15,9 +15,11 @@ from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.pool import Fused, Pool, Pooled, check_rows
 from sagpool.ops import (
     HostLayout,
+    Kept,
     Layout,
     PooledRows,
     choose_rows,
+    keep_marked,
     pool_rows,
     pooled_layout,
     segment_max,
@@ -144,9 +146,14 @@ def select_top(layout: Layout, rank: Tensor, gate: Tensor | None, selection: Sel
         k = selection.k_on(layout.device, layout.members)
         new = pooled_layout(layout, selection.fraction, k, selection.max_k)
     else:
-        real = layout.sizes[:, :-1] if layout.filler else layout.sizes
-        new = _padded(selection.counts(real), layout)
+        new = _layout_left(layout, selection)
     return Selected(choose_rows(rank, layout, new), new, gate)
+
+
+def keep_on_host(layout: Layout, rank: Tensor, selection: Selection) -> tuple[Kept, HostLayout]:
+    """The nodes of each graph that are highest in ``rank``, with sizes that the host knows."""
+    new = _layout_left(layout, selection)
+    return keep_marked(choose_rows(rank, layout, new), new), new
 
 
 def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
@@ -221,6 +228,11 @@ def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection
     """
     check_rows(x, structure.layout)
     return keep_selected(x, structure, select_top(structure.layout, rank, None, selection))
+
+
+def _layout_left(layout: Layout, selection: Selection) -> HostLayout:
+    real = layout.sizes[:, :-1] if layout.filler else layout.sizes
+    return _padded(selection.counts(real), layout)
 
 
 def _padded(counts: np.ndarray, layout: Layout) -> HostLayout:

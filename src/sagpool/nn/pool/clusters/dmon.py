@@ -12,7 +12,7 @@ class DMoNPool(SoftPool):
     """Clusters of high modularity (Tsitsulin et al., 2023).
 
     With ``B = A - d dᵀ / 2m``, of d the degrees and 2m their sum, and ``S = softmax(X W + b)``,
-    the loss is ``- Tr(Sᵀ B S) / 2m + √K / N ‖Σ_i S_i‖ - 1`` (Equation 7). X is what the graph
+    the loss is ``L_DMoN = - Tr(Sᵀ B S) / 2m + √K / N ‖Σ_i S_i‖ - 1``. X is what the graph
     convolution before this layer gives.
 
     The paper clusters the nodes of one graph, and has no graph of clusters. As in the authors'

@@ -9,7 +9,7 @@ from sagpool.nn.pool.clusters.soft_pool import Clustering, SoftPool
 class JustBalancePool(SoftPool):
     """Clusters of equal sizes (Bianchi, 2022).
 
-    ``S = softmax(MLP(X))``; the loss is ``- Tr(√(Sᵀ S))`` (Equation 4), the root of each element.
+    ``S = softmax(MLP(X))``; the loss is ``L = - Tr(√(Sᵀ S))``, the root of each element.
     It is divided by ``√(N K)``, as in the authors' code, so that it is -1 for clusters of equal
     sizes. The pooled graph is that of MinCutPool.
 

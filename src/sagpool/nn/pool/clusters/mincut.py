@@ -13,9 +13,9 @@ class MinCutPool(SoftPool):
     """Clusters with few edges between them (Bianchi, Grattarola and Alippi, 2020).
 
     With ``Ã = D^-1/2 A D^-1/2``, D̃ its degrees and ``S = softmax(MLP(X))``, the losses are
-    ``- Tr(Sᵀ Ã S) / Tr(Sᵀ D̃ S)`` and ``‖Sᵀ S / ‖Sᵀ S‖ - I / √K‖`` (Equation 9), the pooled
-    graph is ``X' = Sᵀ X``, ``A' = D̂^-1/2 Â D̂^-1/2`` with ``Â = Sᵀ Ã S - diag(Sᵀ Ã S)``
-    (Equations 10 and 11).
+    ``L_c = - Tr(Sᵀ Ã S) / Tr(Sᵀ D̃ S)`` and ``L_o = ‖Sᵀ S / ‖Sᵀ S‖ - I / √K‖``. The pooled graph
+    is ``X' = Sᵀ X``, ``A' = D̂^-1/2 Â D̂^-1/2`` with ``Â = Sᵀ Ã S - diag(Sᵀ Ã S)``. X is what the
+    graph convolution before this layer gives.
 
     Args:
         in_channels: size of each input row

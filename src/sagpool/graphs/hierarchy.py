@@ -1,0 +1,204 @@
+"""Coarsened collections: computed once, and packed into batches like the graphs themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import RLock
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from sagpool.errors import SagpoolError
+from sagpool.graphs.adjacency import Structure
+from sagpool.graphs.batch import BatchSource, Origin, pack_on_device, pack_source
+from sagpool.graphs.host_graphs import Coarsening, HostGraphs, canonical_order, hash_rows
+from sagpool.graphs.weighted import WeightedAdjacency
+from sagpool.ops import edge_rows
+from sagpool.ops.device import on_cpu
+
+_lock = RLock()  # fleets in other threads need the same levels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoarseSource(BatchSource):
+    """A coarsened collection, with weights, and how its nodes follow from the finer one.
+
+    Args:
+        weight: ``[entries]`` float64
+        parent: ``[finer nodes + 1]`` int32, the index of the node's cluster in its graph, or -1
+        child_ptr: ``[nodes + 2]`` int32, the first child of each node
+        child: ``[children]`` int32, their indices in the finer graph, cluster after cluster
+        host: the same graphs as arrays
+    """
+
+    weight: Tensor
+    parent: Tensor
+    child_ptr: Tensor
+    child: Tensor
+    host: HostGraphs
+
+
+class Clusters(NamedTuple):
+    """Which rows of a packed batch a pooling puts together."""
+
+    ptr: Tensor  # [new rows + 1] int32, the first child of each new row
+    child: Tensor  # [children] int32 rows; those past ptr[-1] belong to no new row
+    parent: Tensor  # [rows] int64, the new row of each row; -1 if it is dropped
+
+
+def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjacency, Clusters]:
+    """The coarsened graphs of a batch, and which rows become which."""
+    fine: Origin | None = getattr(structure, "origin", None)
+    if fine is None:
+        raise SagpoolError(
+            f"{type(coarsening).__name__} coarsens the graphs of a data set before the training, "
+            "so it cannot follow another kind of pooling, or work on edges that are not from one."
+        )
+    source = _coarse_source(fine.source, coarsening)
+    if fine.chosen is not None:
+        packed = pack_source(source, fine.chosen)
+    else:
+        assert fine.ids is not None
+        members, graphs = fine.ids.shape
+        most = _most(_nodes(fine.source), _nodes(source), structure.layout.rows - 1, graphs)
+        entries = _most(fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs)
+        packed = pack_on_device(source, fine.ids, most + 1, entries)
+    made = packed.structure
+    row = edge_rows(made.row_ptr, made.col)
+    entry = _in_source(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
+    graphs_of = structure.layout.graph
+
+    first = made.layout.node_ptr[:-1]
+    parent = source.parent.index_select(0, fine.node)
+    parent = torch.where(parent < 0, -1, first.index_select(0, graphs_of) + parent)
+
+    count = source.child_ptr.diff().index_select(0, packed.node)
+    ptr = pad(torch.cumsum(count, 0, dtype=torch.int32), (1, 0))
+    # Not more than there are rows, if counting would wait for the device.
+    total = int(ptr[-1]) if on_cpu(ptr) else structure.layout.total_rows
+    row = edge_rows(ptr, torch.arange(total, device=ptr.device))
+    at = _in_source(source.child_ptr, packed.node, ptr, row, len(source.child))
+    graph = made.layout.graph.index_select(0, row)
+    child = structure.layout.node_ptr.index_select(0, graph) + source.child.index_select(0, at)
+    inside = torch.arange(len(child), device=ptr.device) < ptr[-1]
+    # Spare entries point to the last row, so that a NaN does not reach another member.
+    child = torch.where(inside, child, structure.layout.total_rows - 1).int()
+    return (
+        WeightedAdjacency(
+            made.layout,
+            made.row_ptr,
+            made.col,
+            source.weight.index_select(0, entry),
+            origin=made.origin,
+        ),
+        Clusters(ptr, child, parent),
+    )
+
+
+def _in_source(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
+    """``[entries]``, where in the source each entry of the rows comes from.
+
+    Args:
+        start: ``[nodes of the source + 1]``, the first entry of each node
+        node: ``[rows]``, the node of each row
+        ptr: ``[rows + 1]``, the first entry of each row
+        row: ``[entries]``, the row of each entry
+        most: entries of the source
+    """
+    shift = start.index_select(0, node) - ptr[:-1]
+    entries = torch.arange(len(row), device=row.device)
+    return (shift.index_select(0, row) + entries).clamp_(0, max(most - 1, 0))
+
+
+def _nodes(source: BatchSource) -> np.ndarray:
+    return np.diff(source.first_node)
+
+
+def _most(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
+    """The most that graphs can have when coarsened, if they have ``total`` before.
+
+    Of a line above all points (fine, coarse) of single graphs, that through the total; the lowest
+    of several.
+
+    Args:
+        fine: ``[graphs of the collection]``
+        coarse: the same after the coarsening
+        total: of the chosen graphs
+        graphs: how many are chosen; an empty place counts as a graph of one node
+    """
+    fine, coarse = np.append(fine, 1), np.append(coarse, 1)
+    slopes = np.linspace(0, 1, 17)
+    above = np.maximum((coarse - slopes[:, None] * fine).max(1), 0)
+    return int(np.ceil((slopes * total + above * graphs).min()))
+
+
+def _coarse_source(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
+    with _lock:
+        known = fine.coarsened.get(coarsening)
+        if known is None:
+            known = fine.coarsened[coarsening] = _coarsen(fine, coarsening)
+            if known.col.is_cuda:
+                torch.cuda.current_stream(known.col.device).synchronize()  # others will read it
+        assert isinstance(known, CoarseSource)
+        return known
+
+
+def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
+    if isinstance(fine, CoarseSource):
+        parent, host = coarsening.coarsen(fine.host)
+    else:
+        graphs, order = _canonical(fine)
+        parent = np.empty(graphs.nodes, np.int64)
+        parent[order], host = coarsening.coarsen(graphs)
+    graph_of = np.repeat(np.arange(len(fine.first_node) - 1), np.diff(fine.first_node))
+    dropped = parent < 0
+    children = np.argsort(np.where(dropped, host.nodes, parent), kind="stable")
+    children = children[: len(parent) - dropped.sum()]
+    counts = np.bincount(parent[children], minlength=host.nodes)
+
+    own = np.arange(host.nodes)
+    row, col = np.concatenate([own, host.row]), np.concatenate([own, host.col])
+    order = np.argsort(row, kind="stable")  # a node itself is the first of its entries
+    weight = np.concatenate([np.ones(host.nodes), host.weight])[order]
+    local = col[order] - host.first_node[host.graph[row[order]]]
+    entries = np.bincount(row, minlength=host.nodes)
+    ptr = np.concatenate([[0], np.cumsum(entries)])[host.first_node]
+
+    def on_device(array: np.ndarray, dtype: torch.dtype = torch.int32) -> Tensor:
+        return torch.from_numpy(array).to(fine.col.device, dtype)
+
+    return CoarseSource(
+        length=on_device(np.append(entries, 0)),
+        col=on_device(local),
+        counts=np.append(np.diff(ptr), 0),
+        ptr=ptr,
+        first_node=host.first_node,
+        y=None,
+        node_label=None,
+        node_attr=None,
+        num_labels=0,
+        weight=on_device(weight, torch.float64),
+        parent=on_device(np.append(np.where(dropped, -1, parent - host.first_node[graph_of]), -1)),
+        child_ptr=on_device(np.concatenate([[0], np.cumsum(np.append(counts, 0))])),
+        child=on_device(children - fine.first_node[graph_of[children]]),
+        host=host,
+    )
+
+
+def _canonical(source: BatchSource) -> tuple[HostGraphs, np.ndarray]:
+    """The graphs of a collection in canonical order, and that order."""
+    nodes = int(source.first_node[-1])
+    length, col = source.length[:nodes].cpu().numpy(), source.col.cpu().numpy()
+    row = np.repeat(np.arange(nodes), length)
+    first = np.repeat(source.first_node[:-1], np.diff(source.first_node))
+    ones = np.ones(len(row))
+    graphs = HostGraphs.of_pairs(source.first_node, row, col + first[row], ones)
+    known = (source.node_label, source.node_attr)
+    features = [
+        of_all[:nodes].cpu().numpy().reshape(nodes, -1) for of_all in known if of_all is not None
+    ]
+    order = canonical_order(graphs, hash_rows(np.concatenate(features, 1)))
+    return graphs.reordered(order), order

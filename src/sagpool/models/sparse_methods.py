@@ -1,0 +1,50 @@
+"""Methods that coarsen sparse graphs, by scores or once for a whole data set."""
+
+from typing import Any
+
+from torch import nn
+
+from sagpool.graphs import Coarsening
+from sagpool.models.methods import hierarchical
+from sagpool.models.registry import Shape, register
+from sagpool.nn import KMIS, NDP, ASAPool, EdgePool, Graclus, HierarchyPool, PANPool
+
+
+@register("asap-h")
+def asap_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: ASAPool(shape.hidden, shape.ratio, members=shape.members))
+
+
+def _precomputed(shape: Shape, coarsening: Coarsening) -> nn.Module:
+    reduce: Any = shape.settings["reduce"]
+    return hierarchical(shape, lambda _: HierarchyPool(coarsening, reduce))
+
+
+@register("graclus-h", settings={"reduce": "max"})
+def graclus_h(shape: Shape) -> nn.Module:
+    """About half of the nodes are left, whatever the ratio; their maximum, as in the paper."""
+    return _precomputed(shape, Graclus())
+
+
+@register("kmis-h", settings={"hops": 1, "reduce": "mean"})
+def kmis_h(shape: Shape) -> nn.Module:
+    """How many nodes are left depends on the hops, not on the ratio."""
+    return _precomputed(shape, KMIS(int(shape.settings["hops"])))
+
+
+@register("ndp-h", settings={"threshold": 0.01})
+def ndp_h(shape: Shape) -> nn.Module:
+    """About half of the nodes are left, whatever the ratio."""
+    coarsening = NDP(float(shape.settings["threshold"]))
+    return hierarchical(shape, lambda _: HierarchyPool(coarsening, "sum"))  # of one node each
+
+
+@register("edgepool-h")
+def edgepool_h(shape: Shape) -> nn.Module:
+    """How many nodes are left, at least half of them, depends on the scores, not on the ratio."""
+    return hierarchical(shape, lambda _: EdgePool(shape.hidden, members=shape.members))
+
+
+@register("panpool-h")
+def panpool_h(shape: Shape) -> nn.Module:
+    return hierarchical(shape, lambda _: PANPool(shape.hidden, shape.ratio, members=shape.members))

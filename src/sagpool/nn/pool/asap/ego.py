@@ -1,0 +1,156 @@
+"""Clusters of a node and its neighbours: in sparse graphs, and in dense blocks."""
+
+from abc import ABC, abstractmethod
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.pool.asap.block_adjacency import BlockAdjacency
+from sagpool.nn.pool.asap.block_max import block_max
+from sagpool.nn.pool.asap.buckets import Buckets
+from sagpool.ops import Kept, Layout, entries_max, propagate, segment_softmax
+
+SLOPE = 0.2  # of the leaky ReLU below zero, as in the authors' code
+Membership = list[Tensor]  # α in one or more parts
+
+
+class EgoClusters(ABC):
+    """Each node i with all its neighbours is a cluster, in which node j has the weight α_ij."""
+
+    @abstractmethod
+    def maximum(self, x: Tensor) -> Tensor:
+        """The maximum over the nodes of each cluster, ``[rows, channels]``."""
+
+    @abstractmethod
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
+        """``α_ij = softmax_j(LeakyReLU(query_i + key_j))``, for query and key of ``[rows]``."""
+
+    @abstractmethod
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+        """``Σ_j α_ij x_j``, ``[rows, channels]``."""
+
+    @abstractmethod
+    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+        """``Sᵀ (A + I) S`` without its diagonal, for the columns of S = αᵀ that are kept.
+
+        Args:
+            membership: α
+            kept: the clusters that are
+            layout: of the new rows, one for each
+        """
+
+
+class SparseClusters(EgoClusters):
+    """Clusters in sparse graphs; α has one part, a number for each entry of A + I."""
+
+    def __init__(self, graphs: Adjacency) -> None:
+        self.graphs = graphs
+
+    def maximum(self, x: Tensor) -> Tensor:
+        return entries_max(x, self.graphs.row_ptr, self.graphs.col)
+
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
+        row = self.graphs.entry_row
+        energy = query.index_select(0, row) + key.index_select(0, self.graphs.col)
+        alpha = segment_softmax(leaky_relu(energy, SLOPE)[:, None], self.graphs.row_ptr, row)
+        return [alpha.view(-1)]
+
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+        (alpha,) = membership
+        return propagate(x, self.graphs.row_ptr, self.graphs.col, alpha, symmetric=False)
+
+    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+        old = Buckets.of(self.graphs.layout)
+        new = Buckets(layout, old.groups)
+        (alpha,) = membership
+        return BlockAdjacency(new, partial(self._blocks, alpha, kept, old, new))
+
+    def _blocks(self, alpha: Tensor, kept: Kept, old: Buckets, new: Buckets) -> tuple[Tensor, ...]:
+        row, col = self.graphs.entry_row, self.graphs.col.long()
+        graph = self.graphs.layout.graph.index_select(0, row)
+        # An entry (i, j) is S[j, i]: node j in cluster i.
+        column = _number_among_kept(kept, self.graphs.layout).index_select(0, row)
+        node = old.local.index_select(0, col)
+        first = old.first(old.nodes, new.nodes).index_select(0, graph)
+        width = old.per_graph(new.nodes).index_select(0, graph)
+        end = sum(c * p * q for c, p, q in zip(old.counts, old.nodes, new.nodes, strict=True))
+        place = torch.where((column < 0) | (first < 0), end, first + node * width + column)
+        s = alpha.new_zeros(end + 1).scatter(0, place, alpha)
+
+        first = old.first(old.nodes, old.nodes).index_select(0, graph)
+        width = old.per_graph(old.nodes).index_select(0, graph)
+        pairs = sum(c * p * p for c, p in zip(old.counts, old.nodes, strict=True))
+        place = torch.where(first < 0, pairs, first + old.local.index_select(0, row) * width + node)
+        a = alpha.new_zeros(pairs + 1).index_fill_(0, place, 1)
+
+        blocks, at_s, at_a = [], 0, 0
+        for count, p, q in zip(old.counts, old.nodes, new.nodes, strict=True):
+            part = s[at_s : at_s + count * p * q].view(count, p, q)
+            joined = a[at_a : at_a + count * p * p].view(count, p, p)
+            at_s, at_a = at_s + count * p * q, at_a + count * p * p
+            blocks.append(_coarse(joined, part))
+        return tuple(blocks)
+
+
+class BlockClusters(EgoClusters):
+    """Clusters in dense blocks; α is ``[graphs, nodes, nodes]`` for each."""
+
+    def __init__(self, graphs: BlockAdjacency) -> None:
+        self.buckets = graphs.buckets
+        self.with_loops = [block + _identity(block) for block in graphs.blocks]
+        self.joined = [block.detach() > 0 for block in self.with_loops]
+
+    def maximum(self, x: Tensor) -> Tensor:
+        padded = zip(self.buckets.pad(x), self.joined, strict=True)
+        return self.buckets.unpad([block_max(rows, joined) for rows, joined in padded])
+
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
+        both = self.buckets.pad(torch.stack([query, key], 1))
+        found = []
+        for rows, joined in zip(both, self.joined, strict=True):
+            energy = leaky_relu(rows[:, :, None, 0] + rows[:, None, :, 1], SLOPE)
+            found.append(torch.where(joined, energy, -torch.inf).softmax(2))
+        return found
+
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+        padded = zip(membership, self.buckets.pad(x), strict=True)
+        return self.buckets.unpad([torch.bmm(alpha, rows) for alpha, rows in padded])
+
+    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+        new = Buckets(layout, self.buckets.groups)
+        return BlockAdjacency(new, partial(self._blocks, membership, kept, new))
+
+    def _blocks(self, membership: Membership, kept: Kept, new: Buckets) -> tuple[Tensor, ...]:
+        # The number in its graph of each kept node, in blocks of the new sizes; 0 for none.
+        nodes = new.pad(self.buckets.local.index_select(0, kept.perm)[:, None] + 1)
+        blocks = []
+        for matrix, alpha, number in zip(self.with_loops, membership, nodes, strict=True):
+            index = (number - 1).clamp(min=0).expand(-1, -1, alpha.shape[2])
+            chosen = torch.where(number > 0, alpha.gather(1, index), 0)  # [graphs, new, nodes]
+            blocks.append(_coarse(matrix, chosen.transpose(1, 2)))
+        return tuple(blocks)
+
+
+def ego_clusters(structure: Structure) -> EgoClusters:
+    if isinstance(structure, BlockAdjacency):
+        return BlockClusters(structure)
+    return SparseClusters(structure.csr())
+
+
+def _coarse(a: Tensor, s: Tensor) -> Tensor:
+    """``Sᵀ A S`` without its diagonal, for a of ``[graphs, n, n]`` and s of ``[graphs, n, k]``."""
+    product = torch.bmm(s.transpose(1, 2), torch.bmm(a, s))
+    return product * (1 - _identity(product))
+
+
+def _identity(block: Tensor) -> Tensor:
+    return torch.eye(block.shape[1], dtype=block.dtype, device=block.device)
+
+
+def _number_among_kept(kept: Kept, layout: Layout) -> Tensor:
+    """``[old rows]`` int64, how many rows of the same graph before it are kept; -1 if it is not."""
+    before = kept.seen[:-1] - kept.seen.index_select(0, layout.node_ptr[:-1])[layout.graph]
+    return torch.where(kept.seen.diff() > 0, before, -1)

@@ -1,0 +1,93 @@
+"""EdgePool: contraction of edges."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sagpool.graphs import Adjacency, Structure
+from sagpool.nn.linear import Linear
+from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
+from sagpool.ops import segment_max, segment_sum
+from sagpool.ops.matching import greedy_matching, merged_csr
+
+NEVER = -1e30  # in place of a row's score of itself: a finite number has no NaN as gradient
+
+
+class EdgePool(Pool):
+    """EdgePool (Diehl, 2019).
+
+    The score of an edge from j to i is ``s_ij = 0.5 + softmax_j(W [x_i ‖ x_j])`` over all j with an
+    edge to i. Edges are contracted by descending score, as long as none of their ends is a part of
+    another one. The new node has ``s_ij (x_i + x_j)``, and all edges of both; other nodes stay.
+
+    In the softmax the half of W for x_i and the bias cancel out, so they are left out. Of the two
+    directions of an edge, the higher score counts.
+
+    How many nodes are left depends on the scores, so the rows of nodes that became a part of
+    another stay, without edges and features, and do not count: see `Pooled.presence`.
+
+    Args:
+        in_channels: size of each input row
+        members: how many models train side by side
+
+    Shapes:
+        x: ``[rows, in_channels]``, not below 0 (the readout ``max`` sees the zeros of nodes that
+            are gone); result: the same shape
+    """
+
+    leaves = "clusters"
+
+    def __init__(self, in_channels: int, *, members: int = 1) -> None:
+        super().__init__()
+        self.score = Linear(in_channels, 1, bias=False, members=members)
+
+    def reset_parameters(self) -> None:
+        self.score.reset_parameters()
+
+    def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
+        check_rows(x, structure.layout)
+        graphs, layout = structure.csr(), structure.layout
+        raw = self.score(x).view(-1)
+        total = _log_sums(raw, graphs)
+        row, col = graphs.entry_row, graphs.col
+        with torch.no_grad():
+            there = raw.index_select(0, col) - total.index_select(0, row)
+            back = raw.index_select(0, row) - total.index_select(0, col)
+            rows = torch.arange(len(x), device=x.device)
+            local = rows - layout.node_ptr.index_select(0, layout.graph)
+            weight = torch.maximum(there, back)
+            partner = greedy_matching(weight, graphs.row_ptr, col, local)
+        merged = partner != rows
+        there = raw.index_select(0, partner) - total
+        back = raw - total.index_select(0, partner)
+        chosen = torch.where(merged, torch.maximum(there, back), 0).exp()
+        gate = torch.where(merged, 0.5 + chosen, 1)
+        name = torch.minimum(rows, partner)
+        first = (name == rows)[:, None]
+        both = x + torch.where(merged[:, None], x.index_select(0, partner), 0)
+        row_ptr, new_col = merged_csr(graphs.row_ptr, col, name)
+        return Pooled(
+            torch.where(first, both * gate[:, None], 0),
+            Adjacency(layout, row_ptr, new_col, symmetric=graphs.symmetric),
+            presence=(row_ptr.diff() > 0).to(x.dtype),  # a node has itself as an entry
+        )
+
+    def rows_left(self, sizes: np.ndarray) -> np.ndarray:
+        return sizes
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"EdgePool({self.score.weight.shape[1]})"
+
+
+def _log_sums(raw: Tensor, graphs: Adjacency) -> Tensor:
+    """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number if there are none."""
+    row, col = graphs.entry_row, graphs.col
+    energy = torch.where(row == col, NEVER, raw.index_select(0, col))[:, None]
+    largest = segment_max(energy.detach(), graphs.row_ptr, row)
+    has_entries = (graphs.row_ptr.diff() > 0)[:, None]
+    largest = torch.where(has_entries, largest, 0)
+    sums = segment_sum((energy - largest.index_select(0, row)).exp(), graphs.row_ptr, row)
+    return (largest + sums.clamp(min=1).log()).view(-1)

@@ -1,0 +1,105 @@
+"""Node decimation pooling."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import eigsh
+
+from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
+
+SMALL_CUT = 0.5  # a cut through less of the weight than this is replaced by a random one
+MOST_DENSE = 100  # nodes of a component whose eigenvectors are all computed
+
+
+@dataclass(frozen=True)
+class NDP(Coarsening):
+    """Node decimation pooling (Bianchi, Grattarola, Livi and Alippi, 2020).
+
+    - The side of the largest cut that stays: ``V+ = {i : u_i >= 0}`` for the eigenvector u of the
+      largest eigenvalue of the normalised Laplacian ``I - D^-1/2 A D^-1/2``. If the edges between
+      the sides have less than half of the weight, a random half of the nodes stays instead.
+    - Kron reduction of the Laplacian L = D - A:
+      ``L' = L[V+, V+] - L[V+, V-] L[V-, V-]^-1 L[V-, V+]``.
+    - Weights of ``A' = -L'`` below the threshold are dropped.
+
+    The paper's graphs are connected. Here every connected component is cut by itself: an
+    eigenvector would be zero on all components but one. The sign of u is such that its largest
+    entry is positive, and in a random half the first of all nodes stays.
+
+    Args:
+        threshold: weights below this are dropped; the authors' is 0.01
+    """
+
+    threshold: float = 0.01
+
+    def coarsen(self, graphs: HostGraphs) -> Coarse:
+        shape = (graphs.nodes, graphs.nodes)
+        whole = sparse.csr_array((graphs.weight, (graphs.row, graphs.col)), shape)
+        _, component = csgraph.connected_components(whole, directed=False)
+        nodes = np.argsort(component, kind="stable")
+        ends = np.cumsum(np.bincount(component))
+        stays = np.zeros(graphs.nodes, bool)
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        for first, end in zip([0, *ends[:-1]], ends, strict=True):
+            own = nodes[first:end]
+            if len(own) == 1:
+                stays[own] = True
+                continue
+            a = _block(graphs, own)
+            kept = _cut(a)
+            stays[own[kept]] = True
+            coarse = _kron_reduction(a, kept)
+            row, col = np.nonzero(coarse >= self.threshold)
+            pairs.append((own[kept][row], own[kept][col], coarse[row, col]))
+        place = np.cumsum(stays) - 1
+        row, col, weight = map(np.concatenate, zip(*pairs, strict=True))
+        first_node = np.concatenate([[0], np.cumsum(stays)])[graphs.first_node]
+        left = HostGraphs.of_pairs(first_node, place[row], place[col], weight)
+        return Coarse(np.where(stays, place, -1), left)
+
+
+def _block(graphs: HostGraphs, own: np.ndarray) -> np.ndarray:
+    """A of the nodes of a component, dense."""
+    counts = np.diff(graphs.row_ptr)[own]
+    edges = np.repeat(graphs.row_ptr[own] - (np.cumsum(counts) - counts), counts)
+    edges = edges + np.arange(len(edges))
+    a = np.zeros((len(own), len(own)))
+    a[np.repeat(np.arange(len(own)), counts), np.searchsorted(own, graphs.col[edges])] = (
+        graphs.weight[edges]
+    )
+    return a
+
+
+def _cut(a: np.ndarray) -> np.ndarray:
+    """``[nodes]`` bool, True for those on the side that stays."""
+    degree = a.sum(1)
+    scale = 1 / np.sqrt(degree)
+    normal = np.eye(len(a)) - scale[:, None] * a * scale
+    if len(a) <= MOST_DENSE:
+        u = np.linalg.eigh(normal)[1][:, -1]
+    else:
+        start = np.random.default_rng(0).standard_normal(len(a))
+        u = eigsh(sparse.csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]
+    u = u * np.sign(u[np.abs(u).argmax()])
+    stays = u >= 0
+    across = a[stays][:, ~stays].sum() / (a.sum() / 2)
+    if across < SMALL_CUT:
+        order = np.random.default_rng(len(a)).permutation(np.arange(1, len(a)))
+        stays = np.zeros(len(a), bool)
+        stays[0] = True
+        stays[order[: (len(a) - 1) // 2]] = True
+    return stays
+
+
+def _kron_reduction(a: np.ndarray, stays: np.ndarray) -> np.ndarray:
+    """``A'`` of the nodes that stay, without self-loops."""
+    laplacian = np.diag(a.sum(1)) - a
+    inner = laplacian[stays][:, stays]
+    if not stays.all():
+        across = laplacian[stays][:, ~stays]
+        inner = inner - across @ np.linalg.solve(laplacian[~stays][:, ~stays], across.T)
+    coarse = -(inner + inner.T) / 2
+    np.fill_diagonal(coarse, 0)
+    return coarse

@@ -1,0 +1,70 @@
+"""PANPool: scores by path integrals."""
+
+import torch
+from torch import Tensor, nn
+
+from sagpool.graphs import Structure
+from sagpool.nn.linear import Linear
+from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.score_pool import ScorePool
+from sagpool.nn.pool.scores import Scores
+from sagpool.nn.pool.selection import Ratio
+
+LONGEST = 2  # paths
+
+
+class PANPool(ScorePool):
+    """PANPool (Ma, Xuan, Wang, Li and Liò, 2020).
+
+    ``y = X p + β diag(M)``, ``idx = top-rank(y, ⌈kN⌉)``, ``X_out = X[idx] ⊙ tanh(y[idx])``,
+    ``A_out = A[idx, idx]``, with the maximal entropy transition matrix
+    ``M = Z^-1/2 (Σ_n e^(-E(n) / T) A^n) Z^-1/2`` for n = 0, ..., L, Z being the diagonal matrix of
+    the row sums of the sum. The energies ``E(n) / T`` are learnt.
+
+    L is 2: the number of closed paths of length 2 is the degree, so that no power of A is formed.
+    The convolutions between the poolings are those of the network, not the paper's PANConv, and
+    have their own parameters; the energies are those of this layer.
+
+    Args:
+        in_channels: size of each input row
+        ratio: fraction of each graph's nodes that is kept
+        members: how many models train side by side
+
+    Shapes:
+        packed: ``pool(x, structure, context)`` returns a `Pooled`
+        PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
+        `PoolOutput`
+    """
+
+    def __init__(self, in_channels: int, ratio: Ratio = 0.5, *, members: int = 1) -> None:
+        super().__init__(in_channels, ratio)
+        self.projection = Linear(in_channels, 1, bias=False, members=members)
+        self.beta = nn.Parameter(torch.empty(members, 1))
+        self.energy = nn.Parameter(torch.empty(members, 1, LONGEST + 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.projection.reset_parameters()
+        nn.init.ones_(self.beta)
+        nn.init.zeros_(self.energy)
+
+    def score_weight(self) -> Tensor:
+        return self.projection.weight
+
+    def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
+        assert context.projected is not None
+        members = len(self.beta)
+        degree = structure.degree.to(x.dtype)[:, None]
+        ones = torch.ones_like(degree)
+        closed = torch.cat([ones, torch.zeros_like(degree), degree], 1)  # diag(A^n)
+        paths = torch.cat([ones, degree, structure.neighbour_sum(degree)], 1)  # A^n 1
+        weight = (-self.energy).exp()  # [members, 1, L + 1]
+        both = [
+            (weight * counts.view(members, -1, LONGEST + 1)).sum(2) for counts in (closed, paths)
+        ]
+        diagonal = both[0] / both[1]  # [members, rows]
+        raw = context.projected.view(-1) + (self.beta * diagonal).view(-1)
+        return Scores(rank=raw, gate=raw.tanh())
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return True
