@@ -109,6 +109,8 @@ def test_weighted_graphs_are_normalised_by_their_weighted_degrees(layer):
         expected = scale[:, None] * looped * scale @ left.x[rows]
         torch.testing.assert_close(left.structure.gcn(left.x)[rows], expected)
         torch.testing.assert_close(left.structure.degree[rows], a.sum(1))
+        mean = a @ left.x[rows] / a.sum(1, keepdim=True).clamp(min=1e-9)
+        torch.testing.assert_close(left.structure.neighbour_mean(left.x)[rows], mean)
 
 
 def test_a_maximum_over_pairs_or_in_several_steps_is_the_same(monkeypatch):

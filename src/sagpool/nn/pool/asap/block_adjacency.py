@@ -48,3 +48,7 @@ class BlockAdjacency(Structure):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         padded = zip(self.blocks, self.buckets.pad(x), strict=True)
         return self.buckets.unpad([torch.bmm(block, rows) for block, rows in padded])
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        degree = self.degree.to(x.dtype)[:, None]  # weights may add up to less than 1
+        return self.neighbour_sum(x) / torch.where(degree > 0, degree, 1)

@@ -8,8 +8,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from sagpool.ops import entries_max, marked
+from sagpool.ops import entries_max
 from sagpool.ops.device import on_cpu
+from sagpool.ops.ragged import marked
 
 MOST_NUMBERS = 2**24  # that are compared at once
 
