@@ -246,8 +246,7 @@ def test_features_are_normalised_before_anything_is_trained(normalise, tmp_path)
     assert same == (normalise == "none"), "rows with and without are never confused"
 
 
-def test_the_split_of_a_data_set_is_refused(small_text):
-    """A store would have room for one of its tests alone."""
+def test_a_fixed_split_needs_a_data_set_that_has_one(small_text):
     text = small_text.replace("max_epochs: 2}", "max_epochs: 2, split: fixed}")
-    with pytest.raises(SagpoolError, match="one test of each training, and a fixed split may have"):
+    with pytest.raises(SagpoolError, match="MUTAG has no split of its own"):
         plan_experiment(read_experiment(text, "small-fixed"))

@@ -146,7 +146,9 @@ def test_test_labels_do_not_change_the_choice(small, mutag, tmp_path, monkeypatc
         y = mutag.y.clone()
         y[held_out] = 1 - y[held_out] if flip else y[held_out]
         planted = replace(mutag, y=y)
-        monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source, p=planted: p)
+        monkeypatch.setattr(
+            sagpool.bench.experiment_plan, "load", lambda *source, p=planted, **options: p
+        )
         store = tmp_path / f"{flip}.sqlite"
         engine = Local(tmp_path / "checkpoints", checkpoint_seconds=1000)
         run(small, store, engine, search=Search.HALVING, methods=("gpool-h",), seeds=1)
@@ -173,7 +175,9 @@ def test_the_same_graphs_under_two_names_are_two_data_sets(small, path, pretend)
 def test_runs_on_a_changed_data_set_are_kept_apart(small, path, pretend, monkeypatch):
     run(small, path, pretend)
     load = sagpool.bench.experiment_plan.load
-    monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source: load(*source)[:180])
+    monkeypatch.setattr(
+        sagpool.bench.experiment_plan, "load", lambda *source, **options: load(*source)[:180]
+    )
     run(small, path, pretend, methods=("gpool-h",))
     (group,) = group_cells(summaries(path))
     assert [(s.cell.method, len(s.runs)) for s in group.cells] == [("gpool-h", 4)]
@@ -229,7 +233,9 @@ def test_a_data_set_that_differs_from_the_papers_is_reported(
     run(small, path, pretend)
     assert not caplog.records
     load = sagpool.bench.experiment_plan.load
-    monkeypatch.setattr(sagpool.bench.experiment_plan, "load", lambda *source: load(*source)[:180])
+    monkeypatch.setattr(
+        sagpool.bench.experiment_plan, "load", lambda *source, **options: load(*source)[:180]
+    )
     run(small, path, pretend)
     assert "MUTAG has graphs = 180.00 here and 188.00 in the paper; is it the same" in caplog.text
 
@@ -240,7 +246,7 @@ def test_errors_are_raised_before_the_first_training(small, path, pretend, mutag
     with pytest.raises(SagpoolError, match=r"No data set 'NOWHERE'"):
         run(small, path, pretend, datasets=("NOWHERE",))
     monkeypatch.setattr(
-        sagpool.bench.experiment_plan, "load", lambda *source: replace(mutag, y=None)
+        sagpool.bench.experiment_plan, "load", lambda *source, **options: replace(mutag, y=None)
     )
     with pytest.raises(SagpoolError, match=r"^MUTAG has no two classes to tell apart\.$"):
         run(small, path, pretend)

@@ -174,3 +174,13 @@ def test_a_claim_may_name_settings_of_a_method():
     found = judged({}, cells)
     assert found["losses"].found.verdict == "holds"
     assert found["few"].chosen is None
+
+
+def test_without_an_experiment_most_cells_decide_what_is_usual(bench, path):
+    for method in ("gpool-h", "sagpool-h"):
+        bench(methods=method)
+    bench(methods="gpool-h", settings={"patience": 7})
+    assert [(differences, methods) for _, differences, methods in groups(path)] == [
+        ((), ["gpool-h", "sagpool-h"]),
+        (("a patience of 7 epochs",), ["gpool-h"]),
+    ]

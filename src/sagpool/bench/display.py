@@ -46,7 +46,7 @@ def cell_row(summary: Summary) -> CellRow:
         cell.dataset,
         cell.method,
         _runs(summary),
-        f"{spread.mean:.2f}" if summary.learnt else "none learnt",
+        _measure(summary),
         _two(spread.std_seeds),
         _two(spread.std_folds),
         f"{spread.ci95[0]:.2f} to {spread.ci95[1]:.2f}" if spread.ci95 else "",
@@ -109,6 +109,13 @@ def _size(result: ExperimentResult) -> str:
 def _remarks(result: ExperimentResult) -> list[str]:
     optimistic = any(summary.select is Select.TEST for summary in result.summaries)
     return [text for text in (result.failure, OPTIMISTIC if optimistic else "") if text]
+
+
+def _measure(summary: Summary) -> str:
+    """The accuracy, or of a regression the loss."""
+    if summary.learnt:
+        return f"{summary.spread.mean:.2f}"
+    return "none learnt" if summary.loss is None else f"loss {summary.loss:.4g}"
 
 
 def _runs(summary: Summary) -> str:

@@ -15,6 +15,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.training import OPTIONS
 from sagpool.graphs.features import FEATURE_KINDS, Features, Normalise
+from sagpool.graphs.graphs import Task
 from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
@@ -37,6 +38,8 @@ class DataSet:
     normalise: Normalise = "none"
     entry: str = ""  # its name in the experiment, if that is another
     split: Path | None = None  # a file with parts of the graphs, see `with_split`
+    task: Task = "classification"
+    targets: tuple[str, ...] = ()  # columns of a file, if they have no standard names
 
     @property
     def name_in_experiment(self) -> str:

@@ -30,6 +30,7 @@ from sagpool.foreign.paths import user_path
 from sagpool.foreign.values import decoding, shorten
 from sagpool.foreign.yaml_text import parse_yaml
 from sagpool.graphs.features import Features, Normalise
+from sagpool.graphs.graphs import Task
 from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
 
@@ -138,12 +139,14 @@ class _Reader:
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
-        known = ("source", "features", "normalise", "split")
+        known = ("source", "features", "normalise", "split", "task", "targets")
         options = self._mapping(entry, place, known, optional=True)
         features, normalise = options.get("features", "auto"), options.get("normalise", "none")
+        task = options.get("task", "classification")
         for key, value, kinds in (
             ("features", features, get_args(Features)),
             ("normalise", normalise, get_args(Normalise)),
+            ("task", task, get_args(Task)),
         ):
             if value not in kinds:
                 self._fail(f"{place}.{key} must be one of {', '.join(kinds)}, not '{value}'")
@@ -153,7 +156,9 @@ class _Reader:
         split = None
         if "split" in options:
             split = self.folder / self._text(options["split"], f"{place}.split")
-        return DataSet(name, source, features, normalise, split=split)
+        targets = options.get("targets")
+        columns = self._names(targets, f"{place}.targets") if targets is not None else ()
+        return DataSet(name, source, features, normalise, split=split, task=task, targets=columns)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))

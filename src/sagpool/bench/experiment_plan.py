@@ -23,6 +23,7 @@ from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import TRAININGS
 from sagpool.graphs import Graphs, load, with_split
 from sagpool.graphs.features import Features, unit_rows
+from sagpool.graphs.records import Columns
 
 log = logging.getLogger("sagpool")
 
@@ -178,7 +179,9 @@ def _load_data(
     for cell in cells:
         name = cell.dataset.name
         if name not in data:
-            graphs = load(cell.dataset.source, cell.dataset.features)
+            own = cell.dataset
+            named = own.targets[0] if len(own.targets) == 1 else own.targets or None
+            graphs = load(own.source, own.features, columns=Columns(label=named), task=own.task)
             graphs = unit_rows(graphs) if cell.dataset.normalise == "l2" else graphs
             if cell.dataset.split is not None:
                 graphs = with_split(graphs, cell.dataset.split)

@@ -14,8 +14,11 @@ MOST_NODES = 40  # larger graphs are unreadable in a small picture
 
 
 def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
-    """Traces of a few test graphs; none for diverged runs and for methods that keep no nodes."""
-    if result.weights is None or not result.best_epoch:
+    """Traces of a few test graphs; none for diverged runs and for methods that keep no nodes.
+
+    Nor for graphs without classes: a trace has the probabilities of classes.
+    """
+    if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []
     parts = split_of(graphs, result.training)
     model = build(result.training.method, shape_of(graphs, result.training))

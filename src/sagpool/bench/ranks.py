@@ -44,8 +44,9 @@ class Ranks:
 
     @property
     def least_p(self) -> float:
-        """The lowest that a pair can have before Holm's correction: the better on all data sets."""
-        return wilcoxon(np.arange(1, len(self.datasets) + 1.0))
+        """The lowest that a pair can have: one is better on all data sets, and Holm corrects."""
+        pairs = len(self.methods) * (len(self.methods) - 1) // 2
+        return min(1.0, pairs * wilcoxon(np.arange(1, len(self.datasets) + 1.0)))
 
 
 def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:

@@ -57,7 +57,7 @@ def retention(graphs: Graphs, training: Training) -> Retention:
             return Retention(tuple(wanted), (), "it leaves one row of each graph")
         after = pool.rows_left(np.array(sizes))
         if after is None:
-            why = "how many nodes it leaves depends on its scores"
+            why = "how many nodes it leaves is not known before it has run"
             return Retention(tuple(wanted), (), why)
         sizes = after
         left.append(float(sizes.sum()) / total)

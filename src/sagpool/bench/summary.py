@@ -44,6 +44,13 @@ class Summary:
         return not np.isnan(self.spread.mean)
 
     @property
+    def loss(self) -> float | None:
+        """The mean test loss of a cell without accuracies: a regression."""
+        losses = column(self.runs, "test_loss")
+        found = losses[~np.isnan(losses)]
+        return float(found.mean()) if not self.learnt and len(found) else None
+
+    @property
     def diverged(self) -> int:
         return int(column(self.runs, "diverged").sum())
 
@@ -101,6 +108,7 @@ class Summary:
             "settings": self.cell.settings,
             "runs": len(runs),
             "mean": self.spread.mean if self.learnt else None,
+            "loss": self.loss,
             "std_seeds": self.spread.std_seeds,
             "std_folds": self.spread.std_folds,
             "ci95": self.spread.ci95,

@@ -80,7 +80,7 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
 
     Args:
         summaries: in the order of their requests
-        experiment: decides what usual settings are; without it the last requested cell does
+        experiment: decides what usual settings are; without it the protocol of most cells does
     """
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
     current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
@@ -147,14 +147,20 @@ class _Usual:
 
     def __init__(self, experiment: Experiment | None, summaries: Iterable[Summary]) -> None:
         self.experiment = experiment
-        self.last: dict[str, Any] = {}  # settings of the last requested cell
+        # Settings of the last requested cell of each protocol, and how many cells have it.
+        found: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
         self.ratios: dict[tuple[str, str, Chosen], Any] = {}  # of the last one without own settings
         for cell in (s.cell for s in summaries):
             for chosen in ways_chosen(cell):
-                self.last = settled(cell, chosen)
-                if not self._method_settings(cell, self.last):
+                own = settled(cell, chosen)
+                protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
+                found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
+                if not self._method_settings(cell, own):
                     key = (cell.dataset, cell.method, chosen)
-                    self.ratios[key] = self.last.get("ratio")
+                    self.ratios[key] = own.get("ratio")
+        # Of equally frequent ones the last.
+        counts = [*reversed(found.values())]
+        self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
 
     def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
         """From the usual protocol, in words."""
@@ -192,7 +198,7 @@ class _Usual:
     def _protocol(self, cell: CellRecord) -> Mapping[str, Any]:
         if self.experiment is not None:
             return {**_DEFAULTS, **vars(Training("any")), **self._settings(cell)}
-        return self.last | _DEFAULTS
+        return self.usual | _DEFAULTS
 
     def _settings(self, cell: CellRecord) -> Mapping[str, Any]:
         """What the experiment says without a search; nothing if it is not known."""

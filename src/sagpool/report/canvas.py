@@ -1,6 +1,7 @@
 """Small figures that can be read on a phone: axes, legends, labels and dots."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -140,7 +141,13 @@ def short(label: str, most: int = 26) -> str:
 def width_of(labels: Sequence[str]) -> float:
     """The width of the longest label with some space around it, in inches."""
     lines = [line for label in labels for line in label.split("\n")]
-    return 0.15 + max(TextPath((0, 0), line, size=SMALL).get_extents().width for line in lines) / 72
+    return 0.15 + max(map(_line_width, lines)) / 72
+
+
+@cache
+def _line_width(line: str) -> float:
+    """In points; the same names are in many figures."""
+    return float(TextPath((0, 0), line, size=SMALL).get_extents().width)
 
 
 def hide_small_labels(figure: Figure) -> None:

@@ -116,6 +116,11 @@ def read_content(
         display = _display(summaries, experiment)
         with names.displayed(display, _first(experiment)):
             groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
+        if not groups and any(s.loss is not None for s in summaries):
+            raise SagpoolError(
+                f"{path} has regressions alone, and reports compare accuracies; "
+                "sagpool.bench.rows(store, metrics=True) has their errors."
+            )
         if not groups:
             raise SagpoolError(
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "

@@ -6,7 +6,7 @@ from sagpool.bench.claims import p_text
 from sagpool.bench.ranks import Ranks, rank_methods
 from sagpool.explain.draw import INK
 from sagpool.report import canvas, names
-from sagpool.report.colours import MUTED, colour
+from sagpool.report.colours import colour
 from sagpool.report.content import Content
 from sagpool.report.picture import Drawing
 from sagpool.report.section import Part, Section
@@ -14,7 +14,8 @@ from sagpool.report.table import Table, listing, method, numbers, words
 from sagpool.statistics import SIGNIFICANT
 
 ROW, BAR = 0.2, 0.09  # inches, of a name and of a bar
-LONGEST = 20  # characters of a name
+LONGEST = 15  # characters of a name
+MARGIN = 0.05  # inches, on each side
 
 
 def section(content: Content) -> Section:
@@ -23,8 +24,9 @@ def section(content: Content) -> Section:
     if found is None:
         return Section("ranks", title, [])
     few = (
-        f" With {len(found.datasets)} data sets no pair can be below {p_text(found.least_p)}, so "
-        "that nothing here can be significant."
+        f" With {len(found.datasets)} data sets and {len(found.methods)} methods not even a method "
+        f"that is ahead of another everywhere has a p below {p_text(found.least_p)}: nothing here "
+        "can be significant."
         if found.least_p >= SIGNIFICANT
         else ""
     )
@@ -47,8 +49,9 @@ def section(content: Content) -> Section:
 def _drawing(found: Ranks) -> Drawing:
     rows, bars = -(-len(found.methods) // 2), len(found.alike)
     height = 0.3 + BAR * (bars + 1) + ROW * rows
-    figure = canvas.new_figure("Mean ranks", canvas.head_height(()) + height)
-    ax = canvas.add_axes(figure, left=0.1, right=0.1, bottom=0.02, top=canvas.head_height(()))
+    figure = canvas.new_figure("Mean ranks", canvas.head_height(()) + height + 0.02)
+    top = canvas.head_height(())
+    ax = canvas.add_axes(figure, left=MARGIN, right=MARGIN, bottom=0.02, top=top)
     draw_ranks(ax, found, height)
     listed = ", ".join(found.datasets)
     return Drawing("ranks", f"Critical-difference diagram over {listed}", figure)
@@ -63,14 +66,16 @@ def draw_ranks(ax: Axes, found: Ranks, height: float) -> None:
         height: of the axes in inches, the unit of its y axis
     """
     count, means = len(found.methods), found.means
-    inset = 0.32 * count  # on each side, for the names
+    # The names need a part of the width on each side; the rest is the axis.
+    side = canvas.width_of([_label(name, 10.0, left=True) for name in found.methods])
+    inset = (count - 1) * side / (canvas.WIDTH - 2 * MARGIN - 2 * side)
     ax.set(xlim=(1 - inset, count + inset), ylim=(height, 0), yticks=[], xticks=[])
     ax.spines["bottom"].set_visible(False)
     axis = 0.24
     ax.plot([1, count], [axis, axis], color=INK, linewidth=1)
     for rank in range(1, count + 1):
         ax.plot([rank, rank], [axis - 0.05, axis], color=INK, linewidth=1)
-        if count <= 12 or rank in (1, count) or rank % 5 == 0:
+        if count <= 7 or rank in (1, count) or rank % 5 == 0:
             ax.text(rank, axis - 0.07, str(rank), size=canvas.SMALL, color=INK, ha="center")
     for number, (first, last) in enumerate(found.alike):
         y = axis + BAR * (number + 1)
@@ -81,16 +86,17 @@ def draw_ranks(ax: Axes, found: Ranks, height: float) -> None:
     for number, (name, mean) in enumerate(zip(found.methods, means, strict=True)):
         left = number < half
         row = number if left else count - 1 - number
-        y, end = below + ROW * (row + 0.5), 1 - 0.12 * inset if left else count + 0.12 * inset
-        tint = colour(name)
-        ax.plot([mean, mean, end], [axis, y, y], color=tint, linewidth=1)
-        label = canvas.short(names.label(name), LONGEST)
-        text = f"{label}  {mean:.1f}" if left else f"{mean:.1f}  {label}"
+        y, end = below + ROW * (row + 0.5), 1 if left else count
+        ax.plot([mean, mean, end], [axis, y, y], color=colour(name), linewidth=1)
         ax.text(
-            end, y, f" {text} ", size=canvas.SMALL, color=INK, va="center",
+            end, y, _label(name, mean, left=left), size=canvas.SMALL, color=INK, va="center",
             ha="right" if left else "left",
         )  # fmt: skip
-    ax.tick_params(colors=MUTED)
+
+
+def _label(name: str, mean: float, *, left: bool) -> str:
+    label = canvas.short(names.label(name), LONGEST)
+    return f"{label} {mean:.1f} " if left else f" {mean:.1f} {label}"
 
 
 def _table(found: Ranks) -> Table:

@@ -250,7 +250,12 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
     kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
     matched = [s for s in cells if s.mismatch is not None]
     unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in matched if s.mismatch]
-    lost = [f"{s.cell.method} on {s.cell.dataset}" for s in content.summaries if not s.learnt]
+    lost = [
+        f"{s.cell.method} on {s.cell.dataset}"
+        for s in content.summaries
+        if not s.learnt and s.loss is None
+    ]
+    numbers = [s.cell.dataset for s in content.summaries if s.loss is not None]
     applies = {
         f"“a to b”: 95 % interval of the mean, from {' or '.join(map(str, sorted(full)))} runs "
         "unless the cell says otherwise, corrected for trainings that share data.": any(
@@ -282,6 +287,8 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         f"{_retention(matched)}": bool(matched),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         _mixed_kernels(kernels): bool(kernels),
+        "Not shown, since regressions have no accuracy: "
+        f"{', '.join(dict.fromkeys(numbers))}.": bool(numbers),
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }
     return [note for note, condition in applies.items() if condition]

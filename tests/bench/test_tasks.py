@@ -1,0 +1,73 @@
+"""Several tasks, and regressions, in experiments."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sagpool.bench import rows, run_experiment
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.errors import SagpoolError
+from sagpool.report import write_report
+
+TEXT = """
+datasets:
+  toxic: {source: rings.jsonl, task: multitask, targets: [odd, large]}
+  sizes: {source: rings.jsonl, task: regression, targets: nodes}
+tables: {all: {methods: [gpool-h]}}
+protocol: {seeds: 1, folds: 3, max_epochs: 3}
+grid: [{set: {lr: [1.0e-2, 1.0e-3]}}]
+settings: [{set: {lr: 1.0e-2, hidden: 4}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks")
+    with (folder / "rings.jsonl").open("w") as file:
+        for number in range(60):
+            nodes = 3 + number % 9
+            edges = [[i, (i + 1) % nodes] for i in range(nodes)]
+            labels = {"odd": nodes % 2, "large": int(nodes > 6), "nodes": nodes}
+            file.write(
+                json.dumps({"nodes": [{"label": "c"}] * nodes, "edges": edges, "labels": labels})
+                + "\n"
+            )
+    (folder / "tasks.yaml").write_text(TEXT)
+    return load_experiment(folder / "tasks.yaml")
+
+
+def test_they_are_trained_and_scored(experiment, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    result = run_experiment(experiment, store=path, device="cpu")
+    tasks, sizes = result.summaries
+    assert result.failure == ""
+    assert 0 < tasks.spread.mean <= 100
+    assert not sizes.learnt
+    assert sizes.to_json()["loss"] == pytest.approx(sizes.loss)
+    assert f"loss {sizes.loss:.4g}" in repr(result)
+    found = rows(path, metrics=True, frame=False)
+    assert len({row["key"] for row in found}) == 6, "other targets are other data"
+    areas = [row["test_roc_auc"] for row in found if "test_roc_auc" in row]
+    assert len(areas) == 3
+    assert all(0 <= area <= 1 for area in areas)
+    errors = [row["test_rmse"] for row in found if "test_rmse" in row]
+    assert len(errors) == 3
+    assert np.isfinite(errors).all()
+    page = write_report(path, tmp_path / "report").read_text()
+    assert "Not shown, since regressions have no accuracy: sizes." in page
+
+
+def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    options = {"datasets": "sizes", "search": "grid", "store": path, "device": "cpu"}
+    (chosen,) = run_experiment(experiment, select_by="mae", **options).summaries
+    found = rows(path, metrics=True, frame=False)
+    means = {
+        lr: np.mean([r["validation_mae"] for r in found if r["lr"] == lr]) for lr in (1e-2, 1e-3)
+    }
+    assert chosen.cell.settings["lr"] == min(means, key=means.get)
+    with pytest.raises(SagpoolError, match="has regressions alone"):
+        write_report(path, tmp_path / "report")
+    with pytest.raises(SagpoolError, match="is a regression, which cannot stop by f1"):
+        run_experiment(experiment, settings={"stopping": "f1"}, **options)
