@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from sagpool.errors import SagpoolError
 from sagpool.nn import GPool, SAGPool
-from sagpool.ops import marked
+from sagpool.ops import marked_graph
 from sagpool.ops.device import kernels_forced
 
 NODES, CHANNELS = 20, 8
@@ -55,7 +55,7 @@ def test_fused_operators_give_the_same(
 ):
     x.requires_grad_()
     expected = pool(x, edge_index, batch=batch)
-    monkeypatch.setattr(marked, "_LEAST_FUSED", {"cpu": 0})
+    monkeypatch.setattr(marked_graph, "_LEAST_FUSED", {"cpu": 0})
     with kernels_forced(kernels):
         actual = pool(x, edge_index, batch=batch)
         agree(actual.x, expected.x, [x, *pool.parameters()])
@@ -96,7 +96,7 @@ def test_degrees_are_counted_in_half_precision(x):
 @pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
 def test_second_derivatives(pool, x, edge_index, fused, monkeypatch):
     if fused:
-        monkeypatch.setattr(marked, "_LEAST_FUSED", {"cpu": 0})
+        monkeypatch.setattr(marked_graph, "_LEAST_FUSED", {"cpu": 0})
     pool, few = pool.double(), edge_index[:, (edge_index < 8).all(0)]
     x = x[:8].double().requires_grad_()
     assert gradcheck(lambda x: pool(x, few).x, x, fast_mode=True)

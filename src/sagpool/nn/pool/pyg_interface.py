@@ -11,7 +11,7 @@ from sagpool.errors import SagpoolError
 from sagpool.nn.pool.selection import Selection
 from sagpool.ops import rows_above, top_count, top_rows
 from sagpool.ops.device import on_cpu, to_device
-from sagpool.ops.marked import check_indices, keep_marked
+from sagpool.ops.marked_graph import check_indices, keep_marked
 
 
 class PoolOutput(NamedTuple):

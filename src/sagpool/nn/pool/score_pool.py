@@ -32,7 +32,7 @@ from sagpool.nn.pool.selection import (
     select_top,
 )
 from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
-from sagpool.ops.marked import is_fused
+from sagpool.ops.marked_graph import is_fused
 
 
 class ScorePool(SelectingPool):

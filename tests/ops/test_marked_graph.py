@@ -11,7 +11,7 @@ from sagpool.graphs import EdgeList
 from sagpool.nn import SAGPool
 from sagpool.ops import top_rows
 from sagpool.ops.device import triton_kernels
-from sagpool.ops.marked import keep_marked
+from sagpool.ops.marked_graph import keep_marked
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 if triton_kernels() is None:
