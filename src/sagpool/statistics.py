@@ -175,6 +175,39 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def wilcoxon(differences: np.ndarray) -> float:
+    """The exact two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are dropped."""
+    differences = differences[differences != 0]
+    doubled = (2 * mean_ranks(np.abs(differences))).round().astype(np.int64)
+    counts = np.zeros(int(doubled.sum()) + 1)  # of sign patterns, by twice their rank sum
+    counts[0] = 1
+    for rank in doubled:
+        counts[rank:] = counts[rank:] + counts[: len(counts) - rank]
+    positive = int(doubled[differences > 0].sum())
+    least = min(positive, len(counts) - 1 - positive)
+    return min(1.0, 2 * float(counts[: least + 1].sum() / counts.sum()))
+
+
+def friedman(ranks: np.ndarray) -> float:
+    """The p-value of Friedman's test that ``[data sets, methods]`` ranks differ by chance alone."""
+    from scipy.special import chdtrc
+
+    count, methods = ranks.shape
+    deviations = ranks.mean(0) - (methods + 1) / 2
+    tied = (ranks**2).sum() / count - methods * (methods + 1) ** 2 / 4  # lower if there are ties
+    if not tied:
+        return 1.0
+    statistic = count * (methods - 1) * float((deviations**2).sum()) / tied
+    return float(chdtrc(methods - 1, statistic))
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, equal values with the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(mean[inverse])
+
+
 def _student_tail(t: float, df: float) -> float:
     """The probability of a value above ``t`` in Student's distribution."""
     from scipy.special import stdtr  # slow to import

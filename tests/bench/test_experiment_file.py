@@ -95,7 +95,7 @@ WRONG = {
     "datasets.MUTAG: {features: colour}": r"MUTAG\.features must be one of .*, not 'colour'",
     "datasets.MUTAG: {normalise: l1}": r"MUTAG\.normalise must be one of none, l2, not 'l1'",
     "protocol.select: best": r"protocol\.select must be one of over-folds, per-fold, test, not 'be",
-    "protocol.stopping: accuracy": r"protocol\.stopping: stopping must be one of loss, loss\+norm",
+    "protocol.stopping: auc": r"protocol\.stopping: stopping must be one of loss, loss\+norm",
     "protocol.split: 3": r"protocol\.split: split must be one of "
     r"stratified, contiguous, fixed, given, n",
     "grid.0.set.order: [fixed]": r"grid\[0\]\.set\.order: all cells have the same protocol; move",

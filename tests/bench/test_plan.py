@@ -126,6 +126,7 @@ OTHER = {
     **{"method": "sagpool-h", "validation": 0.2, "ratio": 0.25},
     **{"split": "contiguous", "order": "fixed", "stopping": "loss+norm"},
     "class_weight": "balanced",
+    "schedule": "step",
     "method_settings": (("conv", "gin"),),
 }
 

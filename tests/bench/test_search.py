@@ -123,6 +123,7 @@ def test_settings_are_all_fields_but_method_seed_and_fold():
         "method_settings",
         "seed",
         "fold",
-        "class_weight",  # no option of the protocol
+        "class_weight",  # no options of the protocol
+        "schedule",
     }
     assert set(settings_of(ONE)) == set(settings_of(other)) - set(PROTOCOL)

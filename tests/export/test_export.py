@@ -76,8 +76,8 @@ def test_every_layer_in_onnxruntime(names, mutag, new_part, new_model):
 
 
 @pytest.mark.parametrize("content_of", [onnx_of, numpy_of])
-def test_members_whose_attention_sums_to_1_over_seeds(content_of, mutag, new_part, new_model):
-    nets = new_part(mutag, "gmt-g", members=2, settings={"over": "seeds"})
+def test_members_whose_attention_sums_to_1_over_nodes(content_of, mutag, new_part, new_model):
+    nets = new_part(mutag, "gmt-g", members=2, settings={"over": "nodes"})
     check(new_model(mutag, nets), content_of, ODD)
 
 

@@ -143,6 +143,8 @@ def check_level(structure, coarsening, graphs, ids):
     real = torch.isin(left.layout.graph, torch.tensor([*range(6), 7, 8]))  # the others are padding
     torch.testing.assert_close(a[real], a.T[real])
     torch.testing.assert_close(left.degree[real], a[real].sum(1))
+    mean = a / torch.where(left.degree > 0, left.degree, 1)[:, None]
+    torch.testing.assert_close(left.neighbour_mean(unit)[real], mean[real])
     looped = a + unit
     scale = (left.degree + 1).rsqrt()
     expected = scale[:, None] * looped * scale

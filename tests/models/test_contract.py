@@ -58,8 +58,10 @@ def test_every_readout(readout, kind):
         ("sortpool-g", {"channels": "sorted"}),
         ("diffpool-h", {"losses": "link"}),
         ("diffpool-h", {"losses": "none"}),
+        ("gmt-g", {"over": "nodes"}),
         ("sagpool-h-augmentation", {"augmentation": "two-hop"}),
         ("sagpool-g-augmentation", {"augmentation": "two-hop"}),
+        ("kmis-h", {"hops": 2, "reduce": "sum", "conv": "sage"}),
     ],
 )
 def test_every_setting_of_a_method(name, own):

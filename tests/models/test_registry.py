@@ -122,9 +122,26 @@ def test_the_largest_graph_must_be_known(kit):
         build("diffpool-h", kit.shape(max_nodes=None))
 
 
+@pytest.mark.parametrize("name", ["diffpool-h", "mincut-h", "dmon-h", "justbalance-h", "hosc-h"])
+def test_clusters_are_counted_by_the_largest_or_the_mean_graph(name, kit):
+    for clusters, expected in (("largest", [50, 25, 13]), ("mean", [5, 3, 2])):
+        own = {"clusters": clusters}
+        model = build(name, kit.shape(max_nodes=100, mean_nodes=9.2, settings=own))
+        assert [pool.clusters for pool in model.pools] == expected
+    default = {"clusters": "largest" if name == "diffpool-h" else "mean"}
+    assert registry.changed_settings(name, default) == {}  # so run keys are as before
+
+
+def test_the_seeds_are_counted_by_the_mean_graph(kit):
+    shape = kit.shape(max_nodes=100, mean_nodes=9.2, ratio=0.25, members=2)
+    assert build("gmt-g", shape).pool.seeds.shape == (2, 3, shape.hidden)
+
+
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
+        ("mincut-h", {"settings": {"clusters": "all"}}),
+        ("gmt-g", {"settings": {"heads": 3}}),
         ("sagpool-h", {"ratio": 0}),
         ("gpool-h", {"ratio": 1.5}),
         ("diffpool-h", {"ratio": -1}),

@@ -72,3 +72,19 @@ def test_rows_of_another_precision_have_a_table_of_their_own(make, made, tmp_pat
     groups = read_content(path).groups
     assert [[s.method for s in group.cells] for group in groups] == [["sagpool-h"], ["gpool-h"]]
     assert groups[1].differences == ("a precision of bf16",)
+
+
+def test_a_diagram_of_ranks_over_data_sets(make, made, tmp_path):
+    from sagpool.report import write_report
+
+    order = ("sagpool-h", "gpool-h", "random-h", "diffpool-h")
+    cells = [
+        made(dataset=f"D{i}", method=m, mean=60 + 5 * n, seeds=1)
+        for i in range(3)
+        for n, m in enumerate(order)
+    ]
+    page = write_report(make(*cells), tmp_path / "report").read_text()
+    assert "Ranks over data sets" in page
+    assert "With 3 data sets no pair can be below 0.25, so that nothing here can be" in page
+    assert (tmp_path / "report/figures/ranks.png").is_file()
+    assert "diffpool-h,1.0" in (tmp_path / "report/tables/ranks.csv").read_text()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sagpool.bench.selection import Select
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
-from sagpool.fleet.training import PROTOCOL
+from sagpool.fleet.training import OPTIONS
 from sagpool.graphs.features import FEATURE_KINDS, Features, Normalise
 from sagpool.models import Display, Value, method_settings, methods
 from sagpool.models.registry import suggestion
@@ -167,7 +167,7 @@ def has_setting(method: str, name: str) -> bool:
 
 def check_setting(name: str, value: Value, among: Iterable[str] | None = None) -> None:
     """Raise an error unless one of the methods (by default all) has this setting and value."""
-    if name in PROTOCOL:
+    if name in OPTIONS:
         Training("any", **{name: value})  # type: ignore[arg-type]
         return
     if name in SETTINGS:

@@ -26,6 +26,7 @@ from sagpool.classifier.simple import fit_simple
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.ops.device import find_device
 
 MOST_NUMBERS = 2**25  # weights of all members of a part; 128 MiB
 
@@ -112,6 +113,7 @@ def fit(
     """
     if not 0 < coverage < 1:
         raise SagpoolError(f"coverage must be between 0 and 1, not {coverage}.")
+    device = find_device(device)  # before hours of work
     folds = folds_for(graphs, folds)
     if candidates is None:
         candidates = candidates_for(

@@ -264,6 +264,7 @@ class Fleet:
         assert self.lockstep is not None
         for number in range(count):
             batches = self.orders.batches(members.after(number))
+            self.settings.follow_schedules(members.epochs + number)
             curves[number] = self.lockstep.epoch(batches, validation, between_steps)
         self.orders.prepare(members.after(count), count)
         # Here the host waits for the device.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sagpool.graphs.graphs import Task
+from sagpool.statistics import mean_ranks
 
 BINS = 10
 LEAST = 1e-6  # probability whose logarithm is still used
@@ -79,7 +80,7 @@ def regression_scores(
         "rmse": float(np.sqrt((error**2).mean())),
         "mae": float(np.abs(error).mean()),
         "r2": 1 - float((error**2).mean()) / spread if spread else np.nan,
-        "spearman": _correlation(_ranks(truth), _ranks(values)),
+        "spearman": _correlation(mean_ranks(truth), mean_ranks(values)),
     }
 
 
@@ -130,7 +131,7 @@ def roc_auc(positive: np.ndarray, score: np.ndarray) -> float:
     count = int(positive.sum())
     if not 0 < count < len(positive):
         return np.nan
-    above = _ranks(score)[positive].sum() - count * (count + 1) / 2
+    above = mean_ranks(score)[positive].sum() - count * (count + 1) / 2
     return float(above / (count * (len(positive) - count)))
 
 
@@ -213,13 +214,6 @@ def _curve(probability: np.ndarray, happened: np.ndarray, bins: int) -> list[Bin
 def _f1(matrix: np.ndarray, of_class: int) -> float:
     involved = matrix[of_class].sum() + matrix[:, of_class].sum()
     return float(2 * matrix[of_class, of_class] / involved) if involved else 0.0
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, equal values with the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean = np.cumsum(counts) - (counts - 1) / 2
-    return np.asarray(mean[inverse])
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:

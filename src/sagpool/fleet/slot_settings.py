@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sagpool.fleet.evaluate import Truth
+from sagpool.fleet.rates import SCHEDULES
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs, Split
@@ -31,6 +32,7 @@ class SlotSettings:
     order_keys: np.ndarray  # [members] uint64
     splits: list[Split]  # an empty slot has no graphs
     class_weight: Tensor | None  # [members, classes] float64; None if all are 1
+    trainings: list[Training | None]  # of each slot
 
     @staticmethod
     def empty(
@@ -45,6 +47,7 @@ class SlotSettings:
             order_keys=np.zeros(members, np.uint64),
             splits=[NO_GRAPHS] * members,
             class_weight=lr.new_ones(members, shape.classes) if weighted else None,
+            trainings=[None] * members,
         )
 
     def put(self, slots: Sequence[int], trainings: Sequence[Training], graphs: Graphs) -> None:
@@ -62,6 +65,7 @@ class SlotSettings:
         for slot, training in zip(slots, trainings, strict=True):
             self.k[slot] = shape_of(graphs, training).k
             self.splits[slot] = split_of(graphs, training)
+            self.trainings[slot] = training
         if self.class_weight is not None:
             truth = Truth.of(graphs)
             weights = [
@@ -81,4 +85,18 @@ class SlotSettings:
             order_keys=self.order_keys[slots],
             splits=[self.splits[slot] for slot in slots.tolist()],
             class_weight=None if self.class_weight is None else self.class_weight[rows],
+            trainings=[self.trainings[slot] for slot in slots.tolist()],
         )
+
+    def follow_schedules(self, epochs: np.ndarray) -> None:
+        """Set the learning rates for members that have ``[members]`` epochs behind them.
+
+        The host does not wait for the device, and a recorded step reads the new rates.
+        """
+        if all(one is None or one.schedule == "constant" for one in self.trainings):
+            return
+        rates = [
+            0.0 if one is None else one.lr * SCHEDULES[one.schedule](int(epoch), one.max_epochs)
+            for one, epoch in zip(self.trainings, epochs, strict=True)
+        ]
+        self.lr.copy_(to_device(np.array(rates), self.lr.device))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet.order import ORDERS
+from sagpool.fleet.rates import SCHEDULES
 from sagpool.fleet.state import MemberState
 from sagpool.fleet.stopping import RULES
 from sagpool.foreign.values import shorten
@@ -32,7 +33,9 @@ PROTOCOL: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"split": (*SPLITS, "given"), "order": ORDERS, "stopping": tuple(RULES)}
 )
 # So are these, which are no part of a protocol.
-_OPTIONS = MappingProxyType({**PROTOCOL, "class_weight": ("none", "balanced")})
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {**PROTOCOL, "class_weight": ("none", "balanced"), "schedule": tuple(SCHEDULES)}
+)
 
 _LARGEST = 2**31 - 1
 _LARGEST_SEED = 2**62  # the next seeds must also fit 64 bits
@@ -69,6 +72,8 @@ class Training:
             ``accuracy``, ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``
         class_weight: ``none``; or ``balanced``: the loss of a graph is divided by how frequent its
             class is in the training part
+        schedule: of the learning rate: ``constant``; ``cosine``, down to 0 at max_epochs; or
+            ``step``, halved every 50 epochs
         method_settings: settings of the method itself, a mapping or pairs; those that differ
             from its defaults are stored, sorted by name
     """
@@ -90,6 +95,7 @@ class Training:
     order: str = "shuffled"
     stopping: str = "loss"
     class_weight: str = "none"
+    schedule: str = "constant"
     method_settings: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
@@ -130,7 +136,7 @@ class Training:
             )
         if not (0 < self.validation < 1 or (self.validation == 0 and self.fold == NO_TEST)):
             raise SagpoolError(f"validation must be in (0, 1), not {self.validation}.")
-        for name, known in _OPTIONS.items():
+        for name, known in OPTIONS.items():
             if (value := getattr(self, name)) not in known:
                 raise SagpoolError(f"{name} must be one of {', '.join(known)}, not '{value}'.")
 
@@ -148,7 +154,7 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """All settings by name, without options of the protocol and of the method at default."""
         own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
-        for name, (default, *_) in _OPTIONS.items():
+        for name, (default, *_) in OPTIONS.items():
             if own[name] == default:
                 del own[name]
         return own | dict(self.method_settings)

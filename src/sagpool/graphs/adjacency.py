@@ -53,6 +53,10 @@ class Structure(ABC):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         """``A x``, ``[rows, channels]``."""
 
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        """``D^-1 A x``, ``[rows, channels]``; where D is below 1, it counts as 1."""
+        return self.neighbour_sum(x) / self.degree.to(x.dtype).clamp(min=1)[:, None]
+
     def sum_with_self(self, x: Tensor) -> Tensor:
         """``(A + I) x``, ``[rows, channels]``."""
         return x + self.neighbour_sum(x)

@@ -263,11 +263,12 @@ def pack(
         ids: ``[members, graphs]`` graph numbers, -1 for none; or one list for each member
         rows: rows of each member, at least one more than the largest member needs (the default)
     """
-    chosen, none = as_matrix(ids), len(graphs)
+    chosen, source = as_matrix(ids), graphs.batch_source
+    none = len(source.counts) - 1
     if chosen.min() < NO_GRAPH or chosen.max() >= none:
         outside = chosen[(chosen < NO_GRAPH) | (chosen >= none)][0]
         raise SagpoolError(f"Graph {outside} is not one of the graphs 0 to {none - 1}.")
-    return pack_source(graphs.batch_source, chosen, rows)
+    return pack_source(source, chosen, rows)
 
 
 def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None) -> Batch:

@@ -31,7 +31,7 @@ class WeightedAdjacency(Structure):
     col: Tensor
     weight: Tensor
     origin: Origin | None = None
-    _weights: dict[tuple[str, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
+    _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
     @cached_property
     def degree(self) -> Tensor:
@@ -46,14 +46,18 @@ class WeightedAdjacency(Structure):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         return self.sum_with_self(x) - x
 
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        degree = self.degree.to(x.dtype)[:, None]  # weights may add up to less than 1
+        return self.neighbour_sum(x) / torch.where(degree > 0, degree, 1)
+
     def sum_with_self(self, x: Tensor) -> Tensor:
         return propagate(x, self.row_ptr, self.col, self.weight.to(x.dtype), symmetric=True)
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
         """The entries of D̃^-1/2 (A + I) D̃^-1/2, ``[entries]``, where D̃ has sums of weights."""
-        if ("gcn", dtype) not in self._weights:
+        if dtype not in self._gcn_weights:
             scale = (self.degree + 1).rsqrt()
             both = scale.index_select(0, edge_rows(self.row_ptr, self.col))
             both = both * scale.index_select(0, self.col) * self.weight
-            self._weights["gcn", dtype] = both.to(dtype)
-        return self._weights["gcn", dtype]
+            self._gcn_weights[dtype] = both.to(dtype)
+        return self._gcn_weights[dtype]

@@ -70,7 +70,7 @@ def hosc_h(shape: Shape) -> nn.Module:
     )
 
 
-@register("gmt-g", without=["readout"], settings={**MEAN, "heads": 2, "over": "nodes"})
+@register("gmt-g", without=["readout"], settings={**MEAN, "heads": 2, "over": "seeds"})
 def gmt_g(shape: Shape) -> nn.Module:
     """The seeds are ``ratio`` of the mean graph; ``over`` is what the attention sums to 1 over."""
     seeds, *_ = cluster_counts(shape, "gmt-g")

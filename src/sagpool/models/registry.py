@@ -110,7 +110,7 @@ RESERVED = frozenset(
         *("method_version", "diverged", "best_epoch", "epochs", "train_loss", "train_accuracy"),
         *("validation_loss", "validation_accuracy", "test_loss", "test_accuracy", "confusion"),
         *("parameters", "seconds", "split", "order", "stopping", "selected"),
-        *("class_weight",),
+        *("class_weight", "schedule"),
     )
 )
 

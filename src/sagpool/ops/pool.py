@@ -202,14 +202,14 @@ def pool_rows(
         induce = partial(kernels.induced_csr, perm=perm, new_row=new_row)
         kept_ptr, kept_col = induce(row_ptr, col)
         return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
-    back = keep_marked(mask, new)
+    back = keep_chosen(mask, new)
     rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
     induce = partial(induced_csr, kept=back)
     kept_ptr, kept_col = induce(row_ptr, col)
     return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
 
 
-def keep_marked(mask: Tensor, new: Layout) -> Kept:
+def keep_chosen(mask: Tensor, new: Layout) -> Kept:
     """Keep the rows that `choose_rows` marked; the one row of a filler fills all its new rows.
 
     Args:

@@ -107,7 +107,11 @@ class _Propagate(Function):
             messages = without_spare(weight, row_ptr)[:, None] * grad[edge_rows(row_ptr, col)]
             grad_x = torch.zeros_like(grad).index_add_(0, col, messages)
         if ctx.needs_input_grad[1]:
-            grad_weight = (grad[edge_rows(row_ptr, col)] * x[col]).sum(1)
+            of_row = grad.index_select(0, edge_rows(row_ptr, col))
+            if torch.is_grad_enabled():
+                grad_weight = (of_row * x.index_select(0, col)).sum(1)
+            else:
+                grad_weight = dots_of_rows(x, col, of_row)
             grad_weight = without_spare(grad_weight, row_ptr)
         return grad_x, grad_weight, None, None, None
 

@@ -15,10 +15,10 @@ def linear(layer: Linear, m: int, x: Tensor) -> Tensor:
     return x @ layer.weight[m] + layer.bias[m]
 
 
-def multi_head(pool: GMT, Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+def multi_head(pool: GMT, Q: Tensor, K: Tensor, V: Tensor, over: str) -> Tensor:
     """O_1 to O_h side by side."""
     heads = zip(*(part.chunk(pool.heads, dim=1) for part in (Q, K, V)), strict=True)
-    axis = 1 if pool.over == "nodes" else 0  # the keys, or the queries
+    axis = 1 if over == "nodes" else 0  # the keys, or the queries
     return torch.cat([(q @ k.T / math.sqrt(Q.shape[1])).softmax(axis) @ v for q, k, v in heads], 1)
 
 
@@ -29,7 +29,8 @@ def block(pool: GMT, number: int, m: int, Q: Tensor, KV: Tensor) -> Tensor:
     def norm(layer, x):
         return layer_norm(x, x.shape[1:]) * layer.scale[m] + layer.shift[m]
 
-    heads = multi_head(pool, linear(own.query, m, Q), *KV.chunk(2, dim=1))
+    over = pool.over if number < 2 else "nodes"
+    heads = multi_head(pool, Q @ own.query.weight[m], *KV.chunk(2, dim=1), over)
     Z = norm(own.norms[0], Q + linear(own.out, m, heads))
     return norm(own.norms[1], Z + linear(own.feed_forward, m, Z).relu())
 

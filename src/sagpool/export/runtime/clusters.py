@@ -83,9 +83,9 @@ def gmt(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
     read = attend_to_nodes(ops, layer, query, pairs, structure)
     rows = block(ops, of_nodes, for_each_graph(ops, layer, seeds, graphs), read)
     query, pairs = linear(ops, of_seeds["query"], rows), linear(ops, layer["rows"], rows)
-    rows = block(ops, of_seeds, rows, attend(ops, layer, query, pairs, graphs))
+    rows = block(ops, of_seeds, rows, attend(ops, layer, query, pairs, graphs, layer["over"]))
     query = for_each_graph(ops, layer, linear(ops, of_one["query"], seed), graphs)
-    read = attend(ops, layer, query, linear(ops, layer["last"], rows), graphs)
+    read = attend(ops, layer, query, linear(ops, layer["last"], rows), graphs, "nodes")
     return block(ops, of_one, for_each_graph(ops, layer, seed, graphs), read)
 
 
@@ -115,7 +115,7 @@ def attend_to_nodes(ops: Any, layer: Layer, query: Array, pairs: Array, structur
     return ops.concat(heads, 1)
 
 
-def attend(ops: Any, layer: Layer, query: Array, pairs: Array, graphs: Any) -> Array:
+def attend(ops: Any, layer: Layer, query: Array, pairs: Array, graphs: Any, over: str) -> Array:
     """As the query, ``[graphs * q, hidden]``, of keys ‖ values, ``[graphs * k, 2 * hidden]``."""
     hidden, width = layer["hidden"], layer["hidden"] // layer["heads"]
     heads = []
@@ -123,7 +123,7 @@ def attend(ops: Any, layer: Layer, query: Array, pairs: Array, graphs: Any) -> A
         parts = parts_of_head(ops, query, pairs, start, width, hidden)
         q, k, v = (ops.reshape(part, (graphs, -1, width)) for part in parts)
         energy = q @ ops.transpose(k) / float(hidden) ** 0.5  # [graphs, q, k]
-        if layer["over"] == "seeds":
+        if over == "seeds":
             weight = ops.transpose(ops.softmax(ops.transpose(energy)))
         else:
             weight = ops.softmax(energy)

@@ -10,7 +10,7 @@ from sagpool.nn.linear import Linear
 class SAGEConv(Conv):
     """``X Θ_root + D^-1 A X Θ + b`` (Hamilton et al., 2017, mean aggregator).
 
-    The mean over no neighbours is zero.
+    The mean over no neighbours is zero. Weighted edges have a weighted mean.
 
     Args:
         in_channels: size of each input row
@@ -34,6 +34,5 @@ class SAGEConv(Conv):
         self.root.reset_parameters()
 
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
-        degree = structure.degree.to(x.dtype).clamp(min=1)[:, None]
-        mean = structure.neighbour_sum(self.neighbours.product(x)) / degree
+        mean = structure.neighbour_mean(self.neighbours.product(x))
         return self.root(x) + self.neighbours.add_bias(mean)

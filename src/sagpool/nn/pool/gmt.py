@@ -30,8 +30,9 @@ class GMT(Pool):
     one seed. All Q_i, K_i and V_i are projections of their own.
 
     The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
-    and about what the softmax sums to 1. Attention usually does over the keys (``nodes``);
-    the authors' commands for these data sets do over the queries (``seeds``).
+    and about what the softmax sums to 1 over: by default the queries (``seeds``), as in the
+    authors' commands for these data sets; or the keys (``nodes``), as attention usually does.
+    GMPool_1 always does over the keys: over its single query, all weights would be 1.
 
     Args:
         in_channels: size of each input row
@@ -54,7 +55,7 @@ class GMT(Pool):
         seeds: int,
         *,
         heads: int = 2,
-        over: Over = "nodes",
+        over: Over = "seeds",
         members: int = 1,
     ) -> None:
         super().__init__()
@@ -88,10 +89,11 @@ class GMT(Pool):
         query = nodes_to_seeds.query(self.seeds.flatten(0, 1))
         rows = nodes_to_seeds(seeds, self._attend_to_nodes(query, x, structure))
         query = among_seeds.query(rows.flatten(0, 2)).view_as(rows)
-        rows = among_seeds(rows, self._attend(query, self.rows(rows.flatten(0, 2))))
+        read = self._attend(query, self.rows(rows.flatten(0, 2)), self.over)
+        rows = among_seeds(rows, read)
         query = seeds_to_one.query(self.seed.flatten(0, 1)).view(members, 1, 1, -1)
         query = query.expand(-1, graphs, -1, -1)  # [members, graphs, 1, hidden]
-        read = self._attend(query, self.last(rows.flatten(0, 2)))
+        read = self._attend(query, self.last(rows.flatten(0, 2)), "nodes")
         whole = seeds_to_one(self.seed[:, None].expand_as(query), read)
         return Pooled(whole.flatten(0, 2), structure)
 
@@ -120,12 +122,13 @@ class GMT(Pool):
         # Each is [graphs, k, width].
         return torch.cat(read, dim=2).unflatten(0, (layout.members, -1))
 
-    def _attend(self, query: Tensor, pairs: Tensor) -> Tensor:
+    def _attend(self, query: Tensor, pairs: Tensor, over: Over) -> Tensor:
         """Within each graph.
 
         Args:
             query: ``[members, graphs, q, hidden]``
             pairs: keys ‖ values, ``[members * graphs * k, 2 * hidden]``
+            over: the queries (``seeds``) or the keys (``nodes``)
 
         Returns:
             as the query
@@ -134,7 +137,7 @@ class GMT(Pool):
         key, value = pairs.transpose(2, 4).unbind(3)  # [members, graphs, heads, k, hidden / heads]
         own = query.unflatten(3, (self.heads, -1)).transpose(2, 3)  # likewise, of q
         energy = own @ key.transpose(3, 4) / math.sqrt(self.hidden)
-        weight = energy.softmax(4 if self.over == "nodes" else 3)
+        weight = energy.softmax(4 if over == "nodes" else 3)
         return (weight @ value).transpose(2, 3).flatten(3)
 
 
@@ -143,7 +146,7 @@ class _Block(nn.Module):
 
     def __init__(self, channels: int, *, members: int) -> None:
         super().__init__()
-        self.query = Linear(channels, channels, members=members)
+        self.query = Linear(channels, channels, bias=False, members=members)
         self.out = Linear(channels, channels, members=members)  # W^O
         self.feed_forward = Linear(channels, channels, members=members)
         self.norms = nn.ModuleList(RowNorm(channels, members=members) for _ in range(2))

@@ -19,7 +19,7 @@ from sagpool.ops import (
     Layout,
     PooledRows,
     choose_rows,
-    keep_marked,
+    keep_chosen,
     pool_rows,
     pooled_layout,
     segment_max,
@@ -153,7 +153,7 @@ def select_top(layout: Layout, rank: Tensor, gate: Tensor | None, selection: Sel
 def keep_on_host(layout: Layout, rank: Tensor, selection: Selection) -> tuple[Kept, HostLayout]:
     """The nodes of each graph that are highest in ``rank``, with sizes that the host knows."""
     new = _layout_left(layout, selection)
-    return keep_marked(choose_rows(rank, layout, new), new), new
+    return keep_chosen(choose_rows(rank, layout, new), new), new
 
 
 def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:

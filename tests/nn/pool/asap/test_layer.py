@@ -109,15 +109,19 @@ def test_weighted_graphs_are_normalised_by_their_weighted_degrees(layer):
         expected = scale[:, None] * looped * scale @ left.x[rows]
         torch.testing.assert_close(left.structure.gcn(left.x)[rows], expected)
         torch.testing.assert_close(left.structure.degree[rows], a.sum(1))
+        mean = a @ left.x[rows] / a.sum(1, keepdim=True).clamp(min=1e-9)
+        torch.testing.assert_close(left.structure.neighbour_mean(left.x)[rows], mean)
 
 
-def test_a_maximum_in_several_steps_is_the_same(monkeypatch):
+def test_a_maximum_over_pairs_or_in_several_steps_is_the_same(monkeypatch):
     torch.manual_seed(0)
     x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
     joined = (torch.rand(2, 9, 9) < 0.3) | torch.eye(9, dtype=torch.bool)
     whole = block_max(x, joined)
     expected = torch.where(joined[..., None], x[:, None], -torch.inf).amax(2)
     torch.testing.assert_close(whole, expected)
+    monkeypatch.setattr("sagpool.nn.pool.asap.block_max.on_cpu", lambda tensor: False)
+    assert torch.equal(block_max(x, joined), whole)
     monkeypatch.setattr("sagpool.nn.pool.asap.block_max.MOST_NUMBERS", 100)
     assert torch.equal(block_max(x, joined), whole)
     assert torch.autograd.gradcheck(lambda rows: block_max(rows, joined), x)

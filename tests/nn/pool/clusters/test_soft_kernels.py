@@ -18,12 +18,17 @@ if triton_kernels() is None:
 IDS = [[5, 4], [8, 2]]
 
 
-@pytest.mark.parametrize("method", ["mincut-h", "dmon-h", "justbalance-h", "hosc-h", "gmt-g"])
+@pytest.mark.parametrize(
+    "method", ["mincut-h", "dmon-h", "justbalance-h", "hosc-h", "gmt-g", "gmt-g over=nodes"]
+)
 def test_a_step_whose_graph_sizes_the_host_does_not_know(method, use_kernels, monkeypatch):
     """Otherwise the step could not be recorded as a CUDA graph."""
     mutag = load("MUTAG").to(DEVICE)
     torch.manual_seed(0)
-    shape = Shape(mutag.num_features, 2, hidden=8, members=2, max_nodes=28, mean_nodes=17.9)
+    method, *options = method.split()
+    sizes = {"hidden": 8, "members": 2, "max_nodes": 28, "mean_nodes": 17.9}
+    own = dict(option.split("=") for option in options)
+    shape = Shape(mutag.num_features, 2, **sizes, settings=own)
     model = build(method, shape).to(DEVICE).eval()
     expected = model.double()(pack(mutag, IDS))
     use_kernels(True)

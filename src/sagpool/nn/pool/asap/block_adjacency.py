@@ -1,6 +1,8 @@
 """Weighted graphs of different sizes, with a dense matrix for each."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,11 +21,16 @@ class BlockAdjacency(Structure):
 
     Args:
         buckets: of the rows
-        blocks: A without self-loops, ``[graphs, nodes, nodes]`` of each group of the buckets
+        make_blocks: gives `blocks`; not called after the last pooling of a network
     """
 
     buckets: Buckets
-    blocks: tuple[Tensor, ...]
+    make_blocks: Callable[[], tuple[Tensor, ...]]
+
+    @cached_property
+    def blocks(self) -> tuple[Tensor, ...]:
+        """A without self-loops, ``[graphs, nodes, nodes]`` of each group of the buckets."""
+        return self.make_blocks()
 
     @property
     def layout(self) -> Layout:  # type: ignore[override]
@@ -41,3 +48,7 @@ class BlockAdjacency(Structure):
     def neighbour_sum(self, x: Tensor) -> Tensor:
         padded = zip(self.blocks, self.buckets.pad(x), strict=True)
         return self.buckets.unpad([torch.bmm(block, rows) for block, rows in padded])
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        degree = self.degree.to(x.dtype)[:, None]  # weights may add up to less than 1
+        return self.neighbour_sum(x) / torch.where(degree > 0, degree, 1)

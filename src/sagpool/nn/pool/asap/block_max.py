@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from sagpool.ops import entries_max
+from sagpool.ops.device import on_cpu
+from sagpool.ops.ragged import marked
 
 MOST_NUMBERS = 2**24  # that are compared at once
 
@@ -20,7 +25,17 @@ def block_max(x: Tensor, joined: Tensor) -> Tensor:
     Returns:
         ``[graphs, nodes, channels]``; of several largest rows, one has the gradient
     """
+    if on_cpu(x):  # where counting the pairs is free, three times as fast
+        return _max_over_pairs(x, joined)
     return _BlockMax.apply(x, joined)
+
+
+def _max_over_pairs(x: Tensor, joined: Tensor) -> Tensor:
+    nodes = x.shape[1]
+    row_ptr = pad(torch.cumsum(joined.sum(2).view(-1), 0, dtype=torch.int32), (1, 0))
+    pair = marked(joined.reshape(-1))  # in [graphs, nodes, nodes]
+    col = pair % nodes + pair // nodes**2 * nodes
+    return entries_max(x.flatten(0, 1), row_ptr, col.int()).view_as(x)
 
 
 class _BlockMax(Function):

@@ -1,6 +1,7 @@
 """Clusters of a node and its neighbours: in sparse graphs, and in dense blocks."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -62,9 +63,12 @@ class SparseClusters(EgoClusters):
         return propagate(x, self.graphs.row_ptr, self.graphs.col, alpha, symmetric=False)
 
     def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
-        (alpha,) = membership
         old = Buckets.of(self.graphs.layout)
         new = Buckets(layout, old.groups)
+        (alpha,) = membership
+        return BlockAdjacency(new, partial(self._blocks, alpha, kept, old, new))
+
+    def _blocks(self, alpha: Tensor, kept: Kept, old: Buckets, new: Buckets) -> tuple[Tensor, ...]:
         row, col = self.graphs.entry_row, self.graphs.col.long()
         graph = self.graphs.layout.graph.index_select(0, row)
         # An entry (i, j) is S[j, i]: node j in cluster i.
@@ -88,7 +92,7 @@ class SparseClusters(EgoClusters):
             joined = a[at_a : at_a + count * p * p].view(count, p, p)
             at_s, at_a = at_s + count * p * q, at_a + count * p * p
             blocks.append(_coarse(joined, part))
-        return BlockAdjacency(new, tuple(blocks))
+        return tuple(blocks)
 
 
 class BlockClusters(EgoClusters):
@@ -117,14 +121,17 @@ class BlockClusters(EgoClusters):
 
     def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
         new = Buckets(layout, self.buckets.groups)
-        # The number in its graph of each kept node, in blocks of the new sizes.
+        return BlockAdjacency(new, partial(self._blocks, membership, kept, new))
+
+    def _blocks(self, membership: Membership, kept: Kept, new: Buckets) -> tuple[Tensor, ...]:
+        # The number in its graph of each kept node, in blocks of the new sizes; 0 for none.
         nodes = new.pad(self.buckets.local.index_select(0, kept.perm)[:, None] + 1)
         blocks = []
         for matrix, alpha, number in zip(self.with_loops, membership, nodes, strict=True):
             index = (number - 1).clamp(min=0).expand(-1, -1, alpha.shape[2])
             chosen = torch.where(number > 0, alpha.gather(1, index), 0)  # [graphs, new, nodes]
             blocks.append(_coarse(matrix, chosen.transpose(1, 2)))
-        return BlockAdjacency(new, tuple(blocks))
+        return tuple(blocks)
 
 
 def ego_clusters(structure: Structure) -> EgoClusters:

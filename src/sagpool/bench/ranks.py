@@ -1,0 +1,73 @@
+"""Ranks of methods over data sets, and which of them differ."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sagpool.bench.summary import Summary
+from sagpool.statistics import SIGNIFICANT, friedman, holm, mean_ranks, wilcoxon
+
+FEWEST = 3  # methods, and data sets
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Methods that were run on the same data sets, the best mean rank first."""
+
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    ranks: np.ndarray  # [data sets, methods], 1 for the highest mean
+    friedman: float  # p of the test that they differ by chance alone
+    p: np.ndarray  # [methods, methods] Wilcoxon's, after Holm's correction over all pairs
+
+    @property
+    def means(self) -> np.ndarray:
+        """``[methods]``"""
+        return np.asarray(self.ranks.mean(0))
+
+    @property
+    def alike(self) -> list[tuple[int, int]]:
+        """First and last method of the longest runs in which no two differ significantly."""
+        runs: list[tuple[int, int]] = []
+        for first in range(len(self.methods)):
+            last = first
+            while last + 1 < len(self.methods) and self._none_differ(first, last + 1):
+                last += 1
+            if last > first and (not runs or last > runs[-1][1]):
+                runs.append((first, last))
+        return runs
+
+    def _none_differ(self, first: int, last: int) -> bool:
+        among = self.p[first : last + 1, first : last + 1]
+        return bool((among >= SIGNIFICANT).all())
+
+    @property
+    def least_p(self) -> float:
+        """The lowest that a pair can have before Holm's correction: the better on all data sets."""
+        return wilcoxon(np.arange(1, len(self.datasets) + 1.0))
+
+
+def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:
+    """Of the methods that have results on all data sets; None if there are too few of either.
+
+    Args:
+        summaries: of one protocol
+    """
+    means = {(s.cell.dataset, s.method): s.spread.mean for s in summaries}
+    datasets = tuple(dict.fromkeys(s.cell.dataset for s in summaries))
+    every = dict.fromkeys(s.method for s in summaries)
+    methods = [m for m in every if all((d, m) in means for d in datasets)]
+    if len(methods) < FEWEST or len(datasets) < FEWEST:
+        return None
+    table = np.array([[means[dataset, method] for method in methods] for dataset in datasets])
+    ranks = np.stack([mean_ranks(-row) for row in table])
+    order = np.argsort(ranks.mean(0), kind="stable")
+    table, ranks = table[:, order], ranks[:, order]
+    pairs = [(i, j) for i in range(len(methods)) for j in range(i)]
+    p = np.ones((len(methods), len(methods)))
+    adjusted = holm([wilcoxon(table[:, i] - table[:, j]) for i, j in pairs])
+    for (i, j), value in zip(pairs, adjusted, strict=True):
+        p[i, j] = p[j, i] = value
+    named = tuple(methods[i] for i in order)
+    return Ranks(named, datasets, ranks, friedman(ranks), p)
