@@ -99,7 +99,7 @@ def test_graphs_of_all_methods_can_be_drawn(method, graphs, new_model):
         figure.savefig(io.BytesIO(), format="png", dpi=30)
         assert len(panels(figure)) == len(trace.panels) + 1
         scored = any(level.score is not None for level in trace.levels)
-        assert len(figure.axes) == len(trace.levels) + 1 + scored  # the colour bar
+        assert len(figure.axes) == len(trace.panels) + 1 + scored  # the colour bar
 
 
 @pytest.mark.parametrize("wide", [True, False])

@@ -74,6 +74,8 @@ def test_every_method_gives_a_trace(method, graphs, new_model):
             assert kept == sorted(set(kept) & before)
             if method.endswith("-ratio"):
                 assert (level.score >= 0.5).all()
+            elif level.masks:  # each of them keeps half of what it had
+                assert len({len(mask.kept) for mask in level.masks}) == 1
             elif is_hierarchical(method):
                 assert len(kept) == math.ceil(len(before) / 2)
             else:
