@@ -10,7 +10,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.pool import Edges, Pooled
-from sagpool.nn.pool.weighted_graphs import WeightedGraphs
+from sagpool.nn.pool.weighted_edges import WeightedEdges
 from sagpool.ops import HostLayout, Layout, to_device
 
 
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 def real_graphs(structure: Structure) -> np.ndarray:
     """``[members, graphs]`` bool, which graphs are no fillers; waits for the device."""
     layout = structure.layout
-    if isinstance(structure, WeightedGraphs):
+    if isinstance(structure, WeightedEdges):
         real = structure.real
     else:
         # Only a filler has a row without an entry for itself.
@@ -105,7 +105,7 @@ def put_together(
         structure = _adjacency(left, places[pairs], places)
     else:
         graphs = to_device(real.ravel(), x.device)
-        structure = WeightedGraphs(left, places[pairs], weight, graphs)
+        structure = WeightedEdges(left, places[pairs], weight, graphs)
     pooled = x.new_zeros(left.total_rows, joined.x.shape[1]).index_copy(0, places, joined.x)
     losses = None if joined.losses is None else rows_of_graphs(joined.losses[:, None], real)[:, 0]
     return Pooled(pooled, structure, auxiliary=losses)
@@ -135,7 +135,7 @@ def join(parts: Sequence[Part], like: Tensor) -> Part:
 
 
 def _edges(structure: Structure) -> Edges:
-    if isinstance(structure, WeightedGraphs):
+    if isinstance(structure, WeightedEdges):
         return Edges(structure.pairs, structure.weight)
     adjacency = structure.csr()
     pairs = torch.stack([adjacency.col.long(), adjacency.entry_row.long()])

@@ -95,7 +95,7 @@ def test_two_levels_of_two_members_and_their_gradients(layer):
         torch.testing.assert_close(grad, other)
 
 
-def test_weighted_graphs_are_normalised_by_their_weighted_degrees(layer):
+def test_weighted_edges_are_normalised_by_their_weighted_degrees(layer):
     batch = pack(random_graphs(1, SIZES), [[*range(5)]])
     torch.manual_seed(1)
     single = ASAPool(CHANNELS).double()

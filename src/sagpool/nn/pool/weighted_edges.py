@@ -1,4 +1,4 @@
-"""`WeightedGraphs`: graphs whose edges have weights, as a list of edges."""
+"""`WeightedEdges`: graphs as a list of edges with weights, as layers outside of this package leave them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ from sagpool.ops import Layout
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedGraphs(Structure):
+class WeightedEdges(Structure):
     """Sparse or dense graphs as a pooling layer outside of this package has left them.
 
     Args:
