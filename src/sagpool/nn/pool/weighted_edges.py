@@ -1,4 +1,4 @@
-"""`WeightedEdges`: graphs as a list of edges with weights, as layers outside of this package leave them."""
+"""`WeightedEdges`: graphs as a list of edges with weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
