@@ -16,13 +16,11 @@ from sagpool.nn import Streams
 
 @pytest.mark.parametrize("method", methods())
 def test_the_same_alone_and_in_fleets(method, mutag, kit):
-    trainings = kit.trainings(7, method)
-    fleet = train(mutag, trainings, members=7, dtype=torch.float64)
+    trainings = kit.trainings(5, method)
+    fleet = train(mutag, trainings, members=5, dtype=torch.float64)
     assert [result.training for result in fleet] == trainings
-    kit.close(train(mutag, trainings, members=3, dtype=torch.float64), fleet)
-    for position in (0, 5):
-        alone = train(mutag, [trainings[position]], dtype=torch.float64)
-        kit.close(alone, [fleet[position]])
+    kit.close(train(mutag, trainings, members=2, dtype=torch.float64), fleet)
+    kit.close(train(mutag, trainings[4:], dtype=torch.float64), fleet[4:])
 
 
 # What is the same up to rounding in double precision needs no second look at each variant.

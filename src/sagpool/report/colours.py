@@ -27,6 +27,14 @@ _METHODS = {
     "justbalance-h": "#c0503f",
     "hosc-h": "#5f7f9f",
     "gmt-g": "#3f8a2f",
+    "asap-h": "#d0409a",
+    "edgepool-h": "#2f8fa8",
+    "panpool-h": "#7f7fbf",
+    "graclus-h": "#a07030",
+    "kmis-h": "#5f9020",
+    "ndp-h": "#3f7f6f",
+    "complement-h": "#6f6f7a",
+    "nopool-h": "#8f7f6f",
 }
 # Variants of SAGPool: warm shades for -h, purple ones for -g.
 _VARIANTS = {
@@ -38,6 +46,8 @@ _VARIANTS = {
     "parallel2": ("#a3456b", "#965a86"),
     "parallel4": ("#a36bc4", "#bb6f9f"),
     "ratio": ("#4f9a2f", "#4f7fd0"),
+    "masks2": ("#c8604f", "#9f5fd8"),
+    "masks4": ("#d0486f", "#8868b8"),
 }
 # What a device does; its neighbours in a stack can be told apart.
 KINDS = {
