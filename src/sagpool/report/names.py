@@ -31,6 +31,13 @@ _BASES = {
     "justbalance": "JustBalance",
     "hosc": "HOSC",
     "gmt": "GMT",
+    "asap": "ASAP",
+    "edgepool": "EdgePool",
+    "panpool": "PANPool",
+    "graclus": "Graclus",
+    "kmis": "k-MIS",
+    "ndp": "NDP",
+    "gin": "GIN",
 }
 _SUFFIXES = {
     "cheb": "Cheb",
@@ -40,6 +47,8 @@ _SUFFIXES = {
     "parallel2": "parallel, M=2",
     "parallel4": "parallel, M=4",
     "conv1d": "1-D conv",
+    "masks2": "2 masks",
+    "masks4": "4 masks",
 }
 # The order of the paper's Tables 3 and 4.
 _ORDER = [
