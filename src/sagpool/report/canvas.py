@@ -134,8 +134,15 @@ def jitter(count: int, width: float) -> np.ndarray:
 
 
 def short(label: str, most: int = 26) -> str:
-    """Cut a long label; data sets and methods of users may have names of any length."""
-    return label if len(label) <= most else f"{label[: most - 1]}…"
+    """Cut a long label; data sets and methods of users may have names of any length.
+
+    The settings of a method come on a line of their own.
+    """
+    if len(label) <= most:
+        return label
+    name, _, settings = label.partition(", ")
+    lines = [(name, most), (settings, most + 10)] if settings else [(label, most)]
+    return "\n".join(line if len(line) <= n else f"{line[: n - 1]}…" for line, n in lines)
 
 
 def width_of(labels: Sequence[str]) -> float:
