@@ -44,3 +44,14 @@ def test_one_sentence(sagpool, tmp_path, monkeypatch, arguments):
 def test_the_device_meta(sagpool, tmp_path):
     outcome = sagpool("train", "MUTAG", "-o", tmp_path / "model", "--quick", "--device", "meta")
     assert outcome.err.endswith("sagpool: A model runs on cpu or cuda, not on 'meta'.\n")
+
+
+@pytest.mark.parametrize("reference", ["nosuch-h", "gpool-h"])
+def test_a_reference_that_is_not_compared_is_refused_before_training(
+    sagpool, tmp_path, monkeypatch, reference
+):
+    monkeypatch.chdir(tmp_path)
+    outcome = sagpool("bench", "demo", "--method", "sagpool-h", "--against", reference)
+    assert outcome.code == 2
+    assert reference in outcome.err
+    assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ from sagpool.bench import (
 )
 from sagpool.bench.against import compare_with
 from sagpool.bench.engines import Local
+from sagpool.bench.experiment import check_method, matches
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.time_estimate import estimate_time
 from sagpool.cli.dry_run import plan_rows, print_plan
@@ -132,6 +133,11 @@ def bench(
         "split": split,
         "match": match,
     }
+    if against:  # before anything is trained
+        name = against.partition(",")[0]
+        check_method(name)
+        if method and not matches(name, several(method)):
+            raise SagpoolError(f"--against {name} needs {name} among the methods of this command.")
     options: dict[str, Any] = {
         "search": search,
         "select": select,
