@@ -1,7 +1,9 @@
 """SAGPool and GPool as modules among others of PyTorch, in PyG's call."""
 
 import copy
-from multiprocessing import get_context
+import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -160,40 +162,43 @@ def test_torch_jit_is_refused_with_a_sentence(pool, x, edge_index):
             use(pool)
 
 
-def data_parallel_gradients(rank, file, results):
-    store = torch.distributed.FileStore(file, 2)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    pool = nn.parallel.DistributedDataParallel(layer_and_loss(rank)[0])
-    layer_and_loss(rank, pool)[1].backward()
-    results.put((rank, [parameter.grad.tolist() for parameter in pool.parameters()]))
-    torch.distributed.destroy_process_group()
+DATA_PARALLEL = """
+import json, sys, torch
+from sagpool.nn import SAGPool
 
-
-def layer_and_loss(rank, pool=None):
-    torch.manual_seed(0)
-    pool = pool or SAGPool(2)
-    x = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (rank + 1)
-    return pool, pool(x, torch.tensor([[0, 1], [1, 0]])).x.sum()
+rank, file = int(sys.argv[1]), sys.argv[2]
+store = torch.distributed.FileStore(file, 2)
+torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+torch.manual_seed(0)
+pool = torch.nn.parallel.DistributedDataParallel(SAGPool(2))
+x = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (rank + 1)
+pool(x, torch.tensor([[0, 1], [1, 0]])).x.sum().backward()
+print(json.dumps([parameter.grad.tolist() for parameter in pool.parameters()]))
+torch.distributed.destroy_process_group()
+"""
 
 
 def test_data_parallel(tmp_path):
     """Both processes get the mean of their gradients."""
-    context = get_context("spawn")  # a fork would hang: this process has threads of torch
-    results = context.Queue()
     workers = [
-        context.Process(
-            target=data_parallel_gradients, args=(rank, f"{tmp_path}/store", results), daemon=True
+        subprocess.Popen(
+            [sys.executable, "-c", DATA_PARALLEL, str(rank), tmp_path / "store"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]
-    for worker in workers:
-        worker.start()
-    got = dict(results.get(timeout=60) for _ in workers)
-    for worker in workers:
-        worker.join()
+    try:
+        got = [json.loads(worker.communicate(timeout=120)[0]) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
     own = []
     for rank in range(2):
-        pool, loss = layer_and_loss(rank)
+        torch.manual_seed(0)
+        pool = SAGPool(2)
+        x = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (rank + 1)
+        loss = pool(x, torch.tensor([[0, 1], [1, 0]])).x.sum()
         own.append(torch.autograd.grad(loss, list(pool.parameters())))
     for first, second, *mean in zip(got[0], got[1], *own, strict=True):
         assert first == second
