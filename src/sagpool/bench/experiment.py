@@ -58,6 +58,13 @@ class DataSet:
         name = f"{self.name} (split {file.stem})"
         return replace(self, name=name, split=file, entry=self.name_in_experiment)
 
+    def with_targets(self, task: Task, targets: tuple[str, ...]) -> DataSet:
+        """The same graphs with another task, under another name: results must not mix."""
+        if (task, targets) == (self.task, self.targets):
+            return self
+        name = f"{self.name} ({', '.join(targets) or task})"
+        return replace(self, name=name, task=task, targets=targets, entry=self.name_in_experiment)
+
 
 @dataclass(frozen=True)
 class Table:

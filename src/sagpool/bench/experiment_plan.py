@@ -23,6 +23,7 @@ from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import TRAININGS
 from sagpool.graphs import Graphs, load, with_split
 from sagpool.graphs.features import Features, unit_rows
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.records import Columns
 
 log = logging.getLogger("sagpool")
@@ -107,6 +108,8 @@ def plan_experiment(
     search = Search(search)
     if overrides.features is not None:
         check_choice("features", overrides.features, get_args(Features))
+    if overrides.task is not None:
+        check_choice("task", overrides.task, get_args(Task))
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     select = _selection(select, search, experiment)

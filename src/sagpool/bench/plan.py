@@ -25,6 +25,7 @@ from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import CANDIDATES
 from sagpool.graphs import Graphs
 from sagpool.graphs.features import Features
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.named_datasets import ALIASES
 from sagpool.models import Value, method_version, methods
 from sagpool.models.registry import suggestion
@@ -46,6 +47,8 @@ class Overrides:
     features: Features | None = None  # of the nodes, in all data sets
     split: str | Path | None = None  # a file with parts of the graphs, of the one data set
     match: str | None = None  # what all methods shall have in common: ``retention``
+    task: Task | None = None  # of all data sets
+    targets: tuple[str, ...] = ()  # columns of the data sets with the classes or targets
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,9 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             runs = of_dataset or list(wanted[0].methods)
         if overrides.features is not None:
             dataset = dataset.with_features(overrides.features)
+        if overrides.task is not None or overrides.targets:
+            task = overrides.task or dataset.task
+            dataset = dataset.with_targets(task, overrides.targets or dataset.targets)
         if overrides.split is not None:
             dataset = dataset.with_split(Path(overrides.split))
         cells += [(dataset, method) for method in runs]

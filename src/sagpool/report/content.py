@@ -12,6 +12,7 @@ from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
+from sagpool.bench.scores import CellScores, scores_of
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, summarise
 from sagpool.bench.variants import Group, group_cells
@@ -46,6 +47,8 @@ class Content:
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
     ratios: dict[str, list[LearntRatio]]  # of the same runs, if they are learnt
     curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
+    regressions: list[Group]  # cells without accuracies, which are in no other group
+    scores: dict[str, CellScores]  # of the shown cells and regressions, by the key of the first run
     experiment: Experiment | None = None  # whose claims are judged
     against: Sequence[Against] = ()  # comparisons of the shown cells with one that was asked for
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
@@ -116,7 +119,9 @@ def read_content(
         display = _display(summaries, experiment)
         with names.displayed(display, _first(experiment)):
             groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
-        if not groups and any(s.loss is not None for s in summaries):
+            without = [s for s in summaries if s.loss is not None]
+            regressions = _ordered(group_cells(without, experiment))
+        if regressions and not groups:
             raise SagpoolError(
                 f"{path} has regressions alone, and reports compare accuracies; "
                 "sagpool.bench.rows(store, metrics=True) has their errors."
@@ -139,6 +144,12 @@ def read_content(
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
             ratios={s.runs[0].key: store.ratios(s.runs[0].key) for s in shown},
             curves={s.runs[0].key: _curves(store, s.runs) for s in shown},
+            regressions=regressions,
+            scores={
+                s.runs[0].key: scores_of(store, s)
+                for group in (groups[0], *regressions)
+                for s in group.cells
+            },
             experiment=experiment,
             display=display,
             against=compare_with(shown, against) if against else (),
