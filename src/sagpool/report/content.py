@@ -15,7 +15,7 @@ from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
 from sagpool.bench.scores import CellScores, scores_of
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, summarise
-from sagpool.bench.variants import Group, group_cells
+from sagpool.bench.variants import Chosen, Group, group_cells
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.graphs import Statistics
@@ -31,9 +31,9 @@ MOST_CURVES = 500  # of a cell
 class Content:
     """The content of a run store.
 
-    Cells are in groups that may share a table. The shown cells are those of the first group; data
-    sets are in the order of their requests, methods in the paper's order. Cells in which every
-    training diverged at once are in no group.
+    Cells are in groups that may share a table. The shown cells are those of the first group, which
+    is empty if there are regressions alone; data sets are in the order of their requests, methods
+    in the paper's order. Cells in which every training diverged at once are in no group.
     """
 
     name: str  # file name of the store
@@ -122,10 +122,7 @@ def read_content(
             without = [s for s in summaries if s.loss is not None]
             regressions = _ordered(group_cells(without, experiment))
         if regressions and not groups:
-            raise SagpoolError(
-                f"{path} has regressions alone, and reports compare accuracies; "
-                "sagpool.bench.rows(store, metrics=True) has their errors."
-            )
+            groups = [Group(Chosen.FIXED, (), ())]
         if not groups:
             raise SagpoolError(
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "

@@ -19,6 +19,11 @@ TITLES = {
     "mae": "MAE ↓",
     "r2": "R²",
 }
+CLASSES = (
+    "With two classes, F1 and ROC-AUC are those of the second one; with more, means over the "
+    "classes, each against all others. The probabilities are not calibrated, so the log loss also "
+    "tells how confident a model is where it is wrong."
+)
 
 
 def section(content: Content) -> Section:
@@ -32,18 +37,14 @@ def section(content: Content) -> Section:
             number = content.regressions.index(group) if group in content.regressions else 0
             name = f"scores-{dataset}" + (f"-{number + 1}" if number else "")
             parts.append(Part(heading, _table(content, name, heading, here)))
-    return Section("scores", "Other scores", parts, _intro(many) if parts else [])
-
-
-def _intro(many: bool) -> list[str]:
-    return [
+    intro = [
         "From the predictions for the test graphs of every training: mean ± standard deviation "
-        "over the seeds. Higher is better, except in columns with ↓. With two classes, F1 and "
-        "ROC-AUC are those of the second one; with more, means over the classes, each against "
-        "all others. The probabilities are not calibrated, so the log loss also tells how "
-        "confident a model is where it is wrong.",
+        "over the seeds. Higher is better, except in columns with ↓.",
+        *([CLASSES] if content.shown else []),
         *([f"Of methods with more than {MOST_RUNS} trainings, {MOST_RUNS} are used."] * many),
     ]
+    title = "Other scores" if content.shown else "Errors"
+    return Section("scores", title, parts, intro if parts else [])
 
 
 def _table(content: Content, name: str, heading: str, summaries: list[Summary]) -> Table:
