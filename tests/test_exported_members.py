@@ -51,6 +51,7 @@ def test_the_names_of_graphs():
         "time_split",
         "to_pyg",
         "triangles",
+        "with_node_targets",
         "with_split",
     ]
     assert all(hasattr(sagpool.graphs, name) for name in sagpool.graphs.__all__)

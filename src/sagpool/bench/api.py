@@ -86,6 +86,7 @@ def run_experiment(
     features: Features | None = None,
     split: str | Path | None = None,
     match: str | None = None,
+    node_targets: str | Path | None = None,
     search: Search | str = Search.NONE,
     select: Select | str | None = None,
     select_by: str = BY_ACCURACY,
@@ -118,6 +119,9 @@ def run_experiment(
         match: ``retention``: all methods get the same ratio, those that make clusters as many as
             that is of the mean graph, and a search the same number of candidates. Methods that
             still leave another part of the nodes are marked in results
+        node_targets: a file with what scores of nodes are to learn, of the one data set, see
+            `sagpool.graphs.with_node_targets`; for methods with ``supervision``. The results are
+            those of a data set of another name
         search: ``none``, ``grid``, ``halving`` or ``race``
         select: ``over-folds``: one choice by the mean over the folds of the first seed (in a
             race also of further seeds);
@@ -141,7 +145,7 @@ def run_experiment(
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
     parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
-    overrides = Overrides(*parts, seeds, folds, values, features, split, match)
+    overrides = Overrides(*parts, seeds, folds, values, features, split, match, node_targets)
     plan = plan_experiment(
         experiment,
         overrides,

@@ -46,6 +46,7 @@ class Overrides:
     features: Features | None = None  # of the nodes, in all data sets
     split: str | Path | None = None  # a file with parts of the graphs, of the one data set
     match: str | None = None  # what all methods shall have in common: ``retention``
+    node_targets: str | Path | None = None  # a file of them, of the one data set
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ class Cell:
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The chosen cells of the experiment, grouped by data set."""
     pairs = _pairs(experiment, overrides)
-    if overrides.split is not None and len({dataset for dataset, _ in pairs}) > 1:
-        raise SagpoolError("A file with a split is for one data set; choose one (--dataset).")
+    for file, what in ((overrides.split, "a split"), (overrides.node_targets, "node targets")):
+        if file is not None and len({dataset for dataset, _ in pairs}) > 1:
+            raise SagpoolError(f"A file with {what} is for one data set; choose one (--dataset).")
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
         if len(values) > 1 and name in PROTOCOL:
@@ -184,6 +186,8 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             dataset = dataset.with_features(overrides.features)
         if overrides.split is not None:
             dataset = dataset.with_split(Path(overrides.split))
+        if overrides.node_targets is not None:
+            dataset = dataset.with_node_targets(Path(overrides.node_targets))
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 

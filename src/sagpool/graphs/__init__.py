@@ -10,6 +10,7 @@ from sagpool.graphs.hierarchy import Clusters, coarser
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 from sagpool.graphs.load import load
 from sagpool.graphs.motifs import motifs
+from sagpool.graphs.node_target_file import with_node_targets
 from sagpool.graphs.split_file import with_split
 from sagpool.graphs.splits import (
     NO_TEST,
@@ -50,5 +51,6 @@ __all__ = [
     "time_split",
     "to_pyg",
     "triangles",
+    "with_node_targets",
     "with_split",
 ]
