@@ -45,6 +45,7 @@ def test_the_names_of_graphs():
         "from_pyg",
         "load",
         "motifs",
+        "motifs_shift",
         "pack",
         "split",
         "stratified_folds",

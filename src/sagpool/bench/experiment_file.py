@@ -153,14 +153,13 @@ class _Reader:
         source: str | Path = self._text(options.get("source", name), f"{place}.source")
         if "source" in options and self._exists(self.folder / source):
             source = self.folder / source
-        files = {
-            key: self.folder / self._text(options[key], f"{place}.{key}")
+        split, node_targets = (
+            self.folder / self._text(options[key], f"{place}.{key}") if key in options else None
             for key in ("split", "node_targets")
-            if key in options
-        }
+        )
         targets = options.get("targets")
         columns = self._names(targets, f"{place}.targets") if targets is not None else ()
-        return DataSet(name, source, features, normalise, task=task, targets=columns, **files)
+        return DataSet(name, source, features, normalise, "", split, task, columns, node_targets)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))
