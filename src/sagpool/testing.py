@@ -63,6 +63,7 @@ def random_graphs(
         col=torch.from_numpy(np.concatenate(col)),
         node_attr=torch.from_numpy(np.concatenate(attr)),
         node_label=torch.from_numpy(np.concatenate(label)),
+        ground_truth=torch.from_numpy(np.concatenate(label) == 0),
         node_label_names=tuple("ab"),
     )
 

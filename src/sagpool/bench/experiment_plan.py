@@ -21,7 +21,7 @@ from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import TRAININGS
-from sagpool.graphs import Graphs, load, with_split
+from sagpool.graphs import Graphs, load, with_node_targets, with_split
 from sagpool.graphs.features import Features, unit_rows
 from sagpool.graphs.graphs import Task
 from sagpool.graphs.records import Columns
@@ -190,6 +190,8 @@ def _load_data(
                 graphs = with_split(graphs, cell.dataset.split)
             elif graphs.part is not None and cell.default.split != "fixed":
                 log.warning("%s has a split of its own; --set split=fixed uses it.", name)
+            if cell.dataset.node_targets is not None:
+                graphs = with_node_targets(graphs, cell.dataset.node_targets)
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
             _compare_statistics(graphs, published.get(name, {}))
         group_by_shape(data[name].graphs, [cell.default, *cell.candidates])

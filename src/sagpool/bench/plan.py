@@ -49,6 +49,7 @@ class Overrides:
     match: str | None = None  # what all methods shall have in common: ``retention``
     task: Task | None = None  # of all data sets
     targets: tuple[str, ...] = ()  # columns of the data sets with the classes or targets
+    node_targets: str | Path | None = None  # a file of them, of the one data set
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class Cell:
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The chosen cells of the experiment, grouped by data set."""
     pairs = _pairs(experiment, overrides)
-    if overrides.split is not None and len({dataset for dataset, _ in pairs}) > 1:
-        raise SagpoolError("A file with a split is for one data set; choose one (--dataset).")
+    for file, what in ((overrides.split, "a split"), (overrides.node_targets, "node targets")):
+        if file is not None and len({dataset for dataset, _ in pairs}) > 1:
+            raise SagpoolError(f"A file with {what} is for one data set; choose one (--dataset).")
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
         if len(values) > 1 and name in PROTOCOL:
@@ -190,6 +192,8 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             dataset = dataset.with_targets(task, overrides.targets or dataset.targets)
         if overrides.split is not None:
             dataset = dataset.with_split(Path(overrides.split))
+        if overrides.node_targets is not None:
+            dataset = dataset.with_node_targets(Path(overrides.node_targets))
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 

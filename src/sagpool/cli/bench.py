@@ -66,6 +66,14 @@ def bench(
             "the name of a test.",
         ),
     ] = None,
+    node_targets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A file with the columns graph, node and target: what scores are to learn, with "
+            "--set supervision=100.",
+        ),
+    ] = None,
     match: Annotated[
         Literal["retention"] | None,
         typer.Option(help="Compare at the same retention of nodes and the same search budget."),
@@ -142,6 +150,7 @@ def bench(
         "match": match,
         "task": task,
         "targets": several(label_column),
+        "node_targets": node_targets,
     }
     if against:  # before anything is trained
         name = against.partition(",")[0]
