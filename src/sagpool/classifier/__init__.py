@@ -7,7 +7,7 @@ from sagpool.classifier.estimate import Estimate
 from sagpool.classifier.fit import Fit, fit
 from sagpool.classifier.leaderboard import Row
 from sagpool.classifier.model import Predictions, TrainedModel, trained_model
-from sagpool.classifier.out_of_fold import FitProgress
+from sagpool.classifier.progress import FitProgress
 
 __all__ = [
     "Estimate",

@@ -4,6 +4,7 @@ import html
 import re
 from typing import Any
 
+from sagpool.classifier.leaderboard import candidate_label
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.score_names import NAMES, score_text
 
@@ -98,6 +99,7 @@ def _score(name: str, score: dict[str, Any]) -> str:
 def _leaderboard(rows: list[dict[str, Any]] | None) -> list[str]:
     if not rows:
         return []
+    labels = [_text(candidate_label(row["name"], row.get("dropped_after"))) for row in rows]
     return [
         "## Candidates",
         "On held-out graphs; a weight of 0 means that the model does without it.",
@@ -105,9 +107,9 @@ def _leaderboard(rows: list[dict[str, Any]] | None) -> list[str]:
         "| candidate | score | loss | weight | seconds |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {_text(row['name'])} | {row['score']:.4f} | {row['loss']:.4f} ± {row['error']:.4f} "
+            f"| {label} | {row['score']:.4f} | {row['loss']:.4f} ± {row['error']:.4f} "
             f"| {row['weight']:.2f} | {row['seconds']:.1f} |"
-            for row in rows
+            for label, row in zip(labels, rows, strict=True)
         ),
         "",
     ]

@@ -8,7 +8,8 @@ predicted. The scores are those of all graphs together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +143,11 @@ class Estimate:
 
 
 def cross_fit(
-    rules: Rules, outputs: np.ndarray, truth: np.ndarray, fold: np.ndarray
+    rules: Rules,
+    outputs: np.ndarray,
+    truth: np.ndarray,
+    fold: np.ndarray,
+    left_out: Sequence[Collection[int]] = (),
 ) -> OutOfFoldPredictions:
     """Predict each fold by what is chosen on the others.
 
@@ -151,6 +156,7 @@ def cross_fit(
         outputs: ``[candidates, graphs, outputs]`` out of fold
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
         fold: ``[graphs]`` the fold in which a graph was held out
+        left_out: for each candidate the folds to predict without it; by default none
     """
     task = rules.task
     tasks = 1 if task == "classification" else outputs.shape[2]
@@ -159,8 +165,11 @@ def cross_fit(
     contained, sizes = np.empty((len(truth), tasks)), np.empty((len(truth), tasks))
     for one in np.unique(fold):
         here = fold == one
-        choice = choose(rules, outputs[:, ~here], truth[~here])
-        made[here] = choice.apply(outputs[:, here])
+        used = np.array([one not in folds for folds in left_out] or [True] * len(outputs))
+        used |= not used.any()
+        allowed = replace(rules, simple=rules.simple[used])
+        choice = choose(allowed, outputs[used][:, ~here], truth[~here])
+        made[here] = choice.apply(outputs[used][:, here])
         predicted[here] = decide(task, made[here], choice.decision)
         contained[here] = choice.conformal.contains(task, made[here], truth[here])
         if task == "regression":

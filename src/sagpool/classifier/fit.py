@@ -19,8 +19,9 @@ from sagpool.classifier.folds import fold_of_each, folds_for
 from sagpool.classifier.leaderboard import Row, leaderboard
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.novelty import Novelty
-from sagpool.classifier.out_of_fold import FitProgress, Trials, Tried
+from sagpool.classifier.out_of_fold import Trials, Tried, truth_of
 from sagpool.classifier.parts import NetPart, Part, SimplePart
+from sagpool.classifier.progress import FitProgress
 from sagpool.classifier.saved_parts import versions_of
 from sagpool.classifier.simple import fit_simple
 from sagpool.errors import SagpoolError
@@ -84,7 +85,8 @@ def fit(
     Every candidate predicts each graph by models that did not see it (nets stop early on a part of
     their training graphs). A weighted average of the best candidates is selected on these
     predictions; a simple model alone is kept if the average is not better by more than a standard
-    error. The estimate is cross-fitted, see `sagpool.classifier.estimate`.
+    error. On a CPU, a net that is of no use in the first two folds is dropped, see
+    `sagpool.classifier.racing`. The estimate is cross-fitted, see `sagpool.classifier.estimate`.
 
     In the final model, simple models are fitted to all graphs, and nets are the ensemble of those
     of the folds.
@@ -154,7 +156,8 @@ def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> F
     truth = truth_of(graphs)
     outputs = np.stack([one.outputs for one in trials.done])
     choice = choose(rules, outputs, truth)
-    predictions = cross_fit(rules, outputs, truth, trials.fold)
+    left_out = [one.left_out for one in trials.done]
+    predictions = cross_fit(rules, outputs, truth, trials.fold, left_out)
     # The choice knows its own graphs a little too well; cross-fitted predictions do not.
     conformal = Conformal.of(graphs.task, predictions.outputs, truth, rules.coverage)
     choice = replace(choice, conformal=conformal)
@@ -171,14 +174,6 @@ def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> F
     rows = leaderboard(graphs.task, trials, choice, predictions.outputs, truth)
     model = _model(trials, choice, estimated, rows)
     return Fit(model, estimated, rows, trials.fold, predictions, interrupted)
-
-
-def truth_of(graphs: Graphs) -> np.ndarray:
-    """``[graphs]`` classes, or ``[graphs, tasks]`` float64 targets with NaN where not measured."""
-    known = graphs.y if graphs.task == "classification" else graphs.targets
-    assert known is not None
-    found = known.cpu().numpy()
-    return found if graphs.task == "classification" else found.astype(np.float64)
 
 
 def _model(

@@ -11,6 +11,7 @@ from sagpool.classifier.choice import Choice
 from sagpool.classifier.mixture import advantage, loss_per_graph
 from sagpool.classifier.model import decide
 from sagpool.classifier.out_of_fold import Trials
+from sagpool.classifier.racing import LOOKED_AT
 from sagpool.fleet.metrics import scores
 from sagpool.graphs.graphs import Task
 
@@ -32,6 +33,8 @@ class Row:
         behind_error: the standard error of that, from paired graphs
         weight: in the model; 0 if it is no part of it
         seconds: of all folds together
+        dropped_after: folds after which a net was dropped, its scores are on their graphs; None
+            for a candidate that was tried in all folds
     """
 
     name: str
@@ -43,6 +46,16 @@ class Row:
     behind_error: float
     weight: float
     seconds: float
+    dropped_after: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, with a word on why the candidate is no part of the model."""
+        return candidate_label(self.name, self.dropped_after)
+
+
+def candidate_label(name: str, dropped_after: int | None) -> str:
+    return name if dropped_after is None else f"{name} (dropped after {dropped_after} folds)"
 
 
 def leaderboard(
@@ -57,12 +70,16 @@ def leaderboard(
         made: ``[graphs, outputs]`` cross-fitted predictions of the model
         truth: ``[graphs]`` or ``[graphs, tasks]``
     """
-    rows = []
-    for one, weight in zip(trials.done, choice.mixture.tolist(), strict=True):
-        losses = loss_per_graph(task, one.outputs, truth)
+    rows, weights = [], choice.mixture.tolist()
+    tried = [(one, weight, None) for one, weight in zip(trials.done, weights, strict=True)]
+    dropped = [(one, 0.0, LOOKED_AT) for one in trials.dropped]
+    for one, weight, dropped_after in [*tried, *dropped]:
+        here = ~np.isnan(one.outputs).any(1)
+        outputs, known = one.outputs[here], truth[here]
+        losses = loss_per_graph(task, outputs, known)
         losses = losses[~np.isnan(losses)]
-        behind, behind_error = advantage(task, made, one.outputs, truth)
-        found = scores(task, truth, one.outputs, decide(task, one.outputs, None))
+        behind, behind_error = advantage(task, made[here], outputs, known)
+        found = scores(task, known, outputs, decide(task, outputs, None))
         rows.append(
             Row(
                 name=one.candidate.name,
@@ -74,6 +91,7 @@ def leaderboard(
                 behind_error=behind_error,
                 weight=weight,
                 seconds=one.seconds,
+                dropped_after=dropped_after,
             )
         )
     return tuple(sorted(rows, key=lambda row: row.loss))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,20 +13,11 @@ import torch
 from sagpool.classifier.candidates import Candidate, NetCandidate, SimpleCandidate
 from sagpool.classifier.model import BATCH_SIZE, net_part
 from sagpool.classifier.parts import NetPart
+from sagpool.classifier.progress import Clock, FitProgress
+from sagpool.classifier.racing import FEWEST_FOLDS, LOOKED_AT, hopeless, left_out
 from sagpool.classifier.simple import fit_simple
 from sagpool.fleet import Progress, Result, Training, train
 from sagpool.graphs import Graphs
-
-NETS = 5  # times the work of a simple candidate, for the progress
-
-
-@dataclass(frozen=True)
-class FitProgress:
-    """How far a fit is."""
-
-    stage: str  # what is being done
-    fraction: float  # of all work
-    seconds_left: float | None  # None as long as nothing is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +25,10 @@ class Tried:
     """A candidate with its predictions for all graphs, each by a model that did not see it."""
 
     candidate: Candidate
-    outputs: np.ndarray  # [graphs, outputs]
+    outputs: np.ndarray  # [graphs, outputs]; NaN in folds in which a dropped net was not tried
     seconds: float
     nets: tuple[NetPart, ...] = ()  # of the folds, the lowest validation loss first
+    left_out: tuple[int, ...] = ()  # folds that are predicted without it, see `racing`
 
 
 class OutOfTimeError(Exception):
@@ -70,6 +61,7 @@ class Trials:
     done: list[Tried] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)  # names of candidates that diverged
     unfinished: list[str] = field(default_factory=list)  # names of those out of time
+    dropped: list[Tried] = field(default_factory=list)  # hopeless in their first folds
 
     def run(self, candidates: Sequence[Candidate]) -> None:
         """Try all candidates; the simple ones first, then the nets, method after method."""
@@ -78,8 +70,7 @@ class Trials:
         for one in candidates:
             if isinstance(one, NetCandidate):
                 nets.setdefault(one.training.method, []).append(one)
-        total = len(simple) + NETS * sum(map(len, nets.values()))
-        clock = _Clock(total, self.on_progress)
+        clock = Clock(len(simple), sum(map(len, nets.values())), self.on_progress)
         for candidate in simple:
             if self._late():
                 self.unfinished.append(candidate.name)
@@ -95,7 +86,7 @@ class Trials:
         # Without a first result there would be nothing to return.
         return bool(self.done) and time.monotonic() > self.deadline
 
-    def _try_simple(self, candidate: SimpleCandidate, clock: _Clock) -> Tried:
+    def _try_simple(self, candidate: SimpleCandidate, clock: Clock) -> Tried:
         start = time.monotonic()
         folds = np.unique(self.fold)
         outputs: np.ndarray | None = None
@@ -112,64 +103,128 @@ class Trials:
             outputs = np.empty((len(self.graphs), found.shape[1])) if outputs is None else outputs
             outputs[test] = found
         assert outputs is not None
-        clock.finish(1)
+        clock.finish()
         return Tried(candidate, outputs, time.monotonic() - start)
 
-    def _try_nets(self, method: str, candidates: Sequence[NetCandidate], clock: _Clock) -> None:
-        folds = int(self.fold.max()) + 1
+    def _try_nets(self, method: str, candidates: Sequence[NetCandidate], clock: Clock) -> None:
+        folds = range(int(self.fold.max()) + 1)
         graphs = replace(self.graphs, fold=torch.from_numpy(self.fold).to(self.graphs.device))
         results: dict[Training, Result] = {}
+        verdicts: dict[str, list[bool]] = {}  # whether a candidate is hopeless in the first folds
 
-        def told(progress: Progress) -> None:
-            clock.tell(method, progress.done / progress.total, len(candidates))
-            if self._late():
-                raise OutOfTimeError
+        def train_in(name: str, of: Sequence[NetCandidate], some: Sequence[int]) -> None:
+            def told(progress: Progress) -> None:
+                epochs = progress.epochs / sum(one.max_epochs for one in trainings)
+                done = before + max(progress.done, len(trainings) * epochs)
+                clock.tell(method, done / (len(candidates) * len(folds)), len(candidates))
+                if self._late():
+                    raise OutOfTimeError
 
-        trainings = [_in_fold(one, fold) for one in candidates for fold in range(folds)]
-        options: dict[str, Any] = {"device": self.device, "members": self.members}
-        try:
+            before = len(results)
+            trainings = [_in_fold(one, fold) for one in of for fold in some]
             every = train(
                 graphs,
                 trainings,
+                device=self.device,
+                members=self.members,
                 keep_weights=True,
                 on_result=lambda result: results.update({result.training: result}),
                 on_progress=told,
-                checkpoint=None if self.checkpoint is None else self.checkpoint(method),
-                **options,
+                checkpoint=None if self.checkpoint is None else self.checkpoint(name),
             )
             # Also those that an earlier run had finished, and its checkpoint has.
-            results |= {result.training: result for result in every}
+            results.update({result.training: result for result in every})
+
+        try:
+            if self._racing(candidates, len(folds)):
+                train_in(f"{method}-first", candidates, folds[:LOOKED_AT])
+                verdicts = self._judge(graphs, candidates, results)
+                going_on = [one for one in candidates if not all(verdicts[one.name])]
+                if going_on:
+                    train_in(method, going_on, folds[LOOKED_AT:])
+            else:
+                train_in(method, candidates, folds)
         except OutOfTimeError:
             pass
         finally:
             # Also what was done before an interrupt counts.
             for one in candidates:
-                of_folds = [results.get(_in_fold(one, fold)) for fold in range(folds)]
-                finished = [result for result in of_folds if result is not None]
-                if len(finished) < folds:
-                    self.unfinished.append(one.name)
-                elif not any(result.best_epoch for result in finished):
-                    self.failed.append(one.name)
-                else:
-                    self.done.append(self._tried(one, graphs, finished))
-            clock.finish(NETS * len(candidates))
+                of_folds = [results.get(_in_fold(one, fold)) for fold in folds]
+                self._sort_in(one, graphs, of_folds, verdicts.get(one.name, []))
+            clock.finish(len(candidates))
 
-    def _tried(self, candidate: NetCandidate, graphs: Graphs, results: Sequence[Result]) -> Tried:
-        outputs: np.ndarray | None = None
+    def _racing(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
+        """Whether nets have to show in their first folds that they are worth the others.
+
+        Not on a GPU, where all folds side by side take hardly longer than two.
+        """
+        compared = len(self.done) + len(candidates) > 1
+        return compared and folds >= FEWEST_FOLDS and torch.device(self.device).type == "cpu"
+
+    def _judge(
+        self,
+        graphs: Graphs,
+        candidates: Sequence[NetCandidate],
+        results: dict[Training, Result],
+    ) -> dict[str, list[bool]]:
+        """For each candidate, whether it is hopeless in each of the first folds."""
+        truth = truth_of(graphs)
+        verdicts: dict[str, list[bool]] = {one.name: [] for one in candidates}
+        for fold in range(LOOKED_AT):
+            here = np.flatnonzero(self.fold == fold)
+            found = [
+                self._tried(one, graphs, {fold: results[_in_fold(one, fold)]}).outputs[here]
+                for one in candidates
+            ]
+            others = [one.outputs[here] for one in self.done]
+            for one, verdict in zip(
+                candidates, hopeless(graphs.task, found, others, truth[here]), strict=True
+            ):
+                verdicts[one.name].append(verdict)
+        return verdicts
+
+    def _sort_in(
+        self,
+        candidate: NetCandidate,
+        graphs: Graphs,
+        of_folds: Sequence[Result | None],
+        verdict: Sequence[bool],
+    ) -> None:
+        """Put a candidate among those that are done, dropped, failed or unfinished."""
+        results = {fold: one for fold, one in enumerate(of_folds) if one is not None}
+        dropped = bool(verdict) and all(verdict)
+        if len(results) < len(of_folds) and not dropped:
+            self.unfinished.append(candidate.name)
+        elif not any(one.best_epoch for one in results.values()):
+            self.failed.append(candidate.name)
+        else:
+            tried = self._tried(candidate, graphs, results)
+            kind = self.dropped if dropped else self.done
+            kind.append(replace(tried, left_out=left_out(verdict)))
+
+    def _tried(self, candidate: NetCandidate, graphs: Graphs, results: dict[int, Result]) -> Tried:
+        """A candidate with its results by fold; one that diverged predicts what is frequent."""
+        guess = prior(graphs)
+        outputs = np.full((len(graphs), len(guess)), np.nan)
         nets = []
-        for fold, result in enumerate(results):
-            if not result.best_epoch:
-                continue
-            part = replace(net_part(graphs, result), name=candidate.name)
+        for fold, result in results.items():
             test = np.flatnonzero(self.fold == fold)
-            found = part.outputs(batch_size=BATCH_SIZE)(graphs[test])
-            if outputs is None:
-                outputs = np.broadcast_to(prior(graphs), (len(graphs), found.shape[1])).copy()
-            outputs[test] = found
-            nets.append((result.validation.loss, fold, part))
-        assert outputs is not None
+            outputs[test] = guess
+            if result.best_epoch:
+                part = replace(net_part(graphs, result), name=candidate.name)
+                outputs[test] = part.outputs(batch_size=BATCH_SIZE)(graphs[test])
+                nets.append((result.validation.loss, fold, part))
         ordered = tuple(part for *_, part in sorted(nets, key=lambda one: one[:2]))
-        return Tried(candidate, outputs, sum(result.seconds for result in results), ordered)
+        seconds = sum(result.seconds for result in results.values())
+        return Tried(candidate, outputs, seconds, ordered)
+
+
+def truth_of(graphs: Graphs) -> np.ndarray:
+    """``[graphs]`` classes, or ``[graphs, tasks]`` float64 targets with NaN where not measured."""
+    known = graphs.y if graphs.task == "classification" else graphs.targets
+    assert known is not None
+    found = known.cpu().numpy()
+    return found if graphs.task == "classification" else found.astype(np.float64)
 
 
 def prior(graphs: Graphs) -> np.ndarray:
@@ -184,20 +239,3 @@ def prior(graphs: Graphs) -> np.ndarray:
 
 def _in_fold(candidate: NetCandidate, fold: int) -> Training:
     return replace(candidate.training, fold=fold, split="given")
-
-
-class _Clock:
-    """Fractions of all work, and the time that is left."""
-
-    def __init__(self, total: float, on_progress: Callable[[FitProgress], None]) -> None:
-        self.total, self.on_progress = total, on_progress
-        self.start, self.done = time.monotonic(), 0.0
-
-    def finish(self, work: float) -> None:
-        self.done += work
-
-    def tell(self, stage: str, fraction: float, nets: int = 0) -> None:
-        """``fraction`` of a simple candidate, or of so many nets that train together."""
-        at = min(1.0, (self.done + fraction * (NETS * nets or 1)) / self.total)
-        left = (time.monotonic() - self.start) * (1 - at) / at if at > 0 else None
-        self.on_progress(FitProgress(stage, at, left))

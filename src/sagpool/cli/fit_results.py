@@ -82,14 +82,14 @@ def fit_lines(fitted: Fit, output: Path) -> list[str]:
 def _candidates(fitted: Fit) -> list[str]:
     estimate, rows = fitted.estimate, fitted.leaderboard
     score = SCORE[estimate.task]
-    width = max(len(row.name) for row in rows)
+    width = max(len(row.label) for row in rows)
     title = f"Candidates, on held-out graphs of {estimate.folds} folds:"
     header = f"  {'':{width}}  {_short(score):>8}  {'loss':>15}  {'weight':>6}  {'time':>7}"
     return [
         title,
         header,
         *(
-            f"  {row.name:{width}}  {score_text(score, row.score):>8}  "
+            f"  {row.label:{width}}  {score_text(score, row.score):>8}  "
             f"{f'{row.loss:.4f} ± {row.error:.4f}':>15}  {row.weight or 0:6.2f}  "
             f"{row.seconds:5.0f} s"
             for row in rows

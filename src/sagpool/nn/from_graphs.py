@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.graphs import Graphs
-from sagpool.ops import Layout, segment_max, segment_sum
+from sagpool.ops import Layout, asinh, segment_max, segment_sum
 
 
 class FromGraphs(nn.Module, ABC):
@@ -75,7 +75,7 @@ class Standardise(FromGraphs):
     def forward(self, x: Tensor) -> Tensor:
         members, _, channels = self.mean.shape
         stacked = x.view(members, -1, channels)  # [members, graphs, channels]
-        return ((stacked - self.mean) * self.scale).asinh().view_as(x)
+        return asinh((stacked - self.mean) * self.scale).view_as(x)
 
 
 class StandardisedLinear(FromGraphs):

@@ -1,5 +1,6 @@
 """What a graph computes: plain functions of packed tensors."""
 
+from sagpool.ops.asinh import asinh
 from sagpool.ops.cluster import cluster_sum, entries_max
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
@@ -49,6 +50,7 @@ __all__ = [
     "Layout",
     "PooledRows",
     "UniformLayout",
+    "asinh",
     "attention_of_edges",
     "binary_losses",
     "choose_rows",

@@ -42,7 +42,7 @@ def _trees(
     common: dict[str, Any] = {"n_estimators": trees_per_task, "random_state": random_state}
     common["n_jobs"] = torch.get_num_threads()
     if problem.regression:
-        values = ExtraTreesRegressor(max_features=1 / 3, **common).fit(dense, target)
+        values = ExtraTreesRegressor(max_features=0.2, **common).fit(dense, target)
         found = [tree.tree_ for tree in values.estimators_]
         return [of_forest(tree, tree.value[:, 0, :], task) for tree in found]
     forest = RandomForestClassifier(**common)
