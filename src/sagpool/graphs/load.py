@@ -20,7 +20,7 @@ from sagpool.graphs.targets import check_task
 from sagpool.graphs.tu_files import open_files
 
 # Built-in tasks with a split of their own, and the kind of their features.
-_WITH_SPLIT = {
+WITH_SPLIT = {
     "colors": (colors, "attributes"),
     "triangles": (triangles, "degree"),
     "motifs-shift": (motifs_shift, "degree"),
@@ -66,8 +66,8 @@ def load(
             degree_cap=degree_cap, features="degree" if features == "auto" else features
         )
         return _with_classes(graphs, task, scaffolds)
-    if name in _WITH_SPLIT:
-        make, kind = _WITH_SPLIT[name]
+    if name in WITH_SPLIT:
+        make, kind = WITH_SPLIT[name]
         if features not in ("auto", kind):
             raise SagpoolError(f"{name} has {kind} as node features, no {features}.")
         return _with_classes(make(), task, scaffolds)
