@@ -42,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before Triton is imported, and for the tests' modules to read when they are.
     os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device")
     os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
+    # The processes that tests start would compile the package anew each time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 # Four graphs: a triangle, a single node, a path with an isolated node beside it, a pair.

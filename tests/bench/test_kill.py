@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_bench.py"
 
 
 def test_a_killed_bench_loses_nothing():
-    options = "--kills 2 --seeds 1 --epochs 25 --seed 29 --json"
+    options = "--kills 2 --seeds 1 --epochs 12 --seed 29 --json"
     ended = subprocess.run(
         [sys.executable, SCRIPT, *options.split()], capture_output=True, text=True, check=False
     )

@@ -52,7 +52,8 @@ def test_the_classifier_learns_on_its_page(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     page = DOCS / "scikit-learn.md"
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+    text = page.read_text("utf-8").replace("max_epochs=60", "max_epochs=20")
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
         exec(compile(block, page.name, "exec"), names)
     assert names["scores"].mean() > 0.7  # always "mutagenic" would be 0.665
     assert sorted(path.name for path in (tmp_path / "mutagenic").iterdir()) == [

@@ -82,7 +82,7 @@ def uninterrupted(mutag, kit):
 
 
 def random_points(events: Events, seed: str) -> list[int]:
-    points = random.Random(seed).sample(range(1, events.count), 12)
+    points = random.Random(seed).sample(range(1, events.count), 8)
     events.end_at(None)
     return points
 
@@ -92,7 +92,7 @@ def test_these_trainings_end_at_different_epochs(uninterrupted):
     assert len(set(epochs[:-1])) > 2
 
 
-def test_interrupted_at_12_points(run, uninterrupted, kit):
+def test_interrupted_at_8_points(run, uninterrupted, kit):
     kit.same(run.to_the_end(), uninterrupted)
     for point in random_points(run.events, "interrupt"):
         run.file.unlink()
@@ -104,7 +104,7 @@ def test_interrupted_at_12_points(run, uninterrupted, kit):
         kit.same(run.to_the_end(), uninterrupted)
 
 
-def test_killed_at_12_points(run, uninterrupted, kit):
+def test_killed_at_8_points(run, uninterrupted, kit):
     run.to_the_end()
     for point in random_points(run.events, "kill"):
         run.file.unlink()

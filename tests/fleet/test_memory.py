@@ -72,8 +72,7 @@ def undisturbed(mutag, trainings):
     return train(mutag, trainings, members=6, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("fits", [1, 3])
-@pytest.mark.parametrize("calls", [2, 7, 12])
+@pytest.mark.parametrize(("fits", "calls"), [(1, 2), (3, 7), (1, 12)])
 def test_a_fleet_continues_with_half_of_its_slots(
     fits, calls, mutag, trainings, undisturbed, kit, monkeypatch, caplog
 ):

@@ -61,8 +61,9 @@ def test_the_same_in_any_number_of_parts(method, mutag, kit):
 
 
 def test_one_graph_at_a_time(mutag, kit):
-    trainings = [replace(training, max_epochs=1) for training in unequal(kit)[:3]]
-    kit.close(run(mutag, trainings, 2, parts=40), run(mutag, trainings, 2))
+    graphs = mutag[::3]
+    trainings = [replace(one, max_epochs=1, batch_size=10) for one in unequal(kit)[:3]]
+    kit.close(run(graphs, trainings, 2, parts=10), run(graphs, trainings, 2))
 
 
 def test_parts_draw_different_random_numbers(mutag):
@@ -110,7 +111,7 @@ def test_parts_are_even_and_doubling_makes_them_smaller(batch_size, parts):
 
 @pytest.mark.parametrize("members", [None, 3])
 def test_with_little_memory_batches_are_cut_into_parts(members, mutag, kit, monkeypatch):
-    trainings = [replace(training, max_epochs=2) for training in unequal(kit)]
+    trainings = [replace(training, max_epochs=1) for training in unequal(kit)]
     expected = run(mutag, trainings, 5)
     fleets: list[Fleet] = []
     init = Fleet.__init__

@@ -248,7 +248,7 @@ def check_refused_or_same(path: Path, data: bytes) -> None:
     check_same(path, naive(data))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(data=st.data(), graphs=files())
 def test_a_damaged_file_is_refused_or_read_correctly(path, data, graphs):
     text = "".join(json.dumps(graph) + "\n" for graph in graphs).encode()
@@ -293,7 +293,7 @@ def put(value: Any, keys: tuple[Any, ...], other: Any) -> Any:
     return copy
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(data=st.data(), graphs=files(), other=JSON)
 def test_schema_and_reader_agree_on_wrong_types(path, data, graphs, other):
     graph = put(graphs[0], data.draw(st.sampled_from(paths(graphs[0]))), other)

@@ -10,6 +10,7 @@ A test that asks for one of these is run for every registered method that ...
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,17 +128,20 @@ def poolings(model: nn.Module, batch: Batch) -> list[tuple[nn.Module, tuple, Poo
     return calls[: len(output.levels)]
 
 
+@cache
 def is_settled(method: str) -> bool:
     model, batch = new_model(method), pack(collect(random_dense(0, [12])), [[0]])
     return torch.equal(keyed(model, batch, 1).logits, keyed(model, batch, 2).logits)
 
 
+@cache
 def is_selecting(method: str) -> bool:
     levels = new_model(method)(pack(collect(random_dense(0, [12])), [[0]])).levels
     # With a learnt ratio, rows of nodes that are dropped stay; several masks have their own tests.
     return any(level.presence is None and level.structure.layout.members == 1 for level in levels)
 
 
+@cache
 def takes_k_of_each_member(method: str) -> bool:
     """A k that decides on the shape of the weights must be the same for all members."""
     try:

@@ -1,10 +1,12 @@
 """Sections are added through one list; methods of any name are reported."""
 
 import csv
+from dataclasses import replace
 
 from matplotlib.figure import Figure
+from torch import nn
 
-from sagpool.models import Shape, count_parameters, methods
+from sagpool.models import Shape, registry
 from sagpool.report import canvas, write_report
 from sagpool.report.colours import colour
 from sagpool.report.content import Content, read_content
@@ -65,12 +67,12 @@ def test_a_section_is_added_by_adding_it_to_the_list(make, made, tmp_path, monke
 
 
 def test_a_registered_plugin_is_counted_with_the_other_methods(make, made, tmp_path, monkeypatch):
-    def count(method: str, shape: Shape) -> int:
-        return 1_230_000 if method == "hubpool-h" else count_parameters(method, shape)
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
 
-    module = "sagpool.report.sections.parameters"
-    monkeypatch.setattr(f"{module}.methods", lambda: (*methods(), "hubpool-h"))
-    monkeypatch.setattr(f"{module}.count_parameters", count)
+    @registry.register("hubpool-h", version="1")
+    def wide(shape: Shape) -> nn.Module:
+        return registry.build("gpool-h", replace(shape, hidden=500, settings={}))
+
     folder = write_report(make(made(method="hubpool-h")), tmp_path / "report").parent
     drawn = (folder / "figures" / "parameters.svg").read_text()
     assert "hubpool-h" in drawn

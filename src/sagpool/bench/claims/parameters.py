@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 from sagpool.bench.claims.evidence import Evidence
@@ -11,7 +12,7 @@ from sagpool.bench.claims.judgement import Gap, Judgement, Verdict
 from sagpool.bench.claims.phrases import Method, joined
 from sagpool.bench.claims.reading import known_keys, names
 from sagpool.errors import SagpoolError
-from sagpool.models import Shape, count_parameters, methods
+from sagpool.models import Shape, count_parameters, method_version, methods
 
 SIZES = (20, 100, 500)  # nodes of the largest graph
 RATIOS = (0.25, 0.5)
@@ -42,7 +43,7 @@ class Parameters:
         if unknown:
             gaps = tuple(Gap("", method, "not a registered method") for method in unknown)
             return Judgement(Verdict.NOT_TESTED, gaps=gaps)
-        counts = {method: _counts(method) for method in self.methods}
+        counts = {m: _counts(m, method_version(m)) for m in self.methods}
         first, *others = counts.values()
         holds = RELATIONS[self.relation](first, others)
         verdict = Verdict.HOLDS if all(holds) else Verdict.IN_PART if any(holds) else Verdict.FAILS
@@ -64,7 +65,8 @@ RELATIONS: dict[str, Callable[[Counts, list[Counts]], list[bool]]] = {
 }
 
 
-def _counts(method: str) -> Counts:
+@cache  # the same models are counted for several claims
+def _counts(method: str, version: str) -> Counts:
     return [
         count_parameters(
             method,

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.sparse.linalg import eigsh
 
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
@@ -35,8 +32,10 @@ class NDP(Coarsening):
     threshold: float = 0.01
 
     def coarsen(self, graphs: HostGraphs) -> Coarse:
+        from scipy.sparse import csgraph, csr_array  # slow to import
+
         shape = (graphs.nodes, graphs.nodes)
-        whole = sparse.csr_array((graphs.weight, (graphs.row, graphs.col)), shape)
+        whole = csr_array((graphs.weight, (graphs.row, graphs.col)), shape)
         _, component = csgraph.connected_components(whole, directed=False)
         nodes = np.argsort(component, kind="stable")
         ends = np.cumsum(np.bincount(component))
@@ -80,8 +79,11 @@ def _cut(a: np.ndarray) -> np.ndarray:
     if len(a) <= MOST_DENSE:
         u = np.linalg.eigh(normal)[1][:, -1]
     else:
+        from scipy.sparse import csr_array
+        from scipy.sparse.linalg import eigsh
+
         start = np.random.default_rng(0).standard_normal(len(a))
-        u = eigsh(sparse.csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]
+        u = eigsh(csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]
     u = u * np.sign(u[np.abs(u).argmax()])
     stays = u >= 0
     across = a[stays][:, ~stays].sum() / (a.sum() / 2)

@@ -2,13 +2,14 @@
 
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sagpool.explain.draw import INK
-from sagpool.models import Shape, count_parameters, methods
+from sagpool.models import Shape, count_parameters, method_version, methods
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
 from sagpool.report.content import Content
@@ -62,10 +63,14 @@ class Counts:
 def count_all() -> list[Counts]:
     """Of all registered hierarchical methods."""
     hierarchical = [m for m in methods() if names.architecture(m) == "hierarchical"]
-    return [Counts(m, {r: _count(m, r) for r in RATIOS}) for m in names.in_order(hierarchical)]
+    return [
+        Counts(m, {r: _count(m, method_version(m), r) for r in RATIOS})
+        for m in names.in_order(hierarchical)
+    ]
 
 
-def _count(method: str, ratio: float) -> tuple[int, ...]:
+@cache  # hundreds of models are built, for every report of a process
+def _count(method: str, version: str, ratio: float) -> tuple[int, ...]:
     shapes = [Shape(CHANNELS, CLASSES, hidden=CHANNELS, ratio=ratio, max_nodes=n) for n in SIZES]
     return tuple(count_parameters(method, shape) for shape in shapes)
 
