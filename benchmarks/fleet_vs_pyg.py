@@ -3,7 +3,7 @@
 Both sides run whole epochs: batches of 128 graphs in random order, forward, backward, Adam, then
 validation. The figure is models · training steps per second. The peer is PyG the usual way
 (``loader``: one model at a time, a DataLoader), or the best a power user gets from it (``mps``: see
-pyg_mps.py).
+pyg_mps.py). For methods that PyG lacks it is a fleet of ``sagpool-h`` of the same size.
 """
 
 import argparse
@@ -30,7 +30,9 @@ from sagpool.fleet import Training
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.memory import choose_fleet_size
 from sagpool.fleet.schedule import Slots, split_of
+from sagpool.models import methods
 
+BASELINE = "sagpool-h"
 MAX_MEMBERS = 200  # unless --members is given
 PYG_WARM_UP, FLEET_WARM_UP = 1, 3  # epochs; a fleet compiles kernels in the first
 
@@ -131,13 +133,21 @@ class Figures:
                 memory["pyg"] = peak_memory(device)
         if mps is not None:
             rates["pyg_mps"] = mps
+        if BASELINE in self.arguments.peer:
+            with self._side(name, BASELINE):
+                clear_memory(device)
+                baseline = replace(training, method=BASELINE, method_settings=())
+                rates[BASELINE] = fleet_rate(
+                    graphs, baseline, self.arguments.members, device, seconds
+                )[0]
         with self._side(name, "fleet"):
             clear_memory(device)
             rates["fleet"], rates["members"] = fleet_rate(
                 graphs, training, self.arguments.members, device, seconds
             )
             memory["fleet"] = peak_memory(device)
-        for peer, key in (("pyg", name), ("pyg_mps", f"{name} mps")):
+        peers = (("pyg", name), ("pyg_mps", f"{name} mps"), (BASELINE, f"{name} {BASELINE}"))
+        for peer, key in peers:
             if peer in rates and "fleet" in rates:
                 self.ratios[key] = round(rates["fleet"] / rates[peer], 2)
         rates.update({side: round(rate, 1) for side, rate in rates.items() if side != "members"})
@@ -156,11 +166,13 @@ class Figures:
     def _show(self, name: str) -> None:
         """Print a readable line, to stderr with --json."""
         rates, line = self.rates[name], f"{name:<24}"
-        names = {"pyg": "PyG", "pyg_mps": f"{self.arguments.processes} PyG", "fleet": "fleet"}
+        names = {"pyg": "PyG", "pyg_mps": f"{self.arguments.processes} PyG", BASELINE: BASELINE}
+        names |= {"fleet": "fleet"}
         for side, words in names.items():
             line += f" {words} {rates[side]:.1f}" if side in rates else ""
         line += f" models·steps/s, {rates.get('members', 'no')} members"
-        for key, words in ((name, "PyG"), (f"{name} mps", "the processes")):
+        peers = {name: "PyG", f"{name} mps": "the processes", f"{name} {BASELINE}": BASELINE}
+        for key, words in peers.items():
             line += f", {self.ratios[key]:.1f} × {words}" if key in self.ratios else ""
         if "fleet" in self.memory[name]:
             line += f", peak memory {self.memory[name]['fleet']} GiB"
@@ -173,14 +185,22 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", nargs="+", default=["PROTEINS"])
     parser.add_argument("--hidden", nargs="+", type=int, default=[128])
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=["sagpool-h"])
+    parser.add_argument(
+        "--method", nargs="+", choices=methods(), default=[BASELINE], metavar="METHOD"
+    )
     parser.add_argument("--members", type=int, help="default: as many as fit, at most 200")
-    parser.add_argument("--peer", nargs="+", choices=("loader", "mps"), default=["loader"])
+    parser.add_argument(
+        "--peer", nargs="+", choices=("loader", "mps", BASELINE), default=["loader"]
+    )
     parser.add_argument("--processes", type=int, default=16, help="of the peer mps")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=10, help="for each side and case")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    lacking = sorted(set(arguments.method) - set(METHODS))
+    if lacking and arguments.peer != [BASELINE]:
+        parser.error(f"PyG has no {', '.join(lacking)}; give --peer {BASELINE} alone.")
+    return arguments
 
 
 def main() -> None:
@@ -192,7 +212,7 @@ def main() -> None:
     cases = {}
     for name, hidden, method in product(data, arguments.hidden, arguments.method):
         key = f"{name}/{hidden}"
-        if arguments.method != ["sagpool-h"]:
+        if arguments.method != [BASELINE]:
             key = f"{key}/{method}"
         if method == "sagnet" and len(arguments.hidden) == 1:
             key = f"{method}/{name}"

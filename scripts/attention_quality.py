@@ -26,7 +26,7 @@ from sagpool.cli.options import parse_settings
 from sagpool.fleet import Result, Training, train
 from sagpool.fleet.random_guard import SeededDraws
 from sagpool.fleet.schedule import shape_of, split_of
-from sagpool.graphs import Graphs, load, pack
+from sagpool.graphs import Graphs, load, pack, with_node_targets
 from sagpool.models import build
 from sagpool.nn import Streams
 
@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("--dataset", default="colors")
     parser.add_argument("--method", default="sagpool-g-ratio")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--node-targets", type=Path, help="as in `sagpool bench`")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
@@ -108,12 +109,16 @@ def main() -> None:
     )
     (cell,) = plan(load_experiment("knyazev2019"), chosen, search=False)
     graphs, trainings = load(cell.dataset.source), repeat(cell.default, arguments.seeds)
+    changes = list(arguments.set)
+    if arguments.node_targets:
+        graphs = with_node_targets(graphs, arguments.node_targets)
+        changes.append(f"nodes={arguments.node_targets.stem}")
     rows = []
     for training, result in zip(
         trainings, train(graphs, trainings, keep_weights=True), strict=True
     ):
         for found in measure(graphs, training, result):
-            about = {"method": training.method, "changes": " ".join(arguments.set)}
+            about = {"method": training.method, "changes": " ".join(changes)}
             rows.append({**about, "seed": training.seed, **found})
     new = not arguments.output.exists()
     with arguments.output.open("a", newline="") as out:

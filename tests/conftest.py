@@ -1,5 +1,6 @@
 """Every test has a cache folder of its own and sees no data but what it writes or asks for."""
 
+import math
 import os
 import runpy
 import signal
@@ -13,6 +14,7 @@ from importlib.util import find_spec
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -111,7 +113,7 @@ def small(tmp_path: Path) -> TUFolder:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_interpreter(pytestconfig: pytest.Config) -> None:
-    """Triton's interpreter without work that has no effect and takes half of its time.
+    """Triton's interpreter without work that has no effect and takes most of its time.
 
     It computes whether integers overflow, but reports it only in debug mode. And whenever a kernel
     calls a function, it patches triton.language for the module of that function. Once is enough:
@@ -131,6 +133,43 @@ def quick_interpreter(pytestconfig: pytest.Config) -> None:
         return function.rewrite()(*args, **options)
 
     interpreter.InterpretedFunction.__call__ = call
+    _build_types_once(interpreter)
+
+
+def _build_types_once(interpreter: ModuleType) -> None:
+    """Types of blocks and their shapes, which the interpreter builds anew for every operation."""
+    from triton.language import core
+
+    find_dtype, new_type = interpreter._get_np_dtype, core.block_type.__init__
+    dtypes: dict[str, object] = {}
+    types: dict[tuple, dict] = {}
+    shapes: dict[tuple, tuple] = {}
+
+    def np_dtype(dtype) -> object:
+        name = dtype.scalar.name
+        if name not in dtypes:
+            dtypes[name] = find_dtype(dtype)
+        return dtypes[name]
+
+    def block_type(self, element_ty, shape) -> None:
+        known = types.get((element_ty.name, *shape))
+        if known is None:
+            new_type(self, element_ty, shape)
+            types[element_ty.name, *self.shape] = vars(self)
+        else:
+            vars(self).update(known)
+
+    def tensor(self, handle, type) -> None:
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        shape = tuple(type.shape) if type.is_block() else ()
+        if shape not in shapes:
+            sizes = core.tuple([core.constexpr(size) for size in shape])
+            shapes[shape] = sizes, core.constexpr(math.prod(shape))
+        self.shape, self.numel = shapes[shape]
+
+    interpreter._get_np_dtype = np_dtype
+    core.block_type.__init__ = block_type
+    core.tensor.__init__ = tensor
 
 
 @pytest.fixture(scope="session")

@@ -45,12 +45,14 @@ def test_the_names_of_graphs():
         "from_pyg",
         "load",
         "motifs",
+        "motifs_shift",
         "pack",
         "split",
         "stratified_folds",
         "time_split",
         "to_pyg",
         "triangles",
+        "with_node_targets",
         "with_split",
     ]
     assert all(hasattr(sagpool.graphs, name) for name in sagpool.graphs.__all__)

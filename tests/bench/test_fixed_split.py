@@ -130,3 +130,28 @@ def test_published_tests_are_read_and_checked(folder):
     assert found.tests == {("MUTAG", "mlp-g"): {"far": Accuracy(40, 3.5)}}
     with pytest.raises(SagpoolError, match=r"published.tests.mlp-g.MUTAG.far must be \[mean"):
         read_experiment(TEXT.replace("[40, 3.5]", "40"), "split", folder)
+
+
+def test_node_targets_of_a_file_are_for_supervised_scores(folder):
+    (folder / "nodes.csv").write_text("graph,node,target\n0,1,1\n0,2,3\n")
+    text = (
+        TEXT.replace("[mlp-g, nopool-g]", "[sagpool-g-ratio]")
+        .replace("seeds: 2", "supervision: 10")
+        .replace("published", "# ")
+    )
+    with pytest.raises(SagpoolError, match="has no targets of nodes, which supervision needs"):
+        plan_experiment(read_experiment(text, "no targets", folder))
+    given = text.replace("official.csv", "official.csv, node_targets: nodes.csv")
+    results = [
+        run_experiment(read_experiment(of, "given", folder), store=folder / "nodes.sqlite", **more)
+        for of, more in (
+            (given, {"device": "cpu"}),
+            (given.replace("supervision: 10, ", ""), {"device": "cpu"}),
+        )
+    ]
+    with_it, without = (result.summaries[0].runs[0] for result in results)
+    assert with_it.train_loss > without.train_loss
+    named = plan_experiment(
+        read_experiment(text, "named", folder), Overrides(node_targets=folder / "nodes.csv")
+    )
+    assert [*named.data] == ["MUTAG (nodes nodes)"]

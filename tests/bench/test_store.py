@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sagpool.bench.database
-import sagpool.bench.store
+import sagpool.bench.tables
 from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
@@ -90,7 +90,7 @@ def test_records_are_read_back_as_written(path, mutag, trainings, result):
 
 
 def test_what_is_known_of_some_trainings(path, mutag, trainings, result, monkeypatch):
-    monkeypatch.setattr(sagpool.bench.store, "AT_ONCE", 2)
+    monkeypatch.setattr(sagpool.bench.tables, "AT_ONCE", 2)
     with Store.writing(path) as store:
         fill(store, mutag, trainings, result)
         wanted = ["key 3", "none", "key 0", "key 1"]

@@ -1,5 +1,6 @@
 """Several tasks, and regressions, in experiments."""
 
+import csv
 import json
 
 import numpy as np
@@ -55,7 +56,32 @@ def test_they_are_trained_and_scored(experiment, tmp_path):
     assert len(errors) == 3
     assert np.isfinite(errors).all()
     page = write_report(path, tmp_path / "report").read_text()
-    assert "Not shown, since regressions have no accuracy: sizes." in page
+    assert "their errors are among the other scores: sizes." in page
+    with (tmp_path / "report" / "tables" / "scores-sizes.csv").open(newline="") as file:
+        (rmse,) = [row for row in csv.DictReader(file) if row["score"] == "rmse"]
+    assert float(rmse["mean"]) == pytest.approx(np.mean(errors))
+    assert rmse["runs"] == "3"
+    table = (tmp_path / "report" / "tables" / "scores-toxic.md").read_text()
+    assert f"| {np.mean(areas):.3f} |" in table
+
+
+def test_a_file_needs_no_experiment_of_its_own(experiment, tmp_path):
+    (cell,) = run_experiment(
+        "quick",
+        datasets=str(experiment.datasets["sizes"].source),
+        methods="gpool-h",
+        task="regression",
+        targets="nodes",
+        seeds=1,
+        folds=3,
+        settings={"max_epochs": 2, "hidden": 4},
+        store=tmp_path / "runs.sqlite",
+        device="cpu",
+    ).summaries
+    assert cell.cell.dataset == "rings (nodes)"
+    assert cell.loss > 0
+    with pytest.raises(SagpoolError, match="task must be one of classification, multitask"):
+        run_experiment("quick", task="clustering")
 
 
 def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
@@ -67,7 +93,7 @@ def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
         lr: np.mean([r["validation_mae"] for r in found if r["lr"] == lr]) for lr in (1e-2, 1e-3)
     }
     assert chosen.cell.settings["lr"] == min(means, key=means.get)
-    with pytest.raises(SagpoolError, match="has regressions alone"):
-        write_report(path, tmp_path / "report")
+    page = write_report(path, tmp_path / "report").read_text()
+    assert "has the lowest RMSE on sizes" in page
     with pytest.raises(SagpoolError, match="is a regression, which cannot stop by f1"):
         run_experiment(experiment, settings={"stopping": "f1"}, **options)

@@ -50,7 +50,10 @@ def test_without_names_all_local_data_sets_are_listed(sagpool, small, monkeypatc
         *("MUTAG", "motifs", "SMALL")
     ]
     lines = sagpool("data").out.splitlines()
-    assert lines[-2:] == ["built in: MUTAG, motifs", f"in {folder}: SMALL"]
+    assert lines[-3:] == [
+        "made on demand, with a split of their own: colors, triangles, motifs-shift",
+        *("built in: MUTAG, motifs", f"in {folder}: SMALL"),
+    ]
 
 
 def test_without_a_folder_sagpool_data_is_mentioned(sagpool):

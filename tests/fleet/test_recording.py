@@ -320,7 +320,7 @@ def test_if_a_recording_does_not_fit_the_others_are_dropped(
 def test_recordings_are_freed_at_once(end, few, with_kernels):
     """Not only by garbage collection: until then others could not use the memory."""
     with_kernels()
-    training = Training("sagpool-h", hidden=4, batch_size=6, max_epochs=9, folds=2, validation=0.4)
+    training = Training("nopool-g", hidden=4, batch_size=6, max_epochs=9, folds=2, validation=0.4)
     trainings = [replace(training, seed=seed) for seed in range(2)]
     fleets = [Fleet(few.to(DEVICE), trainings, Slots.fill(range(2), 2))]
     fleets[0].advance()
@@ -336,7 +336,7 @@ def test_recordings_are_freed_at_once(end, few, with_kernels):
 
 def test_whole_epochs_give_the_same_curves_as_single_steps(few, with_kernels, monkeypatch):
     """With two steps and two chunks of validation."""
-    training = Training("sagpool-h", hidden=2, batch_size=2, max_epochs=1, folds=2, validation=0.34)
+    training = Training("sagpool-g", hidden=2, batch_size=2, max_epochs=1, folds=2, validation=0.34)
     monkeypatch.setattr(Sizes, "of", lambda batch_size, parts: Sizes(batch_size, 1))
     with_kernels()
 

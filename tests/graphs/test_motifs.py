@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import motifs
+from sagpool.graphs import fixed_split, load, motifs, motifs_shift
 
 SHAPES = {
     "house": nx.house_graph(),
@@ -59,6 +59,36 @@ def test_the_generator_does_not_change():
         *([6, 8], [2, 4, 9], [1, 9], [4, 7, 9], [1, 3]),
         *([7, 8], [0, 7], [3, 5, 6], [0, 5], [1, 2, 3]),
     ]
+
+
+def test_a_shift_in_size():
+    graphs = motifs_shift(8, 4, 6, seed=1)
+    split = fixed_split(graphs.part.numpy(), graphs.part_names)
+    assert [len(part) for part in (split.train, split.validation, split.test)] == [8, 4, 6]
+    assert [*split.more_tests] == ["large"]
+    large = graphs[split.more_tests["large"]]
+    assert len(large) == 6
+    assert large.node_counts.min() >= 100
+    assert graphs[:18].node_counts.max() <= 40
+    assert torch.bincount(large.y).tolist() == [3, 3]
+    for graph in graphs:
+        truth = graph.ground_truth.nonzero().ravel().tolist()
+        shape = SHAPES[graphs.class_names[graph.y]]
+        assert nx.is_isomorphic(as_networkx(graph).subgraph(truth), shape)
+    assert graphs.num_features <= 9, "large graphs have no degrees of their own"
+    # Pinned, since published results name only the seed.
+    assert graphs.node_counts[[0, 8, 12, 18]].tolist() == [29, 31, 31, 181]
+    assert motifs_shift(8, 4, 6, seed=2).fingerprint() != graphs.fingerprint()
+
+
+def test_a_shift_in_size_is_a_data_set_by_name():
+    graphs = load("motifs-shift")
+    assert graphs.name == "motifs-shift"
+    assert torch.bincount(graphs.part).tolist() == [500] * 4
+    with pytest.raises(SagpoolError, match="motifs-shift has degree as node features, no labels"):
+        load("motifs-shift", "labels")
+    with pytest.raises(SagpoolError, match="validation needs at least 1 graph"):
+        motifs_shift(5, 0, 5)
 
 
 def test_classes_are_balanced():

@@ -53,9 +53,13 @@ def test_normalised_propagate(width, dtype, same_by_kernels, mutag):
     same_by_kernels(adjacency.gcn, [x])
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (2, 300), (300, 2)])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_packing_a_batch(shape, labelled, by_kernels, mutag):
+@pytest.mark.parametrize(
+    ("shape", "block", "labelled"),
+    [((2, 4), 256, True), ((2, 4), 256, False), ((2, 20), 16, True), ((20, 2), 16, True)],
+)
+def test_packing_a_batch(shape, block, labelled, by_kernels, mutag, monkeypatch):
+    """In one block, and in several blocks of graphs or members."""
+    monkeypatch.setattr("sagpool.ops.kernels.pack._BLOCK", block)
     graphs = mutag if labelled else replace(mutag, y=None, class_names=())
     ids = np.arange(shape[0] * shape[1]).reshape(shape) * 7 % len(graphs)
     ids[0, 2:] = -1

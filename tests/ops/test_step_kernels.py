@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from sagpool.bench.experiment import parse_value
 from sagpool.fleet import Training
 from sagpool.fleet.memory import step_bytes
 from sagpool.fleet.stack import AdamState, adam_step
@@ -19,7 +20,7 @@ from sagpool.ops import DeviceLayout, LabelSums, cross_entropy_sums, dense_relu
 from sagpool.ops.device import triton_kernels
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
-IDS = np.array([[0, 5, 9, -1], [3, 7, 11, 20]])  # -1: no graph
+IDS = np.array([[0, 5, -1], [3, 7, 11]])  # -1: no graph
 # Methods with settings of their own.
 SETTINGS = (
     *("sortpool-g channels=sorted", "diffpool-h losses=link", "diffpool-h losses=none"),
@@ -181,7 +182,8 @@ def test_a_training_step_with_many_labels(method, by_kernels, labelled):
 def test_a_training_step(method, by_kernels, mutag):
     """Loss and gradients of two members."""
     method, *options = method.split()
-    own = dict(option.split("=") for option in options)
+    pairs = (option.split("=") for option in options)
+    own = {name: parse_value(value) for name, value in pairs}
     batch = pack(mutag, IDS)
     shape = Shape(mutag.num_features, 2, hidden=16, members=2, k=10, max_nodes=28, settings=own)
     torch.manual_seed(0)
@@ -195,6 +197,11 @@ def test_a_training_step(method, by_kernels, mutag):
     expected = step()
     by_kernels()
     torch.testing.assert_close(step(), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_training_step_with_supervised_scores(by_kernels, mutag):
+    known = replace(mutag, ground_truth=mutag.node_label == 1)
+    test_a_training_step("sagpool-g-ratio supervision=10", by_kernels, known)
 
 
 def test_two_hop_graphs_of_a_step_whose_graph_sizes_the_host_does_not_know(

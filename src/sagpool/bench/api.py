@@ -28,6 +28,7 @@ from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
 from sagpool.fleet.versions import versions
 from sagpool.graphs.features import Features
+from sagpool.graphs.graphs import Task
 from sagpool.models import Value
 
 ENGINES = ("local", "ray")
@@ -86,6 +87,9 @@ def run_experiment(
     features: Features | None = None,
     split: str | Path | None = None,
     match: str | None = None,
+    task: Task | None = None,
+    targets: str | Sequence[str] = (),
+    node_targets: str | Path | None = None,
     search: Search | str = Search.NONE,
     select: Select | str | None = None,
     select_by: str = BY_ACCURACY,
@@ -118,6 +122,12 @@ def run_experiment(
         match: ``retention``: all methods get the same ratio, those that make clusters as many as
             that is of the mean graph, and a search the same number of candidates. Methods that
             still leave another part of the nodes are marked in results
+        task: ``classification``, ``multitask`` (several targets of 0 and 1, with gaps) or
+            ``regression``; by default what the experiment says
+        targets: columns of the data sets with the classes or targets, if they have no usual names
+        node_targets: a file with what scores of nodes are to learn, of the one data set, see
+            `sagpool.graphs.with_node_targets`; for methods with ``supervision``. The results are
+            those of a data set of another name
         search: ``none``, ``grid``, ``halving`` or ``race``
         select: ``over-folds``: one choice by the mean over the folds of the first seed (in a
             race also of further seeds);
@@ -140,8 +150,20 @@ def run_experiment(
         watch: called whenever the state of a cell changes
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
-    parts = (_as_tuple(datasets), _as_tuple(methods), _as_tuple(tables))
-    overrides = Overrides(*parts, seeds, folds, values, features, split, match)
+    overrides = Overrides(
+        datasets=_as_tuple(datasets),
+        methods=_as_tuple(methods),
+        tables=_as_tuple(tables),
+        seeds=seeds,
+        folds=folds,
+        settings=values,
+        features=features,
+        split=split,
+        match=match,
+        task=task,
+        targets=_as_tuple(targets),
+        node_targets=node_targets,
+    )
     plan = plan_experiment(
         experiment,
         overrides,

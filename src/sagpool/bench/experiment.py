@@ -40,6 +40,7 @@ class DataSet:
     split: Path | None = None  # a file with parts of the graphs, see `with_split`
     task: Task = "classification"
     targets: tuple[str, ...] = ()  # columns of a file, if they have no standard names
+    node_targets: Path | None = None  # a file, see `with_node_targets`
 
     @property
     def name_in_experiment(self) -> str:
@@ -57,6 +58,18 @@ class DataSet:
         """The same data with the split of a file, under another name: results must not mix."""
         name = f"{self.name} (split {file.stem})"
         return replace(self, name=name, split=file, entry=self.name_in_experiment)
+
+    def with_targets(self, task: Task, targets: tuple[str, ...]) -> DataSet:
+        """The same graphs with another task, under another name: results must not mix."""
+        if (task, targets) == (self.task, self.targets):
+            return self
+        name = f"{self.name} ({', '.join(targets) or task})"
+        return replace(self, name=name, task=task, targets=targets, entry=self.name_in_experiment)
+
+    def with_node_targets(self, file: Path) -> DataSet:
+        """The same data with node targets of a file, under another name: results must not mix."""
+        name = f"{self.name} (nodes {file.stem})"
+        return replace(self, name=name, node_targets=file, entry=self.name_in_experiment)
 
 
 @dataclass(frozen=True)

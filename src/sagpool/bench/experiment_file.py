@@ -139,7 +139,7 @@ class _Reader:
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"
-        known = ("source", "features", "normalise", "split", "task", "targets")
+        known = ("source", "features", "normalise", "split", "task", "targets", "node_targets")
         options = self._mapping(entry, place, known, optional=True)
         features, normalise = options.get("features", "auto"), options.get("normalise", "none")
         task = options.get("task", "classification")
@@ -153,12 +153,13 @@ class _Reader:
         source: str | Path = self._text(options.get("source", name), f"{place}.source")
         if "source" in options and self._exists(self.folder / source):
             source = self.folder / source
-        split = None
-        if "split" in options:
-            split = self.folder / self._text(options["split"], f"{place}.split")
+        split, node_targets = (
+            self.folder / self._text(options[key], f"{place}.{key}") if key in options else None
+            for key in ("split", "node_targets")
+        )
         targets = options.get("targets")
         columns = self._names(targets, f"{place}.targets") if targets is not None else ()
-        return DataSet(name, source, features, normalise, split=split, task=task, targets=columns)
+        return DataSet(name, source, features, normalise, "", split, task, columns, node_targets)
 
     def _table(self, place: str, entry: Any, datasets: Mapping[str, DataSet]) -> Table:
         options = self._mapping(entry, place, ("datasets", "methods"))

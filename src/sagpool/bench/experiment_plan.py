@@ -21,8 +21,9 @@ from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import TRAININGS
-from sagpool.graphs import Graphs, load, with_split
+from sagpool.graphs import Graphs, load, with_node_targets, with_split
 from sagpool.graphs.features import Features, unit_rows
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.records import Columns
 
 log = logging.getLogger("sagpool")
@@ -107,6 +108,8 @@ def plan_experiment(
     search = Search(search)
     if overrides.features is not None:
         check_choice("features", overrides.features, get_args(Features))
+    if overrides.task is not None:
+        check_choice("task", overrides.task, get_args(Task))
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     select = _selection(select, search, experiment)
@@ -187,6 +190,8 @@ def _load_data(
                 graphs = with_split(graphs, cell.dataset.split)
             elif graphs.part is not None and cell.default.split != "fixed":
                 log.warning("%s has a split of its own; --set split=fixed uses it.", name)
+            if cell.dataset.node_targets is not None:
+                graphs = with_node_targets(graphs, cell.dataset.node_targets)
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())
             _compare_statistics(graphs, published.get(name, {}))
         group_by_shape(data[name].graphs, [cell.default, *cell.candidates])

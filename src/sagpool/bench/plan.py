@@ -25,6 +25,7 @@ from sagpool.fleet.training import PROTOCOL
 from sagpool.foreign.limits import CANDIDATES
 from sagpool.graphs import Graphs
 from sagpool.graphs.features import Features
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.named_datasets import ALIASES
 from sagpool.models import Value, method_version, methods
 from sagpool.models.registry import suggestion
@@ -46,6 +47,9 @@ class Overrides:
     features: Features | None = None  # of the nodes, in all data sets
     split: str | Path | None = None  # a file with parts of the graphs, of the one data set
     match: str | None = None  # what all methods shall have in common: ``retention``
+    task: Task | None = None  # of all data sets
+    targets: tuple[str, ...] = ()  # columns of the data sets with the classes or targets
+    node_targets: str | Path | None = None  # a file of them, of the one data set
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,9 @@ class Cell:
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
     """The chosen cells of the experiment, grouped by data set."""
     pairs = _pairs(experiment, overrides)
-    if overrides.split is not None and len({dataset for dataset, _ in pairs}) > 1:
-        raise SagpoolError("A file with a split is for one data set; choose one (--dataset).")
+    for file, what in ((overrides.split, "a split"), (overrides.node_targets, "node targets")):
+        if file is not None and len({dataset for dataset, _ in pairs}) > 1:
+            raise SagpoolError(f"A file with {what} is for one data set; choose one (--dataset).")
     chosen = list(dict.fromkeys(method for _, method in pairs))
     for name, values in overrides.settings.items():
         if len(values) > 1 and name in PROTOCOL:
@@ -182,8 +187,13 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
             runs = of_dataset or list(wanted[0].methods)
         if overrides.features is not None:
             dataset = dataset.with_features(overrides.features)
+        if overrides.task is not None or overrides.targets:
+            task = overrides.task or dataset.task
+            dataset = dataset.with_targets(task, overrides.targets or dataset.targets)
         if overrides.split is not None:
             dataset = dataset.with_split(Path(overrides.split))
+        if overrides.node_targets is not None:
+            dataset = dataset.with_node_targets(Path(overrides.node_targets))
         cells += [(dataset, method) for method in runs]
     return list(dict.fromkeys(cells))
 

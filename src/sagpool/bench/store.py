@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,6 @@ from sagpool.bench.database import (
     check_row,
     open_to_read,
     open_to_write,
-    readable_errors,
     row_checksum,
 )
 from sagpool.bench.engines.engine import FailedTraining, Outcome
@@ -35,23 +33,18 @@ from sagpool.bench.records import (
     Invocation,
     Run,
     Trained,
-    Validation,
 )
+from sagpool.bench.seen_trainings import SeenTrainings
 from sagpool.bench.stored_traces import read_traces
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.fleet import NUMERICS, Curve, Paused, Score
-from sagpool.foreign.values import decode, decoding, parse_json
+from sagpool.foreign.values import decode, parse_json
 from sagpool.graphs import Graphs, Statistics
 
-AT_ONCE = 500  # keys in a statement; SQLite has a limit
 
-
-class Store:
+class Store(SeenTrainings):
     """An open run store; see `writing` and `reading`."""
-
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path, self.connection = path, connection
 
     @staticmethod
     @contextmanager
@@ -166,29 +159,6 @@ class Store:
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
-    def reached(self, keys: Iterable[str] | None = None) -> dict[str, float]:
-        """How many epochs of these trainings are known; infinite if one has ended.
-
-        Only those of which something is known; by default all.
-        """
-        known: dict[str, float] = {}
-        if self._has("paused"):
-            # Three numbers of four bytes for each epoch.
-            for key, epochs in self._of_keys("SELECT key, length(curve) / 12 FROM paused", keys):
-                with self._decoding():
-                    known[decode(str, key, "key")] = decode(int, epochs, "curve")
-        return known | {key: float("inf") for (key,) in self._of_keys("SELECT key FROM runs", keys)}
-
-    def _of_keys(self, sql: str, keys: Iterable[str] | None) -> Iterator[tuple[Any, ...]]:
-        if keys is None:
-            yield from self._read(sql)
-            return
-        wanted = list(keys)
-        for first in range(0, len(wanted), AT_ONCE):
-            some = tuple(wanted[first : first + AT_ONCE])
-            marks = ", ".join("?" * len(some))
-            yield from self._read(f"{sql} WHERE key IN ({marks})", some)
-
     def trained(self) -> list[Trained]:
         """What the invocations have trained."""
         columns = ", ".join(Trained._fields[:-1])
@@ -197,54 +167,6 @@ class Store:
         with self._decoding():
             decoded = [{**row, "settings": parse_json(row["settings"])} for row in rows]
             return decode(list[Trained], decoded, "the runs")
-
-    def validation(self, keys: Iterable[str], until: int | None = None) -> list[Validation]:
-        """What a search may know about these trainings after ``until`` epochs, or at their end.
-
-        In the order of the keys. One that has failed has NaN.
-        """
-        return [self._validation(key, until) for key in keys]
-
-    def tested(self, keys: Iterable[str]) -> list[Validation]:
-        """Test results in the place of `validation`, for a search that chooses by them."""
-        sql, keys, found = "SELECT test_accuracy, test_loss FROM runs WHERE key = ?", list(keys), []
-        for key, seen in zip(keys, self.validation(keys), strict=True):
-            scores = next(iter(self._read(sql, (key,))), (None, None))
-            accuracy, loss = (self._score(score) for score in scores)
-            found.append(seen._replace(accuracy=accuracy, loss=loss))
-        return found
-
-    def _validation(self, key: str, until: int | None) -> Validation:
-        if until is not None:
-            seen = self._paused(key)
-            if seen is not None and seen.shape[1] >= until:
-                return Validation.seen(seen[1:, :until], ended=False)
-        sql = "SELECT validation_accuracy, validation_loss, curve FROM runs WHERE key = ?"
-        for accuracy, loss, content in self._read(sql, (key,)):
-            curve = self._curve(content)[1:]
-            if until is not None:
-                return Validation.seen(curve[:, :until], ended=curve.shape[1] <= until)
-            scores = (self._score(accuracy), self._score(loss))
-            return Validation(*scores, curve.shape[1], True, curve)
-        return Validation.seen(np.zeros((2, 0), np.float32), ended=True)
-
-    def epochs(self, keys: Iterable[str]) -> list[int | None]:
-        """The epochs of trainings that have ended; None for the others."""
-        sql = "SELECT epochs FROM runs WHERE key = ?"
-        found = [next((row[0] for row in self._read(sql, (key,))), None) for key in keys]
-        with self._decoding():
-            return decode(list[int | None], found, "epochs")
-
-    def _paused(self, key: str) -> np.ndarray | None:
-        if not self._has("paused"):
-            return None
-        rows = self._read("SELECT curve FROM paused WHERE key = ?", (key,))
-        return self._curve(rows[0][0]) if rows else None
-
-    def test_accuracy(self, keys: Iterable[str]) -> list[float]:
-        """Test accuracies of stored runs that have one."""
-        sql = "SELECT test_accuracy FROM runs WHERE key = ? AND test_accuracy NOT NULL"
-        return [self._score(row[0]) for key in keys for row in self._read(sql, (key,))]
 
     def runs(self) -> list[Run]:
         """All finished trainings."""
@@ -349,60 +271,6 @@ class Store:
                 decode(str, key, "fingerprint"): decode(Statistics, parse_json(text), "statistics")
                 for key, text in rows
             }
-
-    def _score(self, value: Any) -> float:
-        with self._decoding():
-            return decode(float, float("nan") if value is None else value, "a score")
-
-    def _curve(self, content: bytes) -> np.ndarray:
-        with self._decoding():
-            return np.frombuffer(content, "<f4").reshape(3, -1)
-
-    def has_column(self, table: str, column: str) -> bool:
-        """Whether a table has this column; those of older stores lack some."""
-        sql = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
-        return bool(self._read(sql, (table, column)))
-
-    def _has(self, table: str) -> bool:
-        """Whether the store has this table; older ones lack some."""
-        return bool(self._read("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
-
-    def _decoding(self) -> AbstractContextManager[None]:
-        return decoding(lambda reason: f"{self.path} has a row that cannot be read: {reason}.")
-
-    def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
-        if not table.endswith(")"):
-            # The first columns: a newer version of the store may have more.
-            names = self._read("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
-            table += f" ({', '.join(name for (name,) in names[: len(values)])})"
-        marks = ", ".join("?" * len(values))
-        with readable_errors(self.path):
-            return self.connection.execute(
-                f"INSERT {conflict} INTO {table} VALUES ({marks})", values
-            )
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        with readable_errors(self.path):
-            self.connection.execute("SAVEPOINT row")  # unlike BEGIN also inside a transaction
-            try:
-                yield
-                self.connection.execute("RELEASE row")
-            except BaseException:
-                with suppress(sqlite3.Error):  # after a full disk SQLite has undone it already
-                    self.connection.execute("ROLLBACK TO row")
-                    self.connection.execute("RELEASE row")
-                raise
-
-    def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with readable_errors(self.path):
-            return self.connection.execute(sql, values).fetchall()
-
-    def _named(self, sql: str) -> list[dict[str, Any]]:
-        with readable_errors(self.path):
-            cursor = self.connection.execute(sql)
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def _now() -> str:

@@ -22,10 +22,11 @@ from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.time_estimate import estimate_time
 from sagpool.cli.dry_run import plan_rows, print_plan
 from sagpool.cli.live import LiveView
-from sagpool.cli.options import device_name, parse_settings, several
+from sagpool.cli.options import LabelColumns, device_name, parse_settings, several
 from sagpool.cli.results import cells_json, print_against, print_json, print_results
 from sagpool.errors import SagpoolError
 from sagpool.graphs.features import Features
+from sagpool.graphs.graphs import Task
 
 REPEAT = "Repeat the option, or use commas, for several."
 
@@ -65,10 +66,25 @@ def bench(
             "the name of a test.",
         ),
     ] = None,
+    node_targets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A file with the columns graph, node and target: what scores are to learn, with "
+            "--set supervision=100.",
+        ),
+    ] = None,
     match: Annotated[
         Literal["retention"] | None,
         typer.Option(help="Compare at the same retention of nodes and the same search budget."),
     ] = None,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            help="Classes; several targets of 0 and 1 (multitask); or numbers (regression)."
+        ),
+    ] = None,
+    label_column: LabelColumns = None,
     search: Annotated[
         Search, typer.Option(help="Choose settings from the experiment's grid.")
     ] = Search.NONE,
@@ -132,6 +148,9 @@ def bench(
         "features": features,
         "split": split,
         "match": match,
+        "task": task,
+        "targets": several(label_column),
+        "node_targets": node_targets,
     }
     if against:  # before anything is trained
         name = against.partition(",")[0]

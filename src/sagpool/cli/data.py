@@ -18,7 +18,7 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs.builtin import BUILT_IN
 from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Statistics, Task
-from sagpool.graphs.load import load
+from sagpool.graphs.load import WITH_SPLIT, load
 from sagpool.graphs.named_datasets import data_folders, list_datasets
 
 log = logging.getLogger("sagpool")
@@ -84,6 +84,8 @@ def _print_table(rows: list[Statistics], locations: dict[str, list[str]]) -> Non
             "" if s.majority is None else f"{s.majority:.1%}",
         )
     table_console().print(table)
+    if locations:
+        typer.echo(f"made on demand, with a split of their own: {', '.join(WITH_SPLIT)}")
     for location, names in locations.items():
         typer.echo(f"{location}: {', '.join(names)}")
     if locations and not data_folders():

@@ -25,7 +25,7 @@ def induced_subgraphs(graphs: Graphs, keep: np.ndarray) -> Graphs:
     nodes, edges = torch.from_numpy(keep), torch.from_numpy(inside)
     per_node = {
         field: value[nodes]
-        for field in ("node_label", "node_attr", "ground_truth")
+        for field in ("node_label", "node_attr", "ground_truth", "node_target")
         if (value := getattr(graphs, field)) is not None
     }
     degree = np.bincount(target[inside], minlength=graphs.num_nodes)[keep].astype(np.int32)

@@ -107,6 +107,8 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
                 model = build(training.method, shape)
             shapes = tuple(tuple(parameter.shape) for parameter in model.parameters())
             one_k = any(pool.one_k for pool in pools_of(model))
+            if any(pool.supervision for pool in pools_of(model)):
+                _check_node_targets(graphs)
             parameters[layers] = (shapes, shape.k) if one_k else shapes
         lockstep = (
             *(training.batch_size, training.order, training.stopping),
@@ -115,6 +117,14 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
         key = (*common, *lockstep, parameters[layers])
         groups.setdefault(key, []).append(position)
     return list(groups.values())
+
+
+def _check_node_targets(graphs: Graphs) -> None:
+    if graphs.batch_source.node_target is None:
+        raise SagpoolError(
+            f"{graphs.name} has no targets of nodes, which supervision needs: give a file of them "
+            "(--node-targets), or set supervision to 0."
+        )
 
 
 def deal(

@@ -9,7 +9,8 @@ from sagpool.graphs.graphs import Graphs, Statistics
 from sagpool.graphs.hierarchy import Clusters, coarser
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 from sagpool.graphs.load import load
-from sagpool.graphs.motifs import motifs
+from sagpool.graphs.motifs import motifs, motifs_shift
+from sagpool.graphs.node_target_file import with_node_targets
 from sagpool.graphs.split_file import with_split
 from sagpool.graphs.splits import (
     NO_TEST,
@@ -44,11 +45,13 @@ __all__ = [
     "from_pyg",
     "load",
     "motifs",
+    "motifs_shift",
     "pack",
     "split",
     "stratified_folds",
     "time_split",
     "to_pyg",
     "triangles",
+    "with_node_targets",
     "with_split",
 ]

@@ -55,6 +55,7 @@ class BatchSource:
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32
         num_labels: how many one-hot columns there are
+        node_target: ``[nodes + 1]`` float32, what the scores of nodes are to learn, if known
         coarsened: coarser collections that are known, see `sagpool.graphs.hierarchy`
     """
 
@@ -69,6 +70,7 @@ class BatchSource:
     num_labels: int
     targets: Tensor | None = None
     task: Task = "classification"
+    node_target: Tensor | None = None
     coarsened: dict[Coarsening, BatchSource] = field(default_factory=dict)
     _propagated: dict[torch.dtype, Tensor] = field(default_factory=dict)
 
@@ -139,6 +141,7 @@ class BatchSource:
             targets=None,
             node_label=None,
             node_attr=None,
+            node_target=None,
             num_labels=0,
             coarsened={},
             _propagated={},
@@ -218,6 +221,12 @@ class Batch:
     def x(self) -> Tensor:
         """``[rows of all members, features]`` float32, made on each call; zero for fillers."""
         return self.source.features(self.node)
+
+    @property
+    def node_target(self) -> Tensor | None:
+        """``[rows of all members]`` float32, what the scores of nodes are to learn, if known."""
+        known = self.source.node_target
+        return None if known is None else known.index_select(0, self.node)
 
     def propagated(self, dtype: torch.dtype) -> Tensor | LabelSums:
         """``D̃^-1/2 Ã D̃^-1/2 x``, ``[rows of all members, features]``, for `dense_relu`."""

@@ -4,18 +4,11 @@ After "Understanding Attention and Generalization in Graph Neural Networks" (Kny
 Amer, 2019). Both are learnt on small graphs and tested on larger ones.
 """
 
-import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 import torch
 
-from sagpool.errors import SagpoolError
-from sagpool.graphs.features import choose_features
+from sagpool.graphs.drawn_parts import Drawn, Part, check_part, index_in_run, joined, packed
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.intake import pack_arrays
-from sagpool.graphs.raw_graphs import Codes
 from sagpool.graphs.splits import TRAIN, VALIDATION
 from sagpool.randomness import key_of, permutation, uniform
 
@@ -24,23 +17,6 @@ COLORS = 3  # red, green and blue; the fourth channel is zero but in large-c
 MOST = 10  # green nodes, or triangles
 SMALL = (4, 25)  # nodes
 BLOCK = 2**24  # pairs of nodes that are looked at together
-
-
-class Part(NamedTuple):
-    """Graphs of one kind."""
-
-    name: str
-    graphs: int
-    nodes: tuple[int, int]  # smallest and largest number
-
-
-class _Drawn(NamedTuple):
-    """Random graphs; nodes are numbered through all of them."""
-
-    node_counts: np.ndarray  # [graphs]
-    ends: np.ndarray  # [edges, 2]
-    y: np.ndarray  # [graphs]
-    truth: np.ndarray  # [nodes] float32
 
 
 def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: int = 0) -> Graphs:
@@ -65,17 +41,17 @@ def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: 
     parts += [Part("large", test, large), Part("large-c", test, large)]
     drawn, channels = [], []
     for part in parts:
-        _check(part)
+        check_part(part)
         y = permutation(_key("class", part, seed), part.graphs) % (MOST + 1)
         smallest = np.maximum(part.nodes[0], y)
         span = part.nodes[1] - smallest + 1
         counts = smallest + (uniform(_key("nodes", part, seed), part.graphs) * span).astype(int)
         ends = _random_edges(counts, part, seed)
         green = _chosen(y, counts, part, seed)
-        drawn.append(_Drawn(counts, ends, y, green.astype(np.float32)))
+        drawn.append(Drawn(counts, ends, y, green.astype(np.float32)))
         channels.append(_channels(green, part, seed))
     names = tuple(str(count) for count in range(MOST + 1))
-    return _packed("colors", parts, drawn, names, np.concatenate(channels))
+    return packed("colors", parts, drawn, names, np.concatenate(channels))
 
 
 def triangles(
@@ -98,7 +74,7 @@ def triangles(
     parts = [*_small_parts(train, validation, test), Part("large", test, (26, 100))]
     drawn = [_balanced(part, seed) for part in parts]
     names = tuple(str(count) for count in range(1, MOST + 1))
-    return _packed("triangles", parts, drawn, names)
+    return packed("triangles", parts, drawn, names)
 
 
 def _small_parts(train: int, validation: int, test: int) -> list[Part]:
@@ -106,11 +82,11 @@ def _small_parts(train: int, validation: int, test: int) -> list[Part]:
     return [Part(name, count, SMALL) for name, count in counts.items()]
 
 
-def _balanced(part: Part, seed: int) -> _Drawn:
+def _balanced(part: Part, seed: int) -> Drawn:
     """Graphs with 1 to 10 triangles, each number equally often; others are drawn and dropped."""
-    _check(part)
+    check_part(part)
     wanted = np.bincount(np.arange(part.graphs) % MOST, minlength=MOST)
-    kept: list[_Drawn] = []
+    kept: list[Drawn] = []
     for attempt in range(10_000):
         if not wanted.any():
             break
@@ -127,10 +103,10 @@ def _balanced(part: Part, seed: int) -> _Drawn:
             found = np.flatnonzero(y == number)[: wanted[number]]
             take[found] = True
             wanted[number] -= len(found)
-        kept.append(_taken(_Drawn(counts, ends, y, corners), take))
+        kept.append(_taken(Drawn(counts, ends, y, corners), take))
     assert not wanted.any(), "every number of triangles occurs"
     shuffled = permutation(_key("order", part, seed), part.graphs)
-    return _in_order(_joined(kept), shuffled)
+    return _in_order(joined(kept), shuffled)
 
 
 def _triangles_of_nodes(counts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -201,7 +177,7 @@ def _chosen(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np
     graph = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((uniform(_key("green", part, seed), len(graph)), graph))
     chosen = np.empty(len(graph), bool)
-    chosen[order] = _index_in_run(counts) < np.repeat(wanted, counts)
+    chosen[order] = index_in_run(counts) < np.repeat(wanted, counts)
     return chosen
 
 
@@ -218,52 +194,15 @@ def _channels(green: np.ndarray, part: Part, seed: int) -> np.ndarray:
     return np.eye(CHANNELS, dtype=np.float32)[code]
 
 
-def _packed(
-    name: str,
-    parts: Sequence[Part],
-    drawn: Sequence[_Drawn],
-    class_names: tuple[str, ...],
-    channels: np.ndarray | None = None,
-) -> Graphs:
-    every = _joined(drawn)
-    raw = pack_arrays(
-        name,
-        every.node_counts,
-        every.ends,
-        undirected=True,
-        classes=Codes(every.y, class_names),
-        node_attr=channels,
-    )
-    graphs = choose_features(raw, "degree" if channels is None else "attributes")
-    part = np.repeat(np.arange(len(parts)), [one.graphs for one in parts])
-    return dataclasses.replace(
-        graphs,
-        ground_truth=torch.from_numpy(every.truth),
-        part=torch.from_numpy(part),
-        part_names=tuple(one.name for one in parts),
-    )
-
-
-def _joined(drawn: Sequence[_Drawn]) -> _Drawn:
-    sizes = [int(one.node_counts.sum()) for one in drawn]
-    first = np.cumsum(sizes) - sizes
-    return _Drawn(
-        np.concatenate([one.node_counts for one in drawn]),
-        np.concatenate([one.ends + start for one, start in zip(drawn, first, strict=True)]),
-        np.concatenate([one.y for one in drawn]),
-        np.concatenate([one.truth for one in drawn]),
-    )
-
-
-def _taken(drawn: _Drawn, graphs: np.ndarray) -> _Drawn:
+def _taken(drawn: Drawn, graphs: np.ndarray) -> Drawn:
     """Some of the graphs, ``[graphs]`` bool."""
     nodes = np.repeat(graphs, drawn.node_counts)
     number = np.cumsum(nodes) - 1
     ends = drawn.ends[nodes[drawn.ends[:, 0]]]
-    return _Drawn(drawn.node_counts[graphs], number[ends], drawn.y[graphs], drawn.truth[nodes])
+    return Drawn(drawn.node_counts[graphs], number[ends], drawn.y[graphs], drawn.truth[nodes])
 
 
-def _in_order(drawn: _Drawn, order: np.ndarray) -> _Drawn:
+def _in_order(drawn: Drawn, order: np.ndarray) -> Drawn:
     """The graphs in another order."""
     counts = drawn.node_counts
     first = np.cumsum(counts) - counts
@@ -271,18 +210,8 @@ def _in_order(drawn: _Drawn, order: np.ndarray) -> _Drawn:
     nodes += np.arange(len(nodes))  # the earlier number of each node
     number = np.empty_like(nodes)
     number[nodes] = np.arange(len(nodes))
-    return _Drawn(counts[order], number[drawn.ends], drawn.y[order], drawn.truth[nodes])
-
-
-def _index_in_run(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, ..."""
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return Drawn(counts[order], number[drawn.ends], drawn.y[order], drawn.truth[nodes])
 
 
 def _key(stream: str, part: Part, seed: int) -> np.uint64:
     return key_of("counting", stream, part.name, *part.nodes, seed)
-
-
-def _check(part: Part) -> None:
-    if part.graphs < 1:
-        raise SagpoolError(f"The part {part.name} needs at least 1 graph, not {part.graphs}.")

@@ -62,6 +62,8 @@ class Graphs:
         edge_attr: ``[edges, edge features]`` float32
         ground_truth: ``[nodes]`` how much each node has to do with the class, if known: bool, or
             a number, 0 for nothing
+        node_target: ``[nodes]`` float32, at least 0: what the scores of nodes are to learn, if that
+            is not the ground truth; see `with_node_targets`
         part: ``[graphs]`` int64, for data sets with a split of their own
         targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
         fold: ``[graphs]`` int64, the fold of a cross-validation that tests each graph, if given
@@ -90,6 +92,7 @@ class Graphs:
     node_attr: Tensor | None = None
     edge_attr: Tensor | None = None
     ground_truth: Tensor | None = None
+    node_target: Tensor | None = None
     part: Tensor | None = None
     targets: Tensor | None = None
     fold: Tensor | None = None
@@ -208,6 +211,7 @@ class Graphs:
             task=self.task,
             node_label=None if label is None else pad(label, (0, 1), value=-1),
             node_attr=None if attr is None else pad(attr, (0, 0, 0, 1)),
+            node_target=self._batch_node_target(),
             num_labels=len(self.node_label_names),
         )
 
@@ -246,7 +250,8 @@ class Graphs:
         digest = hashlib.sha256(repr((*names, *self.part_names)).encode())
         for counts in (self.node_counts, self.edge_counts):
             digest.update(np.ascontiguousarray(counts).data)
-        for field in ("degree", "col", "y", "node_label", "node_attr", "part", "targets", "fold"):
+        tensors = ("degree", "col", "y", "node_label", "node_attr", "part", "targets", "fold")
+        for field in (*tensors, "node_target"):
             if (tensor := getattr(self, field)) is not None:
                 digest.update(tensor.contiguous().cpu().numpy().data)
         if self.fragments is not None:
@@ -336,6 +341,11 @@ class Graphs:
             return None
         return pad(self.targets, (0, 0, 0, 1), value=torch.nan)
 
+    def _batch_node_target(self) -> Tensor | None:
+        """``[nodes + 1]`` float32, 0 for the node of fillers; None if nothing is known."""
+        known = self.ground_truth if self.node_target is None else self.node_target
+        return None if known is None else pad(known.float(), (0, 1))
+
     def _first_node(self) -> Tensor:
         """``[nodes]`` int64, the first node of each node's graph."""
         return self._per_node(torch.from_numpy(self.node_ptr[:-1]))
@@ -354,6 +364,7 @@ TENSORS = {
     "node_attr": "node",
     "edge_attr": "edge",
     "ground_truth": "node",
+    "node_target": "node",
     "part": "graph",
     "targets": "graph",
     "fold": "graph",

@@ -11,7 +11,7 @@ from sagpool.graphs.columns import Encoding
 from sagpool.graphs.counting import colors, triangles
 from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.graphs import Graphs, Task
-from sagpool.graphs.motifs import motifs
+from sagpool.graphs.motifs import motifs, motifs_shift
 from sagpool.graphs.named_datasets import find_dataset
 from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.record_files import holds_records, load_records
@@ -20,7 +20,11 @@ from sagpool.graphs.targets import check_task
 from sagpool.graphs.tu_files import open_files
 
 # Built-in tasks with a split of their own, and the kind of their features.
-_COUNTING = {"colors": (colors, "attributes"), "triangles": (triangles, "degree")}
+WITH_SPLIT = {
+    "colors": (colors, "attributes"),
+    "triangles": (triangles, "degree"),
+    "motifs-shift": (motifs_shift, "degree"),
+}
 
 
 def load(
@@ -36,10 +40,10 @@ def load(
     """Load a data set.
 
     Args:
-        source: a built-in name (``MUTAG``, ``motifs``, ``colors``, ``triangles``), a TU folder or
-            zip, a file of JSON Lines (.jsonl), a table with a SMILES column (.csv, .tsv), an SDF
-            file (.sdf), or the name of a TU data set, looked up in the folders of
-            ``SAGPOOL_DATA``, then in the cache folder, then on the official site
+        source: a built-in name (``MUTAG``, ``motifs``, ``motifs-shift``, ``colors``,
+            ``triangles``), a TU folder or zip, a file of JSON Lines (.jsonl), a table with a
+            SMILES column (.csv, .tsv), an SDF file (.sdf), or the name of a TU data set, looked up
+            in the folders of ``SAGPOOL_DATA``, then in the cache folder, then on the official site
         features: node features: ``labels``, ``attributes``, ``both``, ``degree``, ``auto``
             (labels; attributes if there are none; degrees if there is neither), or ``all`` that is
             known: also edge labels and, of molecules, charges, rings, fragments, ...; an
@@ -62,8 +66,8 @@ def load(
             degree_cap=degree_cap, features="degree" if features == "auto" else features
         )
         return _with_classes(graphs, task, scaffolds)
-    if name in _COUNTING:
-        make, kind = _COUNTING[name]
+    if name in WITH_SPLIT:
+        make, kind = WITH_SPLIT[name]
         if features not in ("auto", kind):
             raise SagpoolError(f"{name} has {kind} as node features, no {features}.")
         return _with_classes(make(), task, scaffolds)

@@ -1,4 +1,4 @@
-"""`motifs`: random graphs whose class is decided by a small planted subgraph."""
+"""`motifs` and `motifs_shift`: random graphs whose class is decided by a small planted subgraph."""
 
 import dataclasses
 import itertools
@@ -8,10 +8,12 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.columns import Encoding
+from sagpool.graphs.drawn_parts import Drawn, Part, check_part, index_in_run, packed
 from sagpool.graphs.features import Features, choose_features
 from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.intake import pack_arrays
 from sagpool.graphs.raw_graphs import Codes
+from sagpool.graphs.splits import TRAIN, VALIDATION
 from sagpool.randomness import key_of, permutation, uniform
 
 # Five nodes and six edges each, so that size and density do not reveal the class.
@@ -23,6 +25,10 @@ MOTIFS = {
 MOTIF_NODES = 5
 EAR_NODES = 3
 MIN_NODES = MOTIF_NODES + EAR_NODES + 2
+SMALL, LARGE = (15, 40), (100, 200)  # nodes of the graphs of `motifs_shift`
+SHIFT_CAP = 8
+
+Seed = tuple[int | str, ...]
 
 
 def motifs(
@@ -52,7 +58,55 @@ def motifs(
         graphs with ``ground_truth``: the nodes of the motif
     """
     _check(graphs, nodes, classes)
-    y = permutation(key_of("motif class", seed), graphs) % len(classes)
+    drawn = _drawn(graphs, nodes, classes, (seed,))
+    raw = pack_arrays(
+        "motifs",
+        drawn.node_counts,
+        drawn.ends,
+        undirected=True,
+        classes=Codes(drawn.y, classes),
+    )
+    return dataclasses.replace(
+        choose_features(raw, features, degree_cap), ground_truth=torch.from_numpy(drawn.truth > 0)
+    )
+
+
+def motifs_shift(
+    train: int = 500,
+    validation: int = 500,
+    test: int = 500,
+    *,
+    classes: tuple[str, ...] = ("house", "bowtie"),
+    seed: int = 0,
+) -> Graphs:
+    """`motifs` that are learnt on small graphs and tested on larger ones.
+
+    Features are degrees; those above 8 count as 8, so that large graphs have no new ones.
+
+    Args:
+        train: graphs of 15 to 40 nodes
+        validation: graphs of 15 to 40 nodes
+        test: graphs in each of two tests: of 15 to 40 nodes (``test``), and of 100 to 200 nodes
+            (``large``)
+        classes: motifs to plant, as in `motifs`
+        seed: the same seed gives the same graphs
+
+    Returns:
+        graphs with ``part`` and ``ground_truth``: 1 for the nodes of the motif
+    """
+    counts = {TRAIN: train, VALIDATION: validation, "test": test}
+    parts = [Part(name, count, SMALL) for name, count in counts.items()]
+    parts.append(Part("large", test, LARGE))
+    drawn = []
+    for part in parts:
+        check_part(part)
+        _check(part.graphs, part.nodes, classes)
+        drawn.append(_drawn(part.graphs, part.nodes, classes, (part.name, *part.nodes, seed)))
+    return packed("motifs-shift", parts, drawn, classes, degree_cap=SHIFT_CAP)
+
+
+def _drawn(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...], seed: Seed) -> Drawn:
+    y = permutation(key_of("motif class", *seed), graphs) % len(classes)
     span = nodes[1] - nodes[0] + 1
     node_counts = nodes[0] + _below(np.full(graphs, span), "motif nodes", seed)
     base_counts = node_counts - MOTIF_NODES
@@ -73,33 +127,24 @@ def motifs(
 
     # Nodes are shuffled inside each graph, so that their order carries no information.
     graph = np.repeat(np.arange(graphs), node_counts)
-    order = np.lexsort((uniform(key_of("motif order", seed), len(graph)), graph))
-    raw = pack_arrays(
-        "motifs",
-        node_counts,
-        np.argsort(order)[ends.T],
-        undirected=True,
-        classes=Codes(y, classes),
-    )
-    return dataclasses.replace(
-        choose_features(raw, features, degree_cap), ground_truth=torch.from_numpy(truth[order])
-    )
+    order = np.lexsort((uniform(key_of("motif order", *seed), len(graph)), graph))
+    return Drawn(node_counts, np.argsort(order)[ends.T], y, truth[order].astype(np.float32))
 
 
-def _trees(first: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
+def _trees(first: np.ndarray, counts: np.ndarray, seed: Seed) -> np.ndarray:
     """Each node but the first is joined to a random earlier one, ``[2, edges]``."""
-    index = _index_in_run(counts)
+    index = index_in_run(counts)
     parent = _below(index, "motif tree", seed)
     start = np.repeat(first, counts)
     return np.stack([start + index, start + parent])[:, index > 0]
 
 
-def _ears(first: np.ndarray, trees: np.ndarray, ears: np.ndarray, seed: int) -> np.ndarray:
+def _ears(first: np.ndarray, trees: np.ndarray, ears: np.ndarray, seed: Seed) -> np.ndarray:
     """Paths over new nodes between two different nodes of the tree, ``[2, edges]``."""
     trees, start = np.repeat(trees, ears), np.repeat(first, ears)
     one = _below(trees, "motif ear start", seed)
     other = (one + 1 + _below(trees - 1, "motif ear end", seed)) % trees
-    new = start + trees + EAR_NODES * _index_in_run(ears)
+    new = start + trees + EAR_NODES * index_in_run(ears)
     path = [start + one, *(new + i for i in range(EAR_NODES)), start + other]
     return np.concatenate([np.stack(pair) for pair in itertools.pairwise(path)], 1)
 
@@ -109,7 +154,7 @@ def _planted(
     base_counts: np.ndarray,
     shapes: list[list[tuple[int, int]]],
     y: np.ndarray,
-    seed: int,
+    seed: Seed,
 ) -> np.ndarray:
     """The motif of each graph, and one edge that joins it to the rest, ``[2, edges]``."""
     corner = first + base_counts
@@ -124,15 +169,9 @@ def _planted(
     return np.concatenate([inside.reshape(-1, 2).T, tie], axis=1)
 
 
-def _below(limits: np.ndarray, stream: str, seed: int) -> np.ndarray:
+def _below(limits: np.ndarray, stream: str, seed: Seed) -> np.ndarray:
     """A random whole number from 0 to ``limits[i] - 1`` for each i."""
-    return (uniform(key_of(stream, seed), len(limits)) * limits).astype(np.int64)
-
-
-def _index_in_run(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, ..."""
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return (uniform(key_of(stream, *seed), len(limits)) * limits).astype(np.int64)
 
 
 def _check(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...]) -> None:

@@ -49,7 +49,7 @@ def with_split(graphs: Graphs, file: str | Path) -> Graphs:
 
 def _read(lines: TextIO, graphs: Graphs, path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
     """``[graphs]`` number of each graph's part, -1 for none; and the names of the parts."""
-    rows = _rows(lines, path)
+    rows = csv_rows(lines, path)
     place, head = next(rows, (f"{path}", []))
     if sorted(head) not in ([NUMBER, PART], [ID, PART]):
         raise SagpoolError(
@@ -63,7 +63,7 @@ def _read(lines: TextIO, graphs: Graphs, path: Path) -> tuple[np.ndarray, tuple[
         if len(cells) != len(head):
             raise SagpoolError(f"{place} has {len(cells)} columns, not {len(head)}.")
         row = dict(zip(head, cells, strict=True))
-        number = _number(row[key], graphs, place) if known is None else known.get(row[key], -1)
+        number = graph_number(row[key], graphs, place) if known is None else known.get(row[key], -1)
         if number < 0:
             raise SagpoolError(f"{place}: {graphs.name} has no graph {shorten(row[key])}.")
         if part[number] >= 0:
@@ -76,7 +76,7 @@ def _read(lines: TextIO, graphs: Graphs, path: Path) -> tuple[np.ndarray, tuple[
     return part, tuple(names)
 
 
-def _rows(lines: TextIO, path: Path) -> Iterator[tuple[str, list[str]]]:
+def csv_rows(lines: TextIO, path: Path) -> Iterator[tuple[str, list[str]]]:
     """The place and the cells of each row that is not empty."""
     table = csv.reader(lines, strict=True)
     try:
@@ -87,7 +87,7 @@ def _rows(lines: TextIO, path: Path) -> Iterator[tuple[str, list[str]]]:
         raise SagpoolError(f"{path}, line {table.line_num}: {error}.") from None
 
 
-def _number(text: str, graphs: Graphs, place: str) -> int:
+def graph_number(text: str, graphs: Graphs, place: str) -> int:
     """The number of a graph; -1 if there is none with it."""
     if not (text.isascii() and text.isdigit()):
         raise SagpoolError(f"{place}: {shorten(text)} is not the number of a graph.")

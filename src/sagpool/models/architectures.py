@@ -169,7 +169,9 @@ class GlobalPooling(nn.Module):
             if layers:
                 level = HiddenLevel(layers[-1], batch.structure)
             layers.append(conv.activate(level).x)
-        context = Context(streams, rank=lambda: conv.last_channel(level))
+        context = Context(
+            streams, rank=lambda: conv.last_channel(level), node_target=lambda: batch.node_target
+        )
         pooled: Pooled = self.pool(torch.cat(layers, dim=1), batch.structure, context)
         read = pooled.x if self.pool.leaves == "graphs" else pooled.readout(self.readout)
         return _output(self.classifier(read, streams), [self.pool], [pooled], batch)

@@ -139,9 +139,14 @@ for _masks in (2, 4):
 RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01}
 
 
-def _learned_ratio(in_channels: int, shape: Shape) -> LearnedRatioPool:
-    score, budget = str(shape.settings["score"]), float(shape.settings["budget"])
-    return LearnedRatioPool(in_channels, score, budget=budget, members=shape.members)
+def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> LearnedRatioPool:
+    return LearnedRatioPool(
+        in_channels,
+        str(shape.settings["score"]),
+        budget=float(shape.settings["budget"]),
+        supervision=supervision,
+        members=shape.members,
+    )
 
 
 @register("sagpool-h-ratio", settings=RATIO_SETTINGS)
@@ -150,10 +155,11 @@ def sagpool_h_ratio(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: _learned_ratio(shape.hidden, shape))
 
 
-@register("sagpool-g-ratio", settings=RATIO_SETTINGS)
+@register("sagpool-g-ratio", settings={**RATIO_SETTINGS, "supervision": 0.0})
 def sagpool_g_ratio(shape: Shape) -> nn.Module:
     """With as many nodes as the graph needs, in place of k."""
-    return global_(shape, _learned_ratio(LAYERS * shape.hidden, shape))
+    supervision = float(shape.settings["supervision"])
+    return global_(shape, _learned_ratio(LAYERS * shape.hidden, shape, supervision))
 
 
 @register("gpool-h")

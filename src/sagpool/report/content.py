@@ -12,9 +12,10 @@ from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
+from sagpool.bench.scores import CellScores, scores_of
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Pair, Summary, compare_methods, summarise
-from sagpool.bench.variants import Group, group_cells
+from sagpool.bench.variants import Chosen, Group, group_cells
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
 from sagpool.graphs import Statistics
@@ -30,9 +31,9 @@ MOST_CURVES = 500  # of a cell
 class Content:
     """The content of a run store.
 
-    Cells are in groups that may share a table. The shown cells are those of the first group; data
-    sets are in the order of their requests, methods in the paper's order. Cells in which every
-    training diverged at once are in no group.
+    Cells are in groups that may share a table. The shown cells are those of the first group, which
+    is empty if there are regressions alone; data sets are in the order of their requests, methods
+    in the paper's order. Cells in which every training diverged at once are in no group.
     """
 
     name: str  # file name of the store
@@ -46,6 +47,8 @@ class Content:
     traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
     ratios: dict[str, list[LearntRatio]]  # of the same runs, if they are learnt
     curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
+    regressions: list[Group]  # cells without accuracies, which are in no other group
+    scores: dict[str, CellScores]  # of the shown cells and regressions, by the key of the first run
     experiment: Experiment | None = None  # whose claims are judged
     against: Sequence[Against] = ()  # comparisons of the shown cells with one that was asked for
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
@@ -116,11 +119,10 @@ def read_content(
         display = _display(summaries, experiment)
         with names.displayed(display, _first(experiment)):
             groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
-        if not groups and any(s.loss is not None for s in summaries):
-            raise SagpoolError(
-                f"{path} has regressions alone, and reports compare accuracies; "
-                "sagpool.bench.rows(store, metrics=True) has their errors."
-            )
+            without = [s for s in summaries if s.loss is not None]
+            regressions = _ordered(group_cells(without, experiment))
+        if regressions and not groups:
+            groups = [Group(Chosen.FIXED, (), ())]
         if not groups:
             raise SagpoolError(
                 f"Every training in {path} diverged at once; run `sagpool bench` with a lower "
@@ -139,6 +141,12 @@ def read_content(
             traces={s.runs[0].key: store.traces(s.runs[0].key) for s in shown},
             ratios={s.runs[0].key: store.ratios(s.runs[0].key) for s in shown},
             curves={s.runs[0].key: _curves(store, s.runs) for s in shown},
+            regressions=regressions,
+            scores={
+                s.runs[0].key: scores_of(store, s)
+                for group in (groups[0], *regressions)
+                for s in group.cells
+            },
             experiment=experiment,
             display=display,
             against=compare_with(shown, against) if against else (),

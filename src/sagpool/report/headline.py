@@ -16,19 +16,25 @@ from sagpool.report.leaders import leader
 
 
 def title(content: Content) -> str:
-    *others, last = content.datasets
+    *others, last = dict.fromkeys(s.cell.dataset for s in _named(content))
     named = f"{', '.join(others)} and {last}" if others else last
     return f"Graph pooling on {named if len(others) < 3 else f'{len(others) + 1} data sets'}"
 
 
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
-    methods = len({s.method for s in content.shown})
-    seeds = max(len(np.unique(column(s.runs, "seed"))) for s in content.shown)
-    folds = max(s.cell.settings["folds"] for s in content.shown)
-    counts = [_count(len(content.datasets), "data set"), _count(methods, "method")]
+    cells = _named(content)
+    methods, datasets = len({s.method for s in cells}), len({s.cell.dataset for s in cells})
+    seeds = max(len(np.unique(column(s.runs, "seed"))) for s in cells)
+    folds = max(s.cell.settings["folds"] for s in cells)
+    counts = [_count(datasets, "data set"), _count(methods, "method")]
     counts += [f"{_count(seeds, 'seed')} × {folds} folds", _count(len(content.runs), "training")]
     return " · ".join(counts)
+
+
+def _named(content: Content) -> Sequence[Summary]:
+    """The cells that the page is about."""
+    return content.shown or content.regressions[0].cells
 
 
 def days(content: Content) -> str:
@@ -41,6 +47,8 @@ def days(content: Content) -> str:
 def sentences(content: Content) -> list[Markup]:
     """Which methods lead, of all cells in the store, and how close ours are to the paper's."""
     shown = content.shown
+    if not shown:
+        return _lowest_errors(content)
     # Variants, and methods with other settings, may lead as well.
     pairs = compare_methods(list(shown))
     families = {"": list(shown)} | {
@@ -59,6 +67,26 @@ def sentences(content: Content) -> list[Markup]:
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
     first = leads or map(_single, shown[:3])
     return [*warning, *first, *_higher_elsewhere(content), *_agreement(content)]
+
+
+def _lowest_errors(content: Content) -> list[Markup]:
+    """Of regressions, without a test of their differences."""
+    found = []
+    cells = _named(content)
+    for dataset in dict.fromkeys(s.cell.dataset for s in cells):
+        errors = {
+            s.method: scores["rmse"].mean
+            for s in cells
+            if s.cell.dataset == dataset
+            and "rmse" in (scores := content.scores[s.runs[0].key].scores)
+        }
+        if errors:
+            best = min(errors, key=lambda method: errors[method])
+            sentence = "<strong>{}</strong> has the lowest RMSE on {}: {:.3g}."
+            found.append(
+                Markup(sentence).format(names.html(best), content.label(dataset), errors[best])
+            )
+    return found
 
 
 def _higher_elsewhere(content: Content) -> list[Markup]:

@@ -12,7 +12,7 @@ from sagpool.report.content import Content, read_content
 from sagpool.report.page import page
 from sagpool.report.picture import STYLE, render_all
 from sagpool.report.runs import runs_behind
-from sagpool.report.sections import SECTIONS
+from sagpool.report.sections import OF_REGRESSIONS, SECTIONS
 
 
 def write_report(
@@ -52,7 +52,8 @@ def write_content(content: Content, folder: OutputFolder) -> Path:
 
 def _write(content: Content, folder: OutputFolder) -> Path:
     with rc_context(STYLE):
-        sections = [made for section in SECTIONS if (made := section(content)).parts]
+        wanted = SECTIONS if content.shown else OF_REGRESSIONS
+        sections = [made for section in wanted if (made := section(content)).parts]
         parts = [part for section in sections for part in section.parts]
         pictures = render_all(drawing for part in parts for drawing in part.drawings)
     for picture in pictures.values():

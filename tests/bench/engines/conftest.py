@@ -9,13 +9,14 @@ from sagpool.bench.engines import Job
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.engines.engine import Outcome
 from sagpool.fleet import Progress
+from sagpool.fleet.train import train_until
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one CPU each, and one for the driver."""
+    """Two nodes of one CPU each; the driver is on the first."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -29,11 +30,12 @@ def cluster():
             "health_check_timeout_ms": 5000,
             "health_check_failure_threshold": 3,
         }
-        head = {**NODE, "num_cpus": 0, "include_dashboard": False, "_system_config": health}
+        # Processes that take seconds to start, and that nothing here asks for anything.
+        without = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+        head = {**NODE, **without, "_system_config": health}
         made = Cluster(initialize_head=True, head_node_args=head)
         try:
-            for _ in range(2):
-                made.add_node(**NODE)
+            made.add_node(**NODE)
             with connected(made.address):
                 yield made
         finally:
@@ -45,24 +47,38 @@ def add_node(cluster):
     return lambda: cluster.add_node(**NODE)
 
 
-@pytest.fixture
-def engine(cluster):
+@pytest.fixture(scope="module")
+def shared_engine(cluster, tmp_path_factory):
+    """Its workers train with the function that is pickled in ``train_file`` at that time."""
+    from ray import cloudpickle
+
     from sagpool.bench.engines.on_ray import Ray
 
-    made = []
+    file = tmp_path_factory.mktemp("engine") / "train"
 
-    def leave():
-        for one in made:
-            for worker in list(one.pool.workers):
-                one.pool.drop(worker)
+    def train(*arguments, **options):
+        return cloudpickle.loads(file.read_bytes())(*arguments, **options)
 
-    def make(**options):
-        leave()  # the cluster has room for the workers of one engine
-        made.append(Ray(**{"split_seconds": 0, **options}))
-        return made[-1]
+    made = Ray(split_seconds=0, train=train)
+    made.train_file = file
+    return made
 
-    yield make
-    leave()
+
+@pytest.fixture
+def engine(shared_engine):
+    """``engine(train=...)`` is an engine whose workers call that function.
+
+    Tests share its workers, which take seconds to start. With ``new`` they are started anew.
+    """
+    from ray import cloudpickle
+
+    def make(train=train_until, *, new=False):
+        shared_engine.train_file.write_bytes(cloudpickle.dumps(train))
+        for worker in list(shared_engine.pool.workers) if new else ():
+            shared_engine.pool.drop(worker)
+        return shared_engine
+
+    return make
 
 
 @pytest.fixture

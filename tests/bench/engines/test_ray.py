@@ -1,6 +1,6 @@
 """A real Ray cluster of several nodes on this machine gives the rows of the local engine.
 
-Nodes are slow to start, so all tests of a file use one cluster.
+Nodes and workers are slow to start, so all tests of a file share them.
 """
 
 import gc
@@ -76,7 +76,7 @@ def test_the_rows_of_the_local_engine(engine, watching, assert_equal, mutag, tmp
     one = Training("sagpool-h", hidden=4, lr=0.01, folds=4)
     trainings = [replace(one, hidden=6, max_epochs=1)]
     # One worker gets the first two of these; the other gets the third after the one above.
-    lengths = (40, 40, 1, 40)
+    lengths = (9, 9, 1, 9)
     trainings += [replace(one, fold=fold, max_epochs=n) for fold, n in enumerate(lengths)]
     done = frozenset(trainings[4:])
     job = job_of(mutag, *trainings, done=done, keep_weights=lambda t: t.hidden == 6)
@@ -178,7 +178,11 @@ def test_paused_trainings_go_on_in_the_following_job(
 
     following = {first: [second], second: [third], third: []}
     seen = Watching(following.__getitem__)
-    engine(train=die_once).run([first], seen)
+    gc.freeze()  # so that only what is new is collected, which is quick
+    try:
+        engine(train=die_once).run([first], seen)
+    finally:
+        gc.unfreeze()
     assert died.exists()
     assert len(made) == 3
     assert all(dropped), "a job that has ended is freed with its states"
@@ -277,10 +281,11 @@ def test_workers_load_the_plugins_of_the_driver(
     one = Training.from_dict({"method": "plugin-h", "hidden": 4, "scale": 1.5, "max_epochs": 1})
     job = job_of(mutag, one)
     seen, local = watching(), watching()
-    engine().run([job], seen)
+    used = engine(new=True)
+    used.run([job], seen)
     Local(tmp_path).run([job], local)
     assert_equal(rows(seen.of(job)), rows(local.of(job)))
 
     registry.register("unknown-h", version="1")(registry.find_method("gpool-h").build)
     with pytest.raises(SagpoolError, match=r"^The workers .* lack the method 'unknown-h'"):
-        engine().run([job_of(mutag, Training("unknown-h"))], watching())
+        used.run([job_of(mutag, Training("unknown-h"))], watching())

@@ -21,12 +21,12 @@ RUN = [sys.executable, "-c", "from sagpool.cli.main import main; main()", "bench
 OPTIONS = {
     "datasets": "MUTAG",
     "methods": "gpool-h",
-    "seeds": 8,
+    "seeds": 6,
     "folds": 4,
     "precision": "float64",
 }
-SETTINGS = {"hidden": 4, "patience": 100, "max_epochs": 60}
-TRAININGS = 32
+SETTINGS = {"hidden": 4, "patience": 100, "max_epochs": 30}
+TRAININGS = 24
 
 
 class Command:
@@ -37,7 +37,7 @@ class Command:
         self.process = subprocess.Popen(
             [
                 *(*RUN, "--store", str(store), "--members", "2", "--precision", "float64"),
-                *("--dataset", "MUTAG", "--method", "gpool-h", "--seeds", "8", "--folds", "4"),
+                *("--dataset", "MUTAG", "--method", "gpool-h", "--seeds", "6", "--folds", "4"),
                 *(f"--set={name}={value}" for name, value in SETTINGS.items()),
                 *("--engine", "ray", "--address", cluster.address),
             ],
@@ -103,7 +103,8 @@ def kill(command: Command) -> None:
 def lose_a_worker_and_a_machine(command: Command, cluster, lost) -> None:
     before = count(command.store)
     command.wait_for(lambda: count(command.store) > before and workers_of(lost))
-    stays = next(node for node in cluster.worker_nodes if node is not lost and workers_of(node))
+    nodes = (cluster.head_node, *cluster.worker_nodes)
+    stays = next(node for node in nodes if node is not lost and workers_of(node))
     os.kill(workers_of(stays)[0], signal.SIGKILL)
     before = count(command.store)
     command.wait_for(lambda: count(command.store) > before)

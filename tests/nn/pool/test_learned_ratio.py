@@ -12,6 +12,8 @@ from sagpool.models import Shape, build
 from sagpool.nn import LearnedRatioPool, SAGPool, Selection, readout
 from sagpool.nn.conv import CONVS
 from sagpool.nn.pool.learned_ratio import ThinnedGraphs
+from sagpool.nn.pool.pool import Context
+from sagpool.nn.pool.score_loss import score_losses
 from sagpool.testing import check_method, random_graphs
 
 CHANNELS = 5
@@ -155,15 +157,36 @@ def test_the_promises_of_every_method(method, settings):
     check_method(method, settings, seeds=range(2))
 
 
+def test_the_promises_with_supervision():
+    check_method("sagpool-g-ratio", {"supervision": 100.0}, seeds=range(2))
+
+
+def test_supervision_adds_its_loss_in_training_alone(x, structure):
+    plain, layer = a_layer(), a_layer()
+    layer.supervision = 3.0
+    target = torch.rand(len(x))
+    context = Context(node_target=lambda: target)
+    losses = score_losses(layer.attention(x, structure).rank, target, structure.layout)
+    without, found = plain(x, structure), layer(x, structure, context)
+    torch.testing.assert_close(found.auxiliary, without.auxiliary + 3 * losses)
+    torch.testing.assert_close(found.x, without.x)
+    without, found = plain.eval()(x, structure), layer.eval()(x, structure)
+    torch.testing.assert_close(found.auxiliary, without.auxiliary)
+    with pytest.raises(SagpoolError, match="only be supervised where targets of nodes are known"):
+        layer.train()(x, structure)
+
+
 def test_what_needs_single_edges_is_refused(x, structure):
     pooled = a_layer()(x, structure)
     with pytest.raises(SagpoolError, match="single edges cannot work on graphs with a learnt"):
         CONVS["gat"](CHANNELS, 4, members=1).double()(pooled.x, pooled.structure)
 
 
-def test_a_budget_is_no_reward():
+def test_a_budget_and_supervision_are_no_reward():
     with pytest.raises(SagpoolError, match="budget must be at least 0, not -1"):
         LearnedRatioPool(3, budget=-1)
+    with pytest.raises(SagpoolError, match="supervision must be at least 0, not -1"):
+        LearnedRatioPool(3, supervision=-1)
 
 
 @pytest.mark.parametrize("training", [False, True])

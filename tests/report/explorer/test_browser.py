@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 from sagpool.explain import Reason
 from sagpool.explain.explained import Explained
 from sagpool.explain.parts import ReasonSource, ShownNet
+from sagpool.explain.trace import Level
 from sagpool.output_folder import OutputFolder
 from sagpool.report.explorer import write_explorer
 
@@ -264,3 +265,44 @@ def test_a_net_that_was_outvoted(visit, shown, tmp_path):
     assert "gin, which has a weight of 0.4 in the model;" in page.locator(".trust").inner_text()
     assert page.locator("#level").is_visible()
     assert page.locator("#reasons li").count() == 2
+
+
+def test_a_switch_between_masks(visit, shown, tmp_path):
+    """Two masks that keep the two halves of what a level keeps."""
+
+    def halves(level):
+        middle = len(level.kept) // 2
+        parts = (slice(None, middle), slice(middle, None))
+        return Level.of_masks([Level(level.kept[part], level.score[part]) for part in parts])
+
+    one = shown.traces[0]
+    trace = replace(one, levels=tuple(map(halves, one.levels)))
+    masked = replace(shown, traces=(trace,), effects=shown.effects[:1], total=1)
+    folder = OutputFolder(tmp_path / "page", "explain")
+    here = visit(file=write_explorer(masked, folder))
+    page, first = here.page, trace.levels[0]
+    assert here.text("#level-text") == f"Level 1 of 3: {len(first.kept)} of {one.num_nodes} kept"
+    sentences = here.text("#parts")
+    page.locator("#picture").focus()
+    page.keyboard.press("Home")
+    kept = page.locator("#picture .node")
+    for number, mask in enumerate(first.masks, 1):
+        page.locator("#mask").select_option(str(number))
+        told = f"Level 1 of 3, mask {number}: {len(mask.kept)} of {one.num_nodes} kept"
+        assert here.text("#level-text") == told
+        assert kept.count() == len(mask.kept)
+        assert f"mask {number}: " in here.text("#node")
+        left = first.masks[number - 1].kept
+        assert ("left at level 1" in here.text("#node")) == (0 not in left)
+        assert here.text("#parts") == sentences, "those of all masks together"
+    with page.expect_download() as saved:
+        page.locator("#save").click()
+    assert saved.value.suggested_filename == "graph-0-level-1-mask-2.svg"
+    page.locator("#mask").select_option("all")
+    assert kept.count() == len(first.kept)
+    assert page.evaluate(NAMELESS) == []
+    assert here.complaints == []
+
+
+def test_one_mask_needs_no_switch(visit):
+    assert not visit().page.locator("#mask-field").is_visible()

@@ -1,6 +1,6 @@
 """`LearnedRatioPool`: how many nodes are kept depends on the graph, and is learnt."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.attention_score import AttentionScore
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
+from sagpool.nn.pool.score_loss import score_losses
 from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
 from sagpool.ops import Layout, segment_sum
 
@@ -71,6 +72,7 @@ class LearnedRatioPool(Pool):
         budget: what it costs to keep all nodes of a graph
         max_ratio: at most this fraction of the nodes is kept, those with the highest scores; the
             rows of the others are removed
+        supervision: weight of `score_losses`, which training then adds; 0 for no such loss
         members: how many models train side by side
     """
 
@@ -83,10 +85,14 @@ class LearnedRatioPool(Pool):
         *,
         budget: float = 0.01,
         max_ratio: Ratio = 1.0,
+        supervision: float = 0.0,
         members: int = 1,
     ) -> None:
         super().__init__()
         self.budget = check_budget(budget)
+        if not supervision >= 0:
+            raise SagpoolError(f"supervision must be at least 0, not {supervision}.")
+        self.supervision = supervision
         self.selection = Selection(max_ratio)
         self.attention = AttentionScore(in_channels, conv, members=members)
 
@@ -95,7 +101,15 @@ class LearnedRatioPool(Pool):
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
         rank = self.attention(x, structure).rank
-        return keep_positive(x, structure, rank, self.selection, self.budget, self.training)
+        pooled = keep_positive(x, structure, rank, self.selection, self.budget, self.training)
+        if not self.supervision or not self.training:
+            return pooled
+        target = context.node_target()
+        if target is None:
+            raise SagpoolError("A score can only be supervised where targets of nodes are known.")
+        assert pooled.auxiliary is not None
+        losses = score_losses(rank, target, structure.layout)
+        return replace(pooled, auxiliary=pooled.auxiliary + self.supervision * losses)
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
         return self.selection.counts(sizes)

@@ -72,6 +72,7 @@ class Context:
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
             return rows that are multiplied by it (`Fused.multiplied`)
         rank: gives ``[rows]``, the last channel before the last ReLU
+        node_target: gives ``[rows]``, at least 0, what scores are to learn; None if not known
         edges: of PyG's call, for convolutions of PyG
     """
 
@@ -80,6 +81,7 @@ class Context:
     projected_rows: Tensor | None = None
     next_weight: Tensor | None = None
     rank: Callable[[], Tensor] | None = None
+    node_target: Callable[[], Tensor | None] = lambda: None
     edges: Edges | None = None
 
     def streams_for(self, layout: Layout) -> Streams:
@@ -166,6 +168,7 @@ class Pool(nn.Module, ABC):
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
     masks: int = 1  # how many pooled graphs are left of each graph, as members of their own
     one_k: bool = False  # whether the members of a fleet must all have the same k
+    supervision: float = 0.0  # weight of a loss that needs `Context.node_target`, 0 for none
 
     @abstractmethod
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:

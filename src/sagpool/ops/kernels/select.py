@@ -92,11 +92,14 @@ def _top_of_each(
         level = tl.full((), 0, tl.uint32)
         above = tl.full((), 0, tl.int32)
         bit = tl.full((), 0x80000000, tl.uint32)
+        # Most graphs have one block: its keys are computed once, not for every bit.
+        first_key = _descending(score, start + offset, end)
+        first_inside = start + offset < end
         for _ in range(32):
             candidate = level | bit
             bit = bit >> 1
-            below = tl.full((), 0, tl.int32)
-            for first in range(start, end, BLOCK):
+            below = tl.sum(((first_key < candidate) & first_inside).to(tl.int32), 0)
+            for first in range(start + BLOCK, end, BLOCK):
                 key = _descending(score, first + offset, end)
                 inside = first + offset < end
                 below += tl.sum(((key < candidate) & inside).to(tl.int32), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeVar
 
@@ -42,12 +42,25 @@ class Drawn:
         return np.pad(self.trace.edges, ((0, 0), (0, 1)))
 
     @property
-    def mask(self) -> np.ndarray:
+    def masks(self) -> int:
+        """How many masks each level has; 0 if there is one, which is the level."""
+        return len(self.whole.levels[0].masks) if self.whole.levels else 0
+
+    def of_mask(self, number: int) -> Drawn:
+        """What this mask keeps, in place of what all masks keep."""
+        whole, trace = (
+            replace(one, levels=tuple(level.masks[number] for level in one.levels))
+            for one in (self.whole, self.trace)
+        )
+        return replace(self, whole=whole, trace=trace)
+
+    @property
+    def bits(self) -> np.ndarray:
         """``[nodes]``: bit i is set if level i + 1 keeps the node."""
-        mask = np.zeros(self.trace.num_nodes, np.int64)
+        bits = np.zeros(self.trace.num_nodes, np.int64)
         for bit, level in enumerate(self.trace.levels):
-            mask[level.kept] |= 1 << bit
-        return mask
+            bits[level.kept] |= 1 << bit
+        return bits
 
 
 def drawn(trace: Trace, effect: Effect | None) -> Drawn:
@@ -60,7 +73,9 @@ def drawn(trace: Trace, effect: Effect | None) -> Drawn:
 def on_page(explained: Explained) -> int:
     """How many of the graphs fit on a page, at least one."""
     sizes = accumulate(
-        trace.num_nodes + len(trace.edges) + sum(len(reason.nodes) for reason in trace.reasons)
+        trace.num_nodes * (1 + sum(len(level.masks) for level in trace.levels[:1]))
+        + len(trace.edges)
+        + sum(len(reason.nodes) for reason in trace.reasons)
         for trace in explained.traces
     )
     return max(1, sum(size <= MOST_ON_PAGE for size in sizes))
@@ -83,17 +98,21 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "reasons": list(reasons),
         "classes": graphs[0].whole.class_names,
         "levels": levels,
+        "masks": graphs[0].masks,
         "labels": list(labels),
         "symbols": list(symbols),
         "names": [graph.whole.title for graph in graphs],
         "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
     }
     columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
+    columns |= _of_levels(graphs)
+    for number in range(graphs[0].masks):
+        own = _of_levels([graph.of_mask(number) for graph in graphs])
+        columns |= {f"{name}_{number + 1}": values for name, values in own.items()}
     return pack(about, columns | _of_molecules(graphs, symbols) | _of_reasons(graphs, reasons))
 
 
 def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
-    counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
     effects = [
         (None, None) if e is None else (e.only_kept, e.only_dropped)
         for e in (graph.effect for graph in graphs)
@@ -104,7 +123,6 @@ def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
         "nodes": np.array([graph.trace.num_nodes for graph in graphs]),
         "edges": np.array([len(graph.edges) for graph in graphs]),
-        "kept": np.array(counts, np.int64).ravel(),
         "true": np.array([-1 if (y := g.whole.true_class) is None else y for g in graphs]),
         "predicted": np.array([graph.whole.prediction for graph in graphs]),
         "probability": np.concatenate([graph.whole.probabilities for graph in graphs]),
@@ -122,24 +140,28 @@ def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
 
 
 def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
-    """Scores are those of the kept nodes only: graph by graph, level by level."""
     traces = [graph.trace for graph in graphs]
     columns = {
         "label": np.array([labels[label] for trace in traces for label in trace.node_labels]),
-        "mask": np.concatenate([graph.mask for graph in graphs]),
         "node": _joined([graph.nodes for graph in graphs if graph.nodes is not None]),
-        "score": _joined(
-            [
-                np.full(len(level.kept), np.nan) if level.score is None else level.score
-                for trace in traces
-                for level in trace.levels
-            ],
-            float,
-        ),
     }
     if any(trace.ground_truth is not None for trace in traces):
         columns["truth"] = np.concatenate([_truth(trace) for trace in traces])
     return columns
+
+
+def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    """Scores are those of the kept nodes only: graph by graph, level by level."""
+    counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
+    levels = [level for graph in graphs for level in graph.trace.levels]
+    scores = [
+        np.full(len(level.kept), np.nan) if level.score is None else level.score for level in levels
+    ]
+    return {
+        "kept": np.array(counts, np.int64).ravel(),
+        "bits": np.concatenate([graph.bits for graph in graphs]),
+        "score": _joined(scores, float),
+    }
 
 
 def _of_reasons(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:

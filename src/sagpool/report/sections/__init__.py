@@ -1,7 +1,8 @@
 """The sections of the report, one module per topic.
 
 A section module gives the text, figures and tables of its topic in one function,
-``section(content)``. The page, ``figures/`` and ``tables/`` are made from the list `SECTIONS`.
+``section(content)``. The page, ``figures/`` and ``tables/`` are made from the list `SECTIONS`, or
+from `OF_REGRESSIONS`.
 """
 
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from sagpool.report.sections import (
     ranks,
     ratios,
     results,
+    scores,
     search,
     sensitivity,
     tests,
@@ -33,6 +35,7 @@ SECTIONS: list[Callable[[Content], Section]] = [
     results.section,
     tests.section,
     accuracy.section,
+    scores.section,
     against.section,
     pairs.section,
     ranks.section,
@@ -47,3 +50,5 @@ SECTIONS: list[Callable[[Content], Section]] = [
     cells.section,
     provenance.section,
 ]
+# Of a store with regressions alone, which have no accuracies to compare.
+OF_REGRESSIONS = [scores.section, profile.section, cells.section, provenance.section]

@@ -287,7 +287,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         f"{_retention(matched)}": bool(matched),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         _mixed_kernels(kernels): bool(kernels),
-        "Not shown, since regressions have no accuracy: "
+        "Regressions have no accuracy; their errors are among the other scores: "
         f"{', '.join(dict.fromkeys(numbers))}.": bool(numbers),
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }

@@ -21,11 +21,12 @@ class Graphs {
     this.count = columns.number.length;
     this.classes = about.classes;
     this.levels = about.levels;
+    this.masks = about.masks; // 0 if each level has a single one
     this.knowsTruth = columns.true.some((one) => one >= 0);
     this.confidence = this.confidences();
     this.names = about.names.map((name, i) => name ?? `${about.data} ${columns.number[i]}`);
     this.lowered = this.names.map((name) => name.toLowerCase());
-    const { nodes, molecule, partial, mask } = columns;
+    const { nodes, molecule, partial } = columns;
     this.firstNode = starts(nodes);
     this.firstEdge = starts(columns.edges);
     this.firstReason = starts(columns.reasons);
@@ -33,11 +34,18 @@ class Graphs {
     this.firstMolecule = starts(molecule);
     this.firstAtom = starts(Uint32Array.from(nodes, (n, i) => (molecule[i] ? n : 0)));
     this.firstNumber = starts(Uint32Array.from(nodes, (n, i) => (partial[i] ? n : 0)));
-    this.firstScore = starts(Uint32Array.from(nodes, (n, i) => {
+    this.kept = Array.from({ length: this.masks + 1 }, (_, mask) => this.keptBy(mask));
+  }
+
+  /** What a mask keeps, counted from 1; 0: what all of them keep together, or the only one. */
+  keptBy(mask) {
+    const [counts, kept, score] = ["kept", "bits", "score"].map((name) => this.columns[mask ? `${name}_${mask}` : name]);
+    const first = starts(Uint32Array.from(this.columns.nodes, (n, i) => {
       let scores = 0;
-      for (let node = this.firstNode[i]; node < this.firstNode[i + 1]; node++) scores += bits(mask[node]);
+      for (let node = this.firstNode[i]; node < this.firstNode[i + 1]; node++) scores += bits(kept[node]);
       return scores;
     }));
+    return { counts, bits: kept, score, first };
   }
 
   confidences() {
@@ -56,18 +64,19 @@ class Graphs {
     return this.columns.net_probability[i] - this.columns.part_probability[2 * i];
   }
 
-  get(i) {
+  get(i, mask = 0) {
     const { columns: all, firstNode, firstEdge, about } = this;
     const nodes = (column) => column.subarray(firstNode[i], firstNode[i + 1]);
     const edges = (column) => column.subarray(firstEdge[i], firstEdge[i + 1]);
-    const mask = nodes(all.mask);
+    const by = this.kept[mask];
+    const kept = nodes(by.bits);
     const labels = nodes(all.label);
     const numbers = all.node.subarray(this.firstNumber[i], this.firstNumber[i + 1]);
     return {
-      index: i, name: this.names[i], size: all.size[i], count: mask.length, mask,
+      index: i, name: this.names[i], size: all.size[i], count: kept.length, bits: kept, mask,
       source: edges(all.source), target: edges(all.target), bond: edges(all.bond),
-      kept: [...all.kept.subarray(i * this.levels, (i + 1) * this.levels)],
-      scores: this.scoresOf(i, mask),
+      kept: [...by.counts.subarray(i * this.levels, (i + 1) * this.levels)],
+      scores: this.scoresOf(by, i, kept),
       truth: all.truth ? nodes(all.truth) : null,
       molecule: all.molecule[i] ? this.moleculeOf(i) : null,
       reasons: this.reasonsOf(i),
@@ -77,10 +86,10 @@ class Graphs {
   }
 
   /** For each level a score for each node, NaN if it has none. */
-  scoresOf(i, mask) {
-    let next = this.firstScore[i];
+  scoresOf(by, i, kept) {
+    let next = by.first[i];
     return Array.from({ length: this.levels }, (_, level) =>
-      Float32Array.from(mask, (m) => ((m >>> level) & 1 ? this.columns.score[next++] : NaN)));
+      Float32Array.from(kept, (levels) => ((levels >>> level) & 1 ? by.score[next++] : NaN)));
   }
 
   /** What was counted, what it added, and the drawn nodes that it counts. */

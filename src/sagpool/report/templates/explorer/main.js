@@ -3,7 +3,7 @@ const element = (id) => document.getElementById(id);
 const data = element("data");
 const graphs = new Graphs(await unpack(data.textContent));
 data.remove();
-const state = { graph: null, level: Math.min(1, graphs.levels) };
+const state = { graph: null, level: Math.min(1, graphs.levels), mask: 0 };
 
 const list = new List(element("list"), element("rows"), fillRow, open);
 const picture = new Picture(element("picture"), (node) => { element("node").textContent = nodeText(state.graph, node); });
@@ -58,7 +58,7 @@ function filter() {
 }
 
 function open(i, view = "graph") {
-  state.graph = graphs.get(i);
+  state.graph = graphs.get(i, state.mask);
   document.body.dataset.view = view;
   element("graph").hidden = false;
   list.mark(i);
@@ -71,7 +71,7 @@ function open(i, view = "graph") {
     ...(right === undefined ? [] : [text("span", right ? "right" : "wrong", `verdict ${right ? "right" : "wrong"}`)]),
   );
   showReasons(element("reasons"), state.graph, picture);
-  element("parts").replaceChildren(...partSentences(graphs, state.graph).map((sentence) => text("p", sentence)));
+  element("parts").replaceChildren(...partSentences(graphs, graphs.get(i)).map((sentence) => text("p", sentence)));
   element("classes").replaceChildren(...probabilities(i));
   const word = wordFor(state.graph);
   element("node-head").textContent = word === "atom" ? "Atom" : "Node";
@@ -103,6 +103,13 @@ function showLevel(level) {
   element("picture").ariaLabel = `${short(state.graph.name, 100)}. ${told}. Arrow keys go through its ${wordFor(state.graph)}s.`;
 }
 
+function showMask(mask) {
+  state.mask = mask;
+  state.graph = graphs.get(state.graph.index, mask);
+  showLevel(state.level);
+  if (picture.node >= 0) picture.tell(picture.node);
+}
+
 function backToList() {
   document.body.dataset.view = "list";
   element("list").focus();
@@ -111,7 +118,7 @@ function backToList() {
 function save() {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(picture.file());
-  const level = graphs.levels ? `-level-${state.level}` : "";
+  const level = (graphs.levels ? `-level-${state.level}` : "") + (state.mask ? `-mask-${state.mask}` : "");
   link.download = `graph-${graphs.columns.number[state.graph.index]}${level}.svg`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
@@ -154,6 +161,8 @@ options(element("true"), graphs.classes);
 options(element("predicted"), graphs.classes);
 element("order").replaceChildren(...Object.keys(ORDERS).filter((name) => graphs.levels || name !== BY_LOSS).map((name) => new Option(name)));
 element("level").max = graphs.levels;
+element("mask-field").hidden = !graphs.masks;
+element("mask").replaceChildren(new Option("all", 0), ...Array.from({ length: graphs.masks }, (_, i) => new Option(i + 1, i + 1)));
 element("parts-section").hidden = graphs.levels === 0;
 document.querySelectorAll(".of-truth").forEach((field) => { field.hidden = !graphs.knowsTruth; });
 legend();
@@ -161,6 +170,7 @@ element("filters").addEventListener("input", filter);
 element("filters").addEventListener("submit", (event) => event.preventDefault());
 element("reset").addEventListener("click", () => { element("filters").reset(); filter(); element("list").focus(); });
 element("level").addEventListener("input", (event) => showLevel(Number(event.target.value)));
+element("mask").addEventListener("input", (event) => showMask(Number(event.target.value)));
 element("back").addEventListener("click", backToList);
 element("zoom-in").addEventListener("click", () => picture.zoom(1.5));
 element("zoom-out").addEventListener("click", () => picture.zoom(1 / 1.5));

@@ -45,8 +45,9 @@ class Picture {
   }
 
   show(graph, level) {
-    if (this.graph?.index !== graph.index) {
-      this.graph = graph;
+    const before = this.graph?.index;
+    this.graph = graph; // of the same graph perhaps what another mask keeps
+    if (before !== graph.index) {
       const { x, y } = graph.molecule ?? layout(graph.count, graph.source, graph.target);
       Object.assign(this, { x, y, node: -1 });
       this.radius = graph.molecule ? ATOM : nodeRadius(x, y);
@@ -69,7 +70,7 @@ class Picture {
   }
 
   isKept(node) {
-    return this.level === 0 || (this.graph.mask[node] >>> (this.level - 1)) & 1;
+    return this.level === 0 || (this.graph.bits[node] >>> (this.level - 1)) & 1;
   }
 
   colour(node) {
@@ -259,7 +260,7 @@ class Picture {
 /** Such labels add nothing to a picture. */
 function labelsAreDegrees(graph) {
   const { first } = adjacency(graph.count, graph.source, graph.target);
-  return graph.mask.every((_, node) => graph.label(node) === String(first[node + 1] - first[node]));
+  return graph.bits.every((_, node) => graph.label(node) === String(first[node + 1] - first[node]));
 }
 
 /** Less than half of the distance to the nearest other node, for most nodes. */

@@ -7,19 +7,21 @@ const wordFor = (graph) => (graph.molecule ? "atom" : "node");
 /** A number with a true minus sign. */
 const signed = (value) => value.toFixed(3).replace("-", "−");
 
+const ofMask = (graph) => (graph.mask ? `, mask ${graph.mask}` : "");
+
 function levelText(graph, level) {
   const word = wordFor(graph);
   const drawn = graph.count < graph.size ? `, ${graph.count.toLocaleString("en")} drawn` : "";
   if (level === 0) return `Input: ${plural(graph.size, word)}${drawn}`;
-  return `Level ${level} of ${graph.kept.length}: ${graph.kept[level - 1].toLocaleString("en")} of ${graph.size.toLocaleString("en")} kept${drawn}`;
+  return `Level ${level} of ${graph.kept.length}${ofMask(graph)}: ${graph.kept[level - 1].toLocaleString("en")} of ${graph.size.toLocaleString("en")} kept${drawn}`;
 }
 
 /** Label, score and the level at which it left, in one sentence. */
 function nodeText(graph, node) {
   const label = graph.label(node);
   const word = wordFor(graph);
-  const name = `${word[0].toUpperCase()}${word.slice(1)} ${graph.number(node)}${label ? ` (${short(label, 60)})` : ""}`;
-  const levels = graph.scores.map((_, level) => (graph.mask[node] >>> level) & 1);
+  const name = `${word[0].toUpperCase()}${word.slice(1)} ${graph.number(node)}${label ? ` (${short(label, 60)})` : ""}${ofMask(graph)}`;
+  const levels = graph.scores.map((_, level) => (graph.bits[node] >>> level) & 1);
   const scores = levels.flatMap((kept, level) => {
     const score = graph.scores[level][node];
     return kept && !isNaN(score) ? [`${signed(score)} at level ${level + 1}`] : [];
