@@ -144,3 +144,15 @@ def test_cross_validation_search_and_pipeline(estimator, y):
     step = type(estimator).__name__.lower()
     search = GridSearchCV(pipeline, {f"{step}__coverage": [0.8]}, cv=2).fit(GRAPHS, y)
     assert search.best_estimator_[-1].model_.conformal.coverage == 0.8
+
+
+def test_several_tasks_with_gaps(one_candidate):
+    y = np.stack([[name == "ring" for name in NAMES], SIZES > 11], 1).astype(float)
+    y[::5, 1] = np.nan
+    found = AutoGraphClassifier(folds=3).fit(GRAPHS, y)
+    assert found.predict(GRAPHS).shape == found.predict_proba(GRAPHS).shape == (30, 2)
+    assert found.predict_set(GRAPHS).shape == (30, 2, 2)
+    assert found.score(GRAPHS, y) > 0.9
+    assert found.model_.output_names == ("y 0", "y 1")
+    with pytest.raises(SagpoolError, match="0, 1 or NaN; graph 0 has another number"):
+        AutoGraphClassifier().fit(GRAPHS, y + 0.5)

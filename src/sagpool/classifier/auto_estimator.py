@@ -14,7 +14,14 @@ from sagpool.classifier.estimator_base import (
     GraphEstimator,
     GraphRegressorMixin,
 )
-from sagpool.classifier.estimator_inputs import pack_for_fit, seed_of, with_classes, with_targets
+from sagpool.classifier.estimator_inputs import (
+    has_tasks,
+    pack_for_fit,
+    seed_of,
+    with_classes,
+    with_targets,
+    with_tasks,
+)
 from sagpool.classifier.fit import fit
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Graphs
@@ -69,7 +76,9 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
 
     ``fit`` does what ``sagpool train`` does: it tries graph nets and simple models, averages the
     best, calibrates the probabilities and estimates the scores on new graphs, all by
-    cross-validation. See `sagpool.classifier.fit`. ``X`` as for `GraphPoolingClassifier`.
+    cross-validation. See `sagpool.classifier.fit`. ``X`` as for `GraphPoolingClassifier`. ``y`` is
+    ``[graphs]``; or ``[graphs, tasks]`` of 0 and 1, NaN where not measured, and then so are
+    predictions, and `predict_proba` has the probability of a 1.
 
     Args:
         only: ``graph-nets`` or ``simple`` models alone
@@ -83,7 +92,8 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
         random_state: an int, a ``RandomState``, or None for a different seed at each fit
 
     Attributes:
-        classes_: ``[classes]`` in ascending order, like the columns of `predict_proba`
+        classes_: ``[classes]`` in ascending order, like the columns of `predict_proba`; 0 and 1 of
+            several tasks
         estimate_: the scores on new graphs, an `Estimate`
         interrupted_: whether candidates are missing for lack of time
         leaderboard_: a `Row` for each candidate, the best first
@@ -114,7 +124,11 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
         """Choose and train a model; without ``y``, for the classes stored in `Graphs`."""
         if self.class_weight not in (None, "balanced"):
             raise SagpoolError(f"class_weight must be None or balanced, not {self.class_weight!r}.")
-        graphs, classes = with_classes(pack_for_fit(X, self.features), y)
+        graphs = pack_for_fit(X, self.features)
+        if has_tasks(graphs, y):
+            graphs, classes = with_tasks(graphs, y), np.array([0, 1])
+        else:
+            graphs, classes = with_classes(graphs, y)
         self._choose(graphs, self.class_weight)
         self.classes_ = classes
         return self
@@ -122,7 +136,8 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
     def predict_set(self, X: ManyGraphs) -> np.ndarray:
         """The classes that are possible for each graph, ``[graphs, classes]`` bool.
 
-        A set contains the true class with a probability of ``coverage``.
+        With several tasks ``[graphs, tasks, 2]``. A set contains the true class with a probability
+        of ``coverage``.
         """
         sets = self._predictions(X).sets
         assert sets is not None, "a model that was chosen has prediction sets"

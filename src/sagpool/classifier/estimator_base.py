@@ -16,6 +16,7 @@ from sagpool.classifier.estimator_inputs import (
     pack_graphs,
     target_matrix,
     targets_of,
+    task_matrix,
     without_answers,
 )
 from sagpool.classifier.model import Predictions, describe_unseen
@@ -54,21 +55,40 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     """Predictions of a `GraphEstimator` with ``classes_``."""
 
     def predict_proba(self, X: ManyGraphs) -> np.ndarray:
-        """``[graphs, classes]``"""
+        """``[graphs, classes]``; with several tasks ``[graphs, tasks]``, of a 1"""
         return self._predictions(X).probabilities
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
-        """The class of each graph, ``[graphs]``."""
+        """The class of each graph, ``[graphs]``; with several tasks ``[graphs, tasks]``."""
         numbers = self._predictions(X).predicted
         return self.classes_[numbers]
 
     def score(self, X: ManyGraphs, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy; without ``y``, on the classes stored in `Graphs`."""
+        """Accuracy; without ``y``, on the classes stored in `Graphs`.
+
+        Of several tasks the mean accuracy; what was not measured (NaN) does not count.
+        """
         check_is_fitted(self)
+        if self.model_.task == "multitask":
+            return self._score_tasks(X, y, sample_weight)
         if y is None:
             X = pack_graphs(X, "auto")
             y = classes_of(X)
         return float(super().score(X, y, sample_weight))
+
+    def _score_tasks(self, X: ManyGraphs, y: Any, sample_weight: Any) -> float:
+        if y is None:
+            X = pack_graphs(X, "auto")
+            y = X.targets
+        truth = task_matrix(y)
+        found = self.predict(X)
+        if found.shape != truth.shape:
+            given, made = (" x ".join(map(str, one.shape)) for one in (truth, found))
+            raise SagpoolError(f"y has {given} values (graphs x tasks); there are {made}.")
+        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        weights = np.where(np.isnan(truth), 0.0, weights[:, None])  # [graphs, tasks]
+        right, total = ((found == truth) * weights).sum(0), weights.sum(0)
+        return float(np.mean(right[total > 0] / total[total > 0]))
 
 
 class GraphRegressorMixin(RegressorMixin):  # type: ignore[misc]

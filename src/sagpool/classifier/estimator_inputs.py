@@ -108,6 +108,31 @@ def with_classes(graphs: Graphs, y: Any) -> Classes:
     )
 
 
+def has_tasks(graphs: Graphs, y: Any) -> bool:
+    """Whether ``y``, or what the graphs have in its place, is a matrix of several tasks."""
+    return graphs.task == "multitask" if y is None else np.ndim(y) == 2 and np.shape(y)[1] > 1
+
+
+def with_tasks(graphs: Graphs, y: Any) -> Graphs:
+    """The graphs with several tasks of 0 and 1, NaN where not measured; named as by pandas."""
+    values = task_matrix(graphs.targets if y is None else y)
+    found = with_targets(graphs, values).graphs
+    names = graphs.target_names if y is None else _target_names(y, values.shape[1])
+    return replace(found, target_names=names, task="multitask")
+
+
+def task_matrix(y: Any) -> np.ndarray:
+    """``[graphs, tasks]`` float64 of 0, 1 and NaN."""
+    values = target_matrix(y)
+    wrong = ~(np.isnan(values) | (values == 0) | (values == 1)).all(1)
+    if wrong.any():
+        raise SagpoolError(
+            f"y has several columns, so each must be 0, 1 or NaN; graph {int(wrong.argmax())} has "
+            "another number."
+        )
+    return values
+
+
 def with_targets(graphs: Graphs, y: Any) -> Targets:
     """The graphs with these numbers to predict; without ``y``, with those that they have.
 
