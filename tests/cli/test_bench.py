@@ -143,7 +143,7 @@ def test_a_cell_without_any_result(sagpool, store):
     [
         (
             ["nothing"],
-            "There is no experiment 'nothing'; name a .yaml file or one of demo, knyazev2019",
+            "There is no experiment 'nothing'; name a .yaml file or one of attention-real, demo",
         ),
         (["none.yaml"], "The experiment none.yaml cannot be read: No such file or directory."),
         (["--method", "sagpol"], "There is no method 'sagpol'; did you mean 'sagpool-"),
