@@ -27,6 +27,8 @@ def test_a_page_runs_from_top_to_bottom(page, monkeypatch, tmp_path, capsys):
         pytest.importorskip("ray")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # what a page writes, it may import
+    short = {"batch_size": 128, "max_epochs": 2}
+    monkeypatch.setattr("sagpool.models.sagnet.lengths_for", lambda graphs: short)
     blocks = re.findall(r"^```(.*?)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
     names: dict[str, object] = {}
     ran = 0
