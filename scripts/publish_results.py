@@ -7,6 +7,7 @@ they only have the trainings that stopped first, a biased sample.
 """
 
 import argparse
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -55,7 +56,24 @@ def finished_part(store: Path, copy: Path) -> list[str]:
             "DELETE FROM invocations WHERE id NOT IN"
             " (SELECT invocation FROM runs UNION SELECT invocation FROM cells)"
         )
+        commands = connection.execute("SELECT command, id FROM invocations").fetchall()
+        connection.executemany(
+            "UPDATE invocations SET command = ? WHERE id = ?",
+            [(without_folders(command), number) for command, number in commands],
+        )
     return left_out
+
+
+def without_folders(command: str) -> str:
+    """A command with file names in place of absolute paths: folders of a machine help nobody."""
+    if not command.startswith("sagpool "):
+        return command
+    words = []
+    for word in shlex.split(command):
+        option, sign, values = word.rpartition("=")
+        names = [Path(one).name if one.startswith("/") else one for one in values.split(",")]
+        words.append(f"{option}{sign}{','.join(names)}")
+    return shlex.join(words)
 
 
 def main() -> None:

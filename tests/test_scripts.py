@@ -35,6 +35,7 @@ def published(run_script, tmp_path_factory) -> Path:
         settings={"max_epochs": 2},
         store=folder / "runs.sqlite",
         device="cpu",
+        command="sagpool bench quick --split=/home/me/a.csv --store /data/runs.sqlite",
     )
     shutil.copy(PAGE, folder / "page.md")
     options = [folder / "runs.sqlite", folder / "results", "--page", folder / "page.md"]
@@ -68,6 +69,8 @@ def test_what_is_published(published):
     assert f"Hash of the kernels that made the rows: {kernel_hash()}." in page
     assert (published / "figures" / "accuracy-MUTAG.png").exists()
     assert (published / "tables" / "cells.csv").exists()
+    (command,) = rows_of(published / "tables" / "commands.csv")
+    assert command["command"] == "sagpool bench quick --split=a.csv --store runs.sqlite"
 
 
 DERIVED = [
