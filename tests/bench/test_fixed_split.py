@@ -155,3 +155,6 @@ def test_node_targets_of_a_file_are_for_supervised_scores(folder):
         read_experiment(text, "named", folder), Overrides(node_targets=folder / "nodes.csv")
     )
     assert [*named.data] == ["MUTAG (nodes nodes)"]
+    unused = Overrides(methods=("gpool-h",), node_targets=folder / "nodes.csv")
+    with pytest.raises(SagpoolError, match="No method of this command learns from node targets"):
+        plan_experiment(read_experiment(text, "named", folder), unused)

@@ -113,6 +113,7 @@ def test_nets_and_simple_models_are_tried(sagpool):
         (["MUTAG", "--set", "lr=1,2"], "lr has 2 values; give one."),
         (["MUTAG", "--set", "lrr=1"], "'lrr' is not a setting; did you mean 'lr'."),
         (["MUTAG", "--features", "attributes"], "MUTAG has no node attributes."),
+        (["MUTAG", "--label-column", "y"], "MUTAG is not a table, so it has no column 'y'."),
         (["MUTAG", "--coverage", "2"], "coverage must be between 0 and 1, not 2.0."),
     ],
 )

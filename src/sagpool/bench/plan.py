@@ -83,7 +83,17 @@ def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[
     cells = [_cell(experiment, overrides, dataset, method) for dataset, method in pairs]
     if overrides.match is not None and search:
         _check_budgets(cells)
+    if overrides.node_targets is not None and not any(map(_supervised, cells)):
+        raise SagpoolError(
+            "No method of this command learns from node targets; add --set supervision=100 and a "
+            "method that has it, such as sagpool-g-ratio."
+        )
     return cells
+
+
+def _supervised(cell: Cell) -> bool:
+    trainings = (cell.default, *cell.candidates)
+    return any(dict(one.method_settings).get("supervision") for one in trainings)
 
 
 def _matched(

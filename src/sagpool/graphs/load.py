@@ -65,15 +65,15 @@ def load(
         graphs = motifs(
             degree_cap=degree_cap, features="degree" if features == "auto" else features
         )
-        return _with_classes(graphs, task, scaffolds)
+        return _with_classes(graphs, task, scaffolds, columns)
     if name in WITH_SPLIT:
         make, kind = WITH_SPLIT[name]
         if features not in ("auto", kind):
             raise SagpoolError(f"{name} has {kind} as node features, no {features}.")
-        return _with_classes(make(), task, scaffolds)
+        return _with_classes(make(), task, scaffolds, columns)
     if name == "mutag":
         graphs = choose_features(_read_mutag(), features, degree_cap)
-        return _with_classes(graphs, task, scaffolds)
+        return _with_classes(graphs, task, scaffolds, columns)
     path = user_path(source)
     try:
         path = _located(source)
@@ -84,7 +84,7 @@ def load(
         raw = read_cached(open_files(path), path)
     except OSError as error:
         raise SagpoolError(f"{path} cannot be read: {error.strerror or error}.") from None
-    return _with_classes(choose_features(raw, features, degree_cap), task, scaffolds)
+    return _with_classes(choose_features(raw, features, degree_cap), task, scaffolds, columns)
 
 
 def read_raw(source: str) -> RawGraphs:
@@ -113,12 +113,14 @@ def _located(source: str | Path) -> Path:
     return path if is_path or holds_records(path) else find_dataset(str(source))
 
 
-def _with_classes(graphs: Graphs, task: Task, scaffolds: bool) -> Graphs:
+def _with_classes(graphs: Graphs, task: Task, scaffolds: bool, columns: Columns) -> Graphs:
     """A data set that can have nothing but classes."""
     if task != "classification":
         raise SagpoolError(f"{graphs.name} has classes, no targets for {task}.")
     if scaffolds:
         raise SagpoolError(f"{graphs.name} has no molecules, so it has no scaffolds.")
+    if named := columns.smiles or columns.label or columns.id:
+        raise SagpoolError(f"{graphs.name} is not a table, so it has no column {named!r}.")
     return graphs
 
 
