@@ -202,6 +202,25 @@ def test_a_search_over_epochs_stores_graphs_to_draw(small, path, tmp_path):
     (summary,) = summaries(path)
     with Store.reading(path) as store:
         assert len(store.traces(summary.runs[0].key)) == 3
+        assert sum(bool(store.traces(one.key)) for one in store.runs()) == 1
+
+
+def test_a_search_that_was_interrupted_stores_graphs_to_draw(small, path, tmp_path):
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(state):
+        if state.done == 3:
+            raise Interrupted
+
+    epochs = {"max_epochs": (1, 2), "lr": (0.01,), "hidden": (4,)}
+    grid = {"search": Search.GRID, "methods": ("gpool-h",), "settings": epochs, "seeds": 1}
+    with pytest.raises(Interrupted):
+        run(small, path, Local(tmp_path / "checkpoints"), watch=interrupt, **grid)
+    run(small, path, Local(tmp_path / "checkpoints"), **grid)
+    (summary,) = summaries(path)
+    with Store.reading(path) as store:
+        assert len(store.traces(summary.runs[0].key)) == 3
 
 
 def test_features_other_than_the_published_ones_are_noted(small, path, pretend):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,8 @@ class ExperimentRunner:
         self.reached: dict[str, float] = {}  # epochs of the trainings that were asked for
         self.running: dict[Job, _Running] = {}
         self.records: dict[CellState, CellRecord] = {}  # of finished cells
+        # First runs of candidates, by key: only that of the chosen one is drawn.
+        self.candidates: defaultdict[CellState, dict[str, Result]] = defaultdict(dict)
         for data in self.plan.data.values():
             self.store.add_data(data.graphs, data.fingerprint)
 
@@ -99,6 +102,8 @@ class ExperimentRunner:
         running = self.running[job]
         state, key = running.state, running.keys[outcome.training]
         state.stage = running.stage
+        if isinstance(outcome, Result) and outcome.weights and running.stage == "searching":
+            self.candidates[state][key] = outcome
         if key not in running.missing:
             return
         data = self.plan.data[state.cell.dataset.name]
@@ -111,12 +116,12 @@ class ExperimentRunner:
             paused = isinstance(outcome, Paused)
             epochs = len(outcome.curve.train_loss) if paused else float("inf")
             if self.reached.get(key, 0) < epochs:  # two cells may have the same training
-                traces = () if isinstance(outcome, Paused) else traces_of(data.graphs, outcome)
-                tests = {} if isinstance(outcome, Paused) else named_tests(data.graphs, outcome)
-                predicted = (
-                    None if isinstance(outcome, Paused) else Predicted.of(data.graphs, outcome)
-                )
-                if not isinstance(outcome, Paused):
+                traces, tests, predicted = [], {}, None
+                if isinstance(outcome, Result):
+                    tests = named_tests(data.graphs, outcome)
+                    predicted = Predicted.of(data.graphs, outcome)
+                if isinstance(outcome, Result) and running.stage == "training":
+                    traces = traces_of(data.graphs, outcome)
                     self.store.add_ratios(key, learnt_ratios(data.graphs, outcome))
                 self.store.add(*identity, outcome, *origin, traces, tests, predicted)
                 self.reached[key] = epochs
@@ -125,6 +130,17 @@ class ExperimentRunner:
             if running.stage == "training":
                 state.accuracies += self.store.test_accuracy([key])
         self.watch(state)
+
+    def _draw_chosen(self, state: CellState, keys: Iterable[str]) -> None:
+        """Store what a report draws of the chosen settings, if a search has trained their first run.
+
+        A search that was killed may have lost its weights; then there is no drawing.
+        """
+        graphs = self.plan.data[state.cell.dataset.name].graphs
+        candidates = self.candidates.pop(state, {})
+        for key in candidates.keys() & set(keys):
+            self.store.add_traces(key, traces_of(graphs, candidates[key]))
+            self.store.add_ratios(key, learnt_ratios(graphs, candidates[key]))
 
     def progress(self, job: Job, progress: Progress) -> None:
         running = self.running[job]
@@ -203,6 +219,7 @@ class ExperimentRunner:
         record = replace(record, bytes=self.store.bytes_of(record))
         # Before the trainings, so that a report can be made at any time.
         self.store.add_cell(record)
+        self._draw_chosen(state, keys)
         state.accuracies = self.store.test_accuracy(keys)
         yield Round(tuple(trainings), None)
         self.records[state] = self._measured(cell, record, trainings[0])
@@ -221,6 +238,7 @@ class ExperimentRunner:
             cost=cost,
         )
         self.store.add_cell(record)
+        self._draw_chosen(state, keys)
         state.accuracies = self.store.test_accuracy(keys)
         self.records[state] = record
 

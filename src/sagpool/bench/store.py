@@ -19,6 +19,7 @@ from sagpool.bench.database import (
     check_row,
     open_to_read,
     open_to_write,
+    readable_errors,
     row_checksum,
 )
 from sagpool.bench.engines.engine import FailedTraining, Outcome
@@ -106,13 +107,12 @@ class Store(SeenTrainings):
             return
         parts = (result.train, result.validation, result.test)
         scores = [score for part in parts for score in (part.loss, part.accuracy)]
-        shown = [trace.to_json() for trace in traces]
         values += [
             *(int(result.diverged), result.best_epoch, result.epochs),
             *(float(value) if np.isfinite(value) else None for value in scores),
             json.dumps(result.confusion.tolist()),
             *(result.parameters, float(result.seconds), curve.tobytes()),
-            json.dumps(shown) if shown else None,
+            _traces_text(traces),
         ]
         row = dict(zip(RUN_COLUMNS, values, strict=True)) | {CHECKSUM: row_checksum(values)}
         with self._all_or_nothing():
@@ -231,6 +231,17 @@ class Store(SeenTrainings):
         with self._decoding():
             return [trace for (text,) in rows for trace in read_traces(parse_json(text))]
 
+    def add_traces(self, key: str, traces: Iterable[Trace]) -> None:
+        """Add the traces of a run that was stored without."""
+        columns = ", ".join(RUN_COLUMNS)
+        for row in self._read(f"SELECT {columns} FROM runs WHERE key = ?", (key,)):
+            values = [*row[:-1], _traces_text(traces)]
+            changed = [values[-1], row_checksum(values), key]
+            with readable_errors(self.path):
+                self.connection.execute(
+                    "UPDATE runs SET traces = ?, checksum = ? WHERE key = ?", changed
+                )
+
     def add_ratios(self, key: str, ratios: Iterable[LearntRatio]) -> None:
         for one in ratios:
             self._insert("OR REPLACE", "learnt_ratios", [key, *one])
@@ -275,6 +286,11 @@ class Store(SeenTrainings):
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _traces_text(traces: Iterable[Trace]) -> str | None:
+    shown = [trace.to_json() for trace in traces]
+    return json.dumps(shown) if shown else None
 
 
 def _stacked(curve: Curve) -> np.ndarray:
