@@ -206,16 +206,16 @@ def test_a_search_over_epochs_stores_graphs_to_draw(small, path, tmp_path):
 
 
 def test_a_search_that_was_interrupted_stores_graphs_to_draw(small, path, tmp_path):
-    class Interrupted(Exception):
+    class StoppedError(Exception):
         pass
 
     def interrupt(state):
         if state.done == 3:
-            raise Interrupted
+            raise StoppedError
 
     epochs = {"max_epochs": (1, 2), "lr": (0.01,), "hidden": (4,)}
     grid = {"search": Search.GRID, "methods": ("gpool-h",), "settings": epochs, "seeds": 1}
-    with pytest.raises(Interrupted):
+    with pytest.raises(StoppedError):
         run(small, path, Local(tmp_path / "checkpoints"), watch=interrupt, **grid)
     run(small, path, Local(tmp_path / "checkpoints"), **grid)
     (summary,) = summaries(path)

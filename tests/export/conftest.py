@@ -37,7 +37,8 @@ def new_part():
         with torch.no_grad():
             logits = module(pack(graphs, ids)).logits[:, :-1]
             last = getattr(module, "model", module).classifier.last
-            spread = logits.std(1, keepdim=True).clamp(min=1e-3)
+            # Not magnified without bound: rounding would be, too.
+            spread = logits.std(1, keepdim=True).clamp(min=1e-2)
             last.weight /= spread
             last.bias.copy_((last.bias - logits.mean(1, keepdim=True)) / spread)
         return NetPart(method, shape, dict(module.state_dict()))

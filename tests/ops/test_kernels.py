@@ -90,6 +90,19 @@ def test_packing_the_same_graphs_for_all_members(by_kernels, mutag):
     assert torch.equal(batch.structure.col, expected.structure.col)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("used", ["score", "gate", "both"])
+def test_score_and_gate(used, dtype, same_by_kernels, mutag):
+    adjacency = pack(mutag, IDS).structure
+    x, bias = randn(adjacency.layout.total_rows, 1, dtype=dtype), randn(2, 1, 1, dtype=dtype)
+
+    def scores(x, bias):
+        score, gate = adjacency.gcn_score_and_gate(x, bias)
+        return {"score": score, "gate": gate, "both": (score, gate)}[used]
+
+    same_by_kernels(scores, [x, bias])
+
+
 @WIDTHS
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -135,8 +148,8 @@ def test_top_rows_of_long_graphs(by_kernels):
     assert torch.equal(choose_rows(rank, old, new), expected)
 
 
-@pytest.mark.parametrize("fan_in", [1, 3, 40, 130])
-@pytest.mark.parametrize("fan_out", [2, 16, 65, 128])
+@pytest.mark.parametrize("fan_in", [1, 3, 16, 20, 32, 40, 130])
+@pytest.mark.parametrize("fan_out", [2, 16, 32, 65, 128])
 @pytest.mark.parametrize("scored", [True, False])
 def test_dense(fan_in, fan_out, scored, same_by_kernels):
     x, weight = randn(3 * 70, fan_in), randn(3, fan_in, fan_out)
@@ -149,7 +162,7 @@ def test_dense(fan_in, fan_out, scored, same_by_kernels):
     same_by_kernels(both, [x, weight, bias, beside], rtol=1e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("fan_in", [1, 3, 8, 9])
+@pytest.mark.parametrize("fan_in", [1, 3, 8, 9, 33])
 def test_dense_without_a_gradient_of_the_input(fan_in, same_by_kernels):
     """As at the first level: with few features, the gradient of the product is not stored."""
     x, inputs = randn(3 * 70, fan_in), [randn(3, fan_in, 20), randn(3, 1, 20), randn(3, 20, 1)]

@@ -132,7 +132,7 @@ class ExperimentRunner:
         self.watch(state)
 
     def _draw_chosen(self, state: CellState, keys: Iterable[str]) -> None:
-        """Store what a report draws of the chosen settings, if a search has trained their first run.
+        """Store what a report draws of the chosen settings, if the search has their first run.
 
         A search that was killed may have lost its weights; then there is no drawing.
         """

@@ -21,12 +21,14 @@ from sagpool.ops import (
     edge_attention,
     edge_rows,
     gcn_propagate,
+    gcn_score_and_gate,
     propagate,
     ragged_arange,
     repeat_each,
     repeated_layout,
     with_self_entries,
 )
+from sagpool.ops.device import kernels_for
 
 if TYPE_CHECKING:
     from sagpool.graphs.batch import Origin
@@ -68,6 +70,11 @@ class Structure(ABC):
     def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
         """``gcn(x) + b``, ``[rows]``, for x of one channel and b of ``[members, 1, 1]``."""
         return (self.gcn(x).view(len(bias), -1, 1) + bias).view(-1)
+
+    def gcn_score_and_gate(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """`gcn_score`, and its tanh."""
+        score = self.gcn_score(x, bias)
+        return score, score.tanh()
 
     def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
         """Attention of each row over its neighbours and itself; see `edge_attention`."""
@@ -185,6 +192,11 @@ class Adjacency(Structure):
             lambda: self._gcn_weight(x.dtype),
             symmetric=self.symmetric,
         )
+
+    def gcn_score_and_gate(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        if self.symmetric and kernels_for(x) is not None:
+            return gcn_score_and_gate(x, self.row_ptr, self.col, bias)
+        return super().gcn_score_and_gate(x, bias)
 
     def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
         rows = self.row_ptr, self.col

@@ -427,9 +427,15 @@ def pack_on_device(
         y=placed.y,
         source=source,
         node=node,
-        # The graph of -1, a filler, is the last.
-        targets=_targets_of(source, pad(ids, (0, 1), value=NO_GRAPH) % source.sizes.shape[1]),
+        targets=_targets_on_device(source, ids),
     )
+
+
+def _targets_on_device(source: BatchSource, ids: Tensor) -> Tensor | None:
+    if source.targets is None:
+        return None
+    # The graph of -1, a filler, is the last.
+    return _targets_of(source, pad(ids, (0, 1), value=NO_GRAPH) % source.sizes.shape[1])
 
 
 def as_matrix(ids: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:

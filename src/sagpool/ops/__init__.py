@@ -26,7 +26,7 @@ from sagpool.ops.pool import (
     kept_once,
     pool_rows,
 )
-from sagpool.ops.propagate import gcn_propagate, propagate
+from sagpool.ops.propagate import gcn_propagate, gcn_score_and_gate, propagate
 from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
 from sagpool.ops.segment import (
     cross_entropy_sums,
@@ -63,6 +63,7 @@ __all__ = [
     "gather_gated",
     "gcn_of_edges",
     "gcn_propagate",
+    "gcn_score_and_gate",
     "induced_csr",
     "keep_chosen",
     "keep_rows",

@@ -163,14 +163,13 @@ class _DenseRelu(Function):
         grad_y = None if grads[1] is None else grads[1].contiguous().view(*h.shape[:2], 1)
         if grad_h is None and grad_y is None:
             return None, None, None, None
-        grad_x = grad_beside = None
+        grad_x = grad_beside = grad_weight = None
         if (kernels := kernels_for(x)) is not None:
-            narrow = x.shape[2] <= kernels.MOST_NARROW and not ctx.needs_input_grad[0]
+            back = ctx.needs_input_grad[0]
+            together = kernels.sums_weight_gradient(x, h.shape[2], product=back)
             grad, grad_bias, grad_beside, grad_weight = kernels.bias_relu_backward(
-                grad_h, grad_y, h, beside, x if narrow else None
+                *(grad_h, grad_y, h, beside, x if together else None), product=back or not together
             )
-            if narrow:
-                return None, grad_weight, grad_bias, grad_beside
         else:
             grad = grad_h
             if grad_y is not None:
@@ -184,5 +183,6 @@ class _DenseRelu(Function):
             grad_bias = grad.sum(1, keepdim=True)
         if ctx.needs_input_grad[0]:
             grad_x = product(grad, weight.transpose(1, 2)).flatten(0, 1)
-        grad_weight = weight_gradient(x, grad)
+        if grad_weight is None:
+            grad_weight = weight_gradient(x, grad)
         return grad_x, grad_weight, grad_bias, grad_beside

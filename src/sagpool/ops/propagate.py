@@ -85,6 +85,43 @@ class _GCN(Function):
         return ctx.kernels.gcn_of_rows(grads[0], *ctx.saved_tensors), None, None
 
 
+def gcn_score_and_gate(
+    x: Tensor, row_ptr: Tensor, col: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``s = D̃^-1/2 Ã D̃^-1/2 x + b`` and ``tanh(s)``, ``[rows]`` each, by kernels.
+
+    Args:
+        x: ``[rows, 1]``
+        row_ptr: ``[rows + 1]`` int32, of Ã, which is symmetric and has a 1 at each entry
+        col: ``[entries]`` int32, of Ã
+        bias: ``[members, 1, 1]``
+    """
+    return _GCNScoreAndGate.apply(x, row_ptr, col, bias)
+
+
+class _GCNScoreAndGate(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, row_ptr: Tensor, col: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.kernels, ctx.bias_shape = kernels_for(x), bias.shape
+        score = ctx.kernels.gcn_score(x.contiguous().view(-1), row_ptr, col, bias)
+        gate = score.tanh()
+        ctx.save_for_backward(gate, row_ptr, col)
+        return score, gate
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(grad is None for grad in grads):
+            return None, None, None, None
+        grads = tuple(None if grad is None else grad.contiguous() for grad in grads)
+        grad_x, whole = ctx.kernels.gcn_score_backward(*grads, *ctx.saved_tensors)
+        grad_bias = whole.view(ctx.bias_shape[0], -1).sum(1)
+        return grad_x[:, None], None, None, grad_bias.view(ctx.bias_shape)
+
+
 class _Propagate(Function):
     @staticmethod
     def forward(

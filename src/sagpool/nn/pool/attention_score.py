@@ -90,8 +90,7 @@ class AttentionScore(nn.Module):
         conv = self._single_gcn()
         if conv is not None and projected is not None:
             assert conv.linear.bias is not None
-            raw = graphs.gcn_score(projected, conv.linear.bias)
-            return Scores(rank=raw, gate=raw.tanh())
+            return Scores(*graphs.gcn_score_and_gate(projected, conv.linear.bias))
         scores = [_in_a_row(gnn.children(), x, graphs).view(-1) for gnn in self.gnns]
         if len(scores) == 1:
             return Scores(rank=scores[0], gate=scores[0].tanh())

@@ -5,7 +5,7 @@ Import only if Triton is installed. The tests run them on the CPU in Triton's in
 """
 
 from sagpool.ops.kernels.adam import adam_step, add_losses
-from sagpool.ops.kernels.dense import MOST_NARROW, bias_relu_backward, label_relu
+from sagpool.ops.kernels.dense import bias_relu_backward, label_relu, sums_weight_gradient
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
 from sagpool.ops.kernels.edge_list import (
     count_marked,
@@ -18,7 +18,13 @@ from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
 from sagpool.ops.kernels.linear import linear
 from sagpool.ops.kernels.loss import cross_entropy_sums, cross_entropy_sums_backward
 from sagpool.ops.kernels.pack import pack_graphs, place_graphs
-from sagpool.ops.kernels.propagate import dots_of_rows, gcn_of_rows, sum_of_rows
+from sagpool.ops.kernels.propagate import (
+    dots_of_rows,
+    gcn_of_rows,
+    gcn_score,
+    gcn_score_backward,
+    sum_of_rows,
+)
 from sagpool.ops.kernels.ragged import row_tiles
 from sagpool.ops.kernels.random import bits_of_each, dropout, step_keys, uniform
 from sagpool.ops.kernels.readout import mean_and_max, mean_and_max_backward

@@ -6,10 +6,12 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
+from sagpool.ops.kernels.ragged import dot, precision
 
 _TILE = 1024
 _MAX_COLUMNS = 128
 MOST_NARROW = 8
+_LEAST_OF_DOT, _MOST_OF_DOT = 16, 32
 _PROGRAMS = 8192  # enough to keep every processor of a large GPU busy
 
 
@@ -107,64 +109,80 @@ def bias_relu_backward(
     grad_y: Tensor | None,
     h: Tensor,
     score_weight: Tensor | None,
-    narrow: Tensor | None = None,
+    x: Tensor | None = None,
+    *,
+    product: bool = True,
 ) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
-    """The gradients of the product, of the bias and of v, in one pass.
+    """The gradients of the product, of the bias, of v and of the weight, in one pass.
 
-    Each program sums over its own rows. The partial sums are then added in a fixed order. If the
-    input has few columns, the same pass computes the gradient of the weight instead of that of the
-    product, which is then not stored.
+    Each program sums over its own rows. The partial sums are then added in a fixed order.
 
     Args:
         grad_h: ``[members, rows, columns]``, or None for zeros
         grad_y: ``[members, rows, 1]``, or None
         h: ``[members, rows, columns]``
         score_weight: v, ``[members, columns, 1]``, or None
-        narrow: ``[members, rows, in]``, at most `MOST_NARROW` columns, or None
+        x: ``[members, rows, in]``, for the gradient of the weight; see `sums_weight_gradient`
+        product: whether the gradient of the product is wanted
 
     Returns:
-        the gradients of the product (without ``narrow``), the bias, v, and (with ``narrow``) the
-        weight, ``[members, in, columns]``
+        the gradients of the product, the bias, v, and (with x) the weight, ``[members, in,
+        columns]``
     """
     members, rows, columns = h.shape
-    fan_in = 0 if narrow is None else narrow.shape[2]
+    fan_in = 0 if x is None else x.shape[2]
+    by_dot = fan_in > MOST_NARROW
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
+    width = max(width, _LEAST_OF_DOT) if by_dot else width
     height = min(128, _TILE // width)
     chunks = max(1, min(triton.cdiv(rows, height), triton.cdiv(_PROGRAMS, members)))
     chunk = triton.cdiv(triton.cdiv(rows, chunks), height) * height
     chunks = triton.cdiv(rows, chunk)
-    grad = torch.empty_like(h) if narrow is None else None
+    grad = torch.empty_like(h) if product else None
     # Of the bias, v and the weight, so that one operation adds up all of them.
     before_weight = 1 if grad_y is None else 2
     parts = h.new_empty(members, chunks, before_weight + fan_in, columns)
     _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
-        grad_h, grad_y, h, score_weight, narrow, grad, parts, rows, chunk, columns,
+        grad_h, grad_y, h, score_weight, x, grad, parts, rows, chunk, columns,
         0 if score_weight is None else score_weight.stride(0), fan_in,
-        GRAD=grad_h is not None, SCORE=grad_y is not None,
-        NARROW=0 if narrow is None else 4 if fan_in <= 4 else MOST_NARROW, HEIGHT=height,
-        WIDTH=width, num_warps=2,
+        GRAD=grad_h is not None, SCORE=grad_y is not None, PRODUCT=product,
+        INPUTS=max(4, triton.next_power_of_2(fan_in)) if fan_in else 0, DOT=by_dot,
+        PRECISION=precision(), HEIGHT=height, WIDTH=width, num_warps=2,
     )  # fmt: skip
     sums = parts.sum(1)  # [members, 1 or 2 + in, columns]
     of_score_weight = None if grad_y is None else sums[:, 1, :, None]
-    of_weight = None if narrow is None else sums[:, before_weight:]
+    of_weight = None if x is None else sums[:, before_weight:]
     return grad, sums[:, :1], of_score_weight, of_weight
+
+
+def sums_weight_gradient(x: Tensor, columns: int, *, product: bool) -> bool:
+    """Whether `bias_relu_backward` should compute the gradient of the weight, too.
+
+    Of wide weights a program could not hold it. Of float64, and of narrow inputs whose own gradient
+    is needed, matrix products are as fast.
+    """
+    fan_in = x.shape[2]
+    if not product and fan_in <= MOST_NARROW:
+        return True
+    small = MOST_NARROW < fan_in <= _MOST_OF_DOT and columns <= _MOST_OF_DOT
+    return small and x.dtype == torch.float32
 
 
 @kernel(do_not_specialize=["rows", "chunk", "fan_in"])
 def _bias_relu_backward(
-    grad_h, grad_y, h, score_weight, narrow, grad, parts, rows, chunk, columns,
+    grad_h, grad_y, h, score_weight, x, grad, parts, rows, chunk, columns,
     score_weight_stride, fan_in,
-    GRAD: tl.constexpr, SCORE: tl.constexpr, NARROW: tl.constexpr, HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    GRAD: tl.constexpr, SCORE: tl.constexpr, PRODUCT: tl.constexpr, INPUTS: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     of_bias = tl.zeros((WIDTH,), h.dtype.element_ty)
     of_score_weight = tl.zeros((WIDTH,), h.dtype.element_ty)
-    if NARROW > 0:
-        inputs = tl.arange(0, NARROW)
-        of_weight = tl.zeros((NARROW, WIDTH), h.dtype.element_ty)
+    if INPUTS > 0:
+        inputs = tl.arange(0, INPUTS)
+        of_weight = tl.zeros((INPUTS, WIDTH), h.dtype.element_ty)
     if SCORE:
         v = tl.load(
             score_weight + member * score_weight_stride + column, mask=in_columns, other=0.0
@@ -188,12 +206,16 @@ def _bias_relu_backward(
             of_score_weight += tl.sum(value * of_score[:, None], 0)
         of_value = tl.where(value <= 0, 0.0, of_value)
         of_bias += tl.sum(of_value, 0)
-        if NARROW > 0:
+        if DOT:
+            in_x = in_rows[None, :] & (inputs < fan_in)[:, None]
+            of_rows = tl.load(x + at[None, :] * fan_in + inputs[:, None], mask=in_x, other=0.0)
+            of_weight = dot(of_rows, of_value, of_weight, PRECISION)
+        elif INPUTS > 0:
             for k in range(fan_in):
-                of_input = tl.load(narrow + at * fan_in + k, mask=in_rows, other=0.0)
+                of_input = tl.load(x + at * fan_in + k, mask=in_rows, other=0.0)
                 summed = tl.sum(of_input[:, None] * of_value, 0)
                 of_weight += tl.where((inputs == k)[:, None], summed[None, :], 0.0)
-        else:
+        if PRODUCT:
             tl.store(grad + place, of_value, mask=mask)
     BEFORE_WEIGHT: tl.constexpr = 2 if SCORE else 1
     part = member * tl.num_programs(0) + number
@@ -201,7 +223,7 @@ def _bias_relu_backward(
     tl.store(place, of_bias, mask=in_columns)
     if SCORE:
         tl.store(place + columns, of_score_weight, mask=in_columns)
-    if NARROW > 0:
+    if INPUTS > 0:
         tl.store(
             place[None, :] + (BEFORE_WEIGHT + inputs[:, None]) * columns,
             of_weight,

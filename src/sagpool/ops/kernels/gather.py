@@ -10,7 +10,7 @@ from sagpool.ops.kernels.jit import kernel
 _TILE = 512
 _MAX_COLUMNS = 128
 _GRAPH_ROWS = 32
-_FILLER_BLOCK = 4096
+_CLEARED = 2048  # numbers of a filler that one program clears
 
 
 def gather_gated(
@@ -41,26 +41,43 @@ def gather_gated(
     summary = x.new_empty(graphs, 2 * columns)
     arg = torch.empty(graphs, columns, dtype=torch.int32, device=x.device)
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
-    blocks = triton.cdiv(columns, width)
-    _gather_gated[(graphs, blocks)](
-        x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
-        GATED=gate is not None, HEIGHT=_GRAPH_ROWS, WIDTH=width, num_warps=1,
+    # Many programs per filler: a single one would take longer than all graphs together.
+    cleared = _CLEARED // width
+    chunks = triton.cdiv(longest_filler, cleared) if filler_every else 0
+    fillers = graphs // filler_every if filler_every else 0
+    _gather_gated[(graphs + fillers * chunks, triton.cdiv(columns, width))](
+        x, gate, perm, kept_ptr, out, summary, arg, graphs, columns, filler_every, chunks,
+        GATED=gate is not None, HEIGHT=_GRAPH_ROWS, WIDTH=width, CLEARED=cleared, num_warps=1,
     )  # fmt: skip
-    if filler_every:
-        # Many programs per filler: a single one would take longer than all graphs together.
-        chunks = triton.cdiv(longest_filler * columns, _FILLER_BLOCK)
-        _clear_fillers[(chunks, graphs // filler_every)](
-            kept_ptr, out, columns, filler_every, BLOCK=_FILLER_BLOCK, num_warps=4
-        )
     return out, summary, arg
 
 
-@kernel(do_not_specialize=["filler_every"])
+@kernel(do_not_specialize=["graphs", "filler_every", "chunks"])
 def _gather_gated(
-    x, gate, perm, kept_ptr, out, summary, arg, columns, filler_every,
+    x, gate, perm, kept_ptr, out, summary, arg, graphs, columns, filler_every, chunks,
+    GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CLEARED: tl.constexpr,
+):  # fmt: skip
+    number = tl.program_id(0)
+    if number < graphs:
+        _gather_graph(
+            x, gate, perm, kept_ptr, out, summary, arg, number.to(tl.int64), columns, filler_every,
+            GATED, HEIGHT, WIDTH,
+        )  # fmt: skip
+    else:
+        filler = ((number - graphs) // chunks + 1) * filler_every - 1
+        start, end = tl.load(kept_ptr + filler), tl.load(kept_ptr + filler + 1)
+        row = start + (number - graphs) % chunks * CLEARED + tl.arange(0, CLEARED)
+        column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+        mask = (row < end)[:, None] & (column < columns)[None, :]
+        zeros = tl.zeros((CLEARED, WIDTH), out.dtype.element_ty)
+        tl.store(out + row[:, None] * columns + column[None, :], zeros, mask=mask)
+
+
+@triton.jit
+def _gather_graph(
+    x, gate, perm, kept_ptr, out, summary, arg, graph, columns, filler_every,
     GATED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    graph = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     start = tl.load(kept_ptr + graph).to(tl.int32)
@@ -95,15 +112,6 @@ def _gather_gated(
     tl.store(base, total / count, mask=in_columns)
     tl.store(base + columns, largest, mask=in_columns)
     tl.store(arg + graph * columns + column, where, mask=in_columns)
-
-
-@kernel(do_not_specialize=["filler_every"])
-def _clear_fillers(kept_ptr, out, columns, filler_every, BLOCK: tl.constexpr):
-    graph = (tl.program_id(1) + 1) * filler_every - 1
-    start, end = tl.load(kept_ptr + graph), tl.load(kept_ptr + graph + 1)
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    zeros = tl.zeros((BLOCK,), out.dtype.element_ty)
-    tl.store(out + start * columns + place, zeros, mask=place < (end - start) * columns)
 
 
 def gather_gated_backward(

@@ -1,5 +1,6 @@
 """Sums over neighbours, along the rows of a CSR matrix."""
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -9,6 +10,7 @@ from sagpool.ops.kernels.jit import kernel
 # Elements per program: enough loads in flight, few enough registers.
 TILE = 1024
 MAX_COLUMNS = 128
+_SCORES = 128  # rows of a program, for one column
 
 
 def sum_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor) -> Tensor:
@@ -64,10 +66,7 @@ def _sum_of_rows(
         if WEIGHTED:
             factor = tl.load(weight + entry, mask=present, other=0.0)
         else:
-            length = tl.load(row_ptr + source + 1, mask=present, other=1) - tl.load(
-                row_ptr + source, mask=present, other=0
-            )
-            factor = 1 / tl.sqrt(length.to(x.dtype.element_ty))
+            factor = _degree_factor(row_ptr, source, present, x.dtype.element_ty)
         values = tl.load(
             x + source.to(tl.int64)[:, None] * columns + column[None, :],
             mask=present[:, None] & in_columns[None, :],
@@ -79,6 +78,102 @@ def _sum_of_rows(
         total *= own[:, None]
     place = out + row.to(tl.int64)[:, None] * columns + column[None, :]
     tl.store(place, total, mask=in_rows[:, None] & in_columns[None, :])
+
+
+def gcn_score(x: Tensor, row_ptr: Tensor, col: Tensor, bias: Tensor) -> Tensor:
+    """``D̃^-1/2 Ã D̃^-1/2 x + b``, ``[rows]``.
+
+    Args:
+        x: ``[rows]``
+        row_ptr: ``[rows + 1]`` int32, of Ã, which has a 1 at each entry
+        col: ``[entries]`` int32, of Ã
+        bias: b, ``[members, 1, 1]``
+    """
+    rows, out = len(x), torch.empty_like(x)
+    _gcn_score[(triton.cdiv(rows, _SCORES),)](
+        x, row_ptr, col, bias, out, rows, rows // len(bias), bias.stride(0), HEIGHT=_SCORES,
+        num_warps=1,
+    )  # fmt: skip
+    return out
+
+
+@kernel(do_not_specialize=["rows", "rows_each"])
+def _gcn_score(x, row_ptr, col, bias, out, rows, rows_each, bias_member, HEIGHT: tl.constexpr):
+    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    inside = row < rows
+    start = tl.load(row_ptr + row, mask=inside, other=0)
+    end = tl.load(row_ptr + row + 1, mask=inside, other=0)
+    total = tl.zeros((HEIGHT,), x.dtype.element_ty)
+    for step in range(tl.max(end - start, 0)):
+        present = start + step < end
+        source = tl.load(col + start + step, mask=present, other=0)
+        value = tl.load(x + source, mask=present, other=0.0)
+        total += _degree_factor(row_ptr, source, present, x.dtype.element_ty) * value
+    own = 1 / tl.sqrt(tl.maximum(end - start, 1).to(x.dtype.element_ty))
+    member = (row // rows_each).to(tl.int64)
+    of_member = tl.load(bias + member * bias_member, mask=inside, other=0.0)
+    tl.store(out + row, own * total + of_member, mask=inside)
+
+
+def gcn_score_backward(
+    grad_score: Tensor | None, grad_gate: Tensor | None, gate: Tensor, row_ptr: Tensor, col: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of x and of `gcn_score`, ``[rows]`` each.
+
+    Args:
+        grad_score: ``[rows]``, or None for zeros
+        grad_gate: ``[rows]``, of tanh of the score, or None for zeros
+        gate: that tanh, ``[rows]``
+        row_ptr: ``[rows + 1]`` int32
+        col: ``[entries]`` int32
+    """
+    rows, grad_x, whole = len(gate), torch.empty_like(gate), torch.empty_like(gate)
+    _gcn_score_backward[(triton.cdiv(rows, _SCORES),)](
+        grad_score, grad_gate, gate, row_ptr, col, grad_x, whole, rows,
+        SCORE=grad_score is not None, GATE=grad_gate is not None, HEIGHT=_SCORES, num_warps=1,
+    )  # fmt: skip
+    return grad_x, whole
+
+
+@kernel(do_not_specialize=["rows"])
+def _gcn_score_backward(
+    grad_score, grad_gate, gate, row_ptr, col, grad_x, whole, rows,
+    SCORE: tl.constexpr, GATE: tl.constexpr, HEIGHT: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    inside = row < rows
+    start = tl.load(row_ptr + row, mask=inside, other=0)
+    end = tl.load(row_ptr + row + 1, mask=inside, other=0)
+    total = tl.zeros((HEIGHT,), gate.dtype.element_ty)
+    for step in range(tl.max(end - start, 0)):
+        present = start + step < end
+        source = tl.load(col + start + step, mask=present, other=0)
+        value = _grad_of_score(grad_score, grad_gate, gate, source, present, SCORE, GATE)
+        total += _degree_factor(row_ptr, source, present, gate.dtype.element_ty) * value
+    own = 1 / tl.sqrt(tl.maximum(end - start, 1).to(gate.dtype.element_ty))
+    tl.store(grad_x + row, own * total, mask=inside)
+    value = _grad_of_score(grad_score, grad_gate, gate, row, inside, SCORE, GATE)
+    tl.store(whole + row, value, mask=inside)
+
+
+@triton.jit
+def _grad_of_score(grad_score, grad_gate, gate, row, present, SCORE, GATE):
+    total = tl.zeros_like(row).to(gate.dtype.element_ty)
+    if SCORE:
+        total += tl.load(grad_score + row, mask=present, other=0.0)
+    if GATE:
+        tanh = tl.load(gate + row, mask=present, other=0.0)
+        total += tl.load(grad_gate + row, mask=present, other=0.0) * (1 - tanh * tanh)
+    return total
+
+
+@triton.jit
+def _degree_factor(row_ptr, row, present, dtype):
+    """``D̃^-1/2`` of these rows."""
+    length = tl.load(row_ptr + row + 1, mask=present, other=1) - tl.load(
+        row_ptr + row, mask=present, other=0
+    )
+    return 1 / tl.sqrt(length.to(dtype))
 
 
 def _width(columns: int) -> int:

@@ -10,6 +10,7 @@ from sagpool.ops.kernels.jit import kernel
 _BLOCK = 128
 # Larger, for fillers, which are always long.
 _STRIDE = 512
+_LONG = 256  # rows of a block after the first of a graph
 
 
 def fewer_rows(
@@ -59,7 +60,7 @@ def _fewer_rows(
 def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int) -> Tensor:
     """Mark the rows with the highest scores; see `sagpool.ops.top_of_each`.
 
-    Without sorting: the score of the last kept row is found bit by bit.
+    Without sorting: the score of the last kept row is found two bits at a time.
     """
     mask = torch.empty(len(score), dtype=torch.bool, device=score.device)
     graphs = len(ptr) - 1
@@ -71,6 +72,7 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
         filler_every,
         STRIDE=_STRIDE,
         BLOCK=64 if len(score) <= 96 * graphs else 256,
+        LONG=_LONG,
         num_warps=1,
     )
     return mask
@@ -78,8 +80,9 @@ def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int)
 
 @kernel(do_not_specialize=["filler_every"])
 def _top_of_each(
-    score, ptr, kept_ptr, mask, filler_every, STRIDE: tl.constexpr, BLOCK: tl.constexpr
-):
+    score, ptr, kept_ptr, mask, filler_every,
+    STRIDE: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
+):  # fmt: skip
     graph = tl.program_id(0)
     start, end = tl.load(ptr + graph), tl.load(ptr + graph + 1)
     if filler_every > 0 and graph % filler_every == filler_every - 1:
@@ -95,17 +98,26 @@ def _top_of_each(
         # Most graphs have one block: its keys are computed once, not for every bit.
         first_key = _descending(score, start + offset, end)
         first_inside = start + offset < end
-        for _ in range(32):
-            candidate = level | bit
-            bit = bit >> 1
-            below = tl.sum(((first_key < candidate) & first_inside).to(tl.int32), 0)
-            for first in range(start + BLOCK, end, BLOCK):
-                key = _descending(score, first + offset, end)
-                inside = first + offset < end
-                below += tl.sum(((key < candidate) & inside).to(tl.int32), 0)
-            if below < wanted:
-                level = candidate
-                above = below
+        for _ in range(16):
+            # Two bits at a time: half as many passes over a long graph, and sums that overlap.
+            second, first_bit = level | (bit >> 1), level | bit
+            both = first_bit | second
+            below_second = _below(first_key, first_inside, second)
+            below_first = _below(first_key, first_inside, first_bit)
+            below_both = _below(first_key, first_inside, both)
+            for first in range(start + BLOCK, end, LONG):
+                row = first + tl.arange(0, LONG)
+                key, inside = _descending(score, row, end), row < end
+                below_second += _below(key, inside, second)
+                below_first += _below(key, inside, first_bit)
+                below_both += _below(key, inside, both)
+            if below_both < wanted:
+                level, above = both, below_both
+            elif below_first < wanted:
+                level, above = first_bit, below_first
+            elif below_second < wanted:
+                level, above = second, below_second
+            bit = bit >> 2
         # The level is the score of the last kept row; of rows with this score the first are kept.
         ties_left = wanted - above
         for first in range(start, end, BLOCK):
@@ -117,6 +129,11 @@ def _top_of_each(
             chosen = (key < level) | ((tied == 1) & (order <= ties_left))
             ties_left -= tl.sum(tied, 0)
             tl.store(mask + row, chosen.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def _below(key, inside, candidate):
+    return tl.sum(((key < candidate) & inside).to(tl.int32), 0)
 
 
 @triton.jit
