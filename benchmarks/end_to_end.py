@@ -52,7 +52,6 @@ SHAPES = (
     *((64, 1 / 2), (16, 1 / 4), (128, 1 / 4), (32, 1 / 2)),
     *((128, 1 / 2), (32, 1 / 4), (64, 1 / 4), (16, 1 / 2)),
 )
-FURTHER_SEEDS = 10
 COMMAND = "from sagpool.cli.main import main; main()"
 RACES = tuple(":".join(cell) for cell in product(("PROTEINS", "NCI1"), ("sagpool-h", "gpool-h")))
 
@@ -81,15 +80,15 @@ class Figures:
 
     def run(
         self,
-        dataset: str,
-        method: str,
+        datasets: str,
+        methods: str,
         search: str,
         settings: dict[str, Any] | None = None,
         seeds: int = 1,
     ) -> Ran:
-        """One experiment into a store of its own."""
+        """One experiment into a store of its own; names are separated by commas."""
         count = len(list(self.folder.glob("*.sqlite")))
-        store = self.folder / f"{count}-{dataset}-{method}-{search}.sqlite"
+        store = self.folder / f"{count}-{datasets}-{methods}-{search}.sqlite"
         first: list[float] = []
 
         def watch(state: CellState) -> None:
@@ -99,8 +98,8 @@ class Figures:
         begin = time.perf_counter()
         result = run_experiment(
             "lee2019",
-            datasets=dataset,
-            methods=method,
+            datasets=datasets,
+            methods=methods,
             seeds=seeds,
             settings=settings,
             search=search,
@@ -110,7 +109,7 @@ class Figures:
             watch=watch,
         )
         ran = Ran(time.perf_counter() - begin, first[0], store, result.profile)
-        note(f"{search} {dataset} {method} {settings or ''}: {ran.seconds:.1f} s; {ran.profile}")
+        note(f"{search} {datasets} {methods} {settings or ''}: {ran.seconds:.1f} s; {ran.profile}")
         return ran
 
     def first_grid(self, dataset: str, method: str) -> Ran:
@@ -183,57 +182,65 @@ class Figures:
         self.others["steady"] = {f"{h}, {ratio:g}": rate for (h, ratio), rate in rates.items()}
 
     def race_cost(self) -> None:
-        races = {}
-        for name in self.options.race:
-            dataset, method = name.split(":")
-            grid = read_grid(self._grid_store(dataset, method), dataset, method)
-            race = self.run(dataset, method, "race")
-            with Store.reading(race.store) as store:
-                (cell,) = store.cells()
-            assert cell.cost is not None
-            accuracy = {settings_text(one.settings): one.accuracy for one in grid.cell.ranking}
-            best, chosen = max(accuracy.values()), accuracy[settings_text(cell.settings)]
-            used = cell.ranking[0].runs // cell.settings["folds"]  # seeds
-            again = [
-                self._further_accuracy(dataset, method, settings, used)
-                for settings in (grid.cell.settings, cell.settings)
-            ]
-            by_seed = [100 * (one - other) for one, other in zip(*again, strict=True)]
-            races[name] = {
-                "ratio": grid.epochs / cell.cost.epochs,
-                "regret": 100 * (best - chosen),  # points of validation accuracy
-                "regret_of_further_seeds": statistics.mean(by_seed),
-                "standard_error": statistics.stdev(by_seed) / math.sqrt(FURTHER_SEEDS),
-                "grid_epochs": grid.epochs,
-                "race_epochs": cell.cost.epochs,
-                "seconds": race.seconds,
-            }
+        race = self.run(self._joined(0), self._joined(1), "race")
+        self.seconds["races"] = race.seconds
+        races = {name: self._compared(name, race) for name in self.options.race}
         self.ratios["race_cost"] = min(race["ratio"] for race in races.values())
-        regrets = (
-            f"{name} {race['regret']:.2f}, with further seeds {race['regret_of_further_seeds']:.2f}"
-            f" ± {race['standard_error']:.2f}"
-            for name, race in races.items()
-        )
+        regrets = (f"{name} {race['regret']:.2f}{_further(race)}" for name, race in races.items())
         self.meaning["race_cost"] = f"regret in points: {', '.join(regrets)}"
         self.others["races"] = races
+
+    def _joined(self, place: int) -> str:
+        """All data sets (0) or methods (1) of the races, for one experiment."""
+        return ",".join(dict.fromkeys(name.split(":")[place] for name in self.options.race))
+
+    def _compared(self, name: str, race: Ran) -> dict[str, float]:
+        """A race beside the full grid."""
+        dataset, method = name.split(":")
+        grid = read_grid(self._grid_store(dataset, method), dataset, method)
+        with Store.reading(race.store) as store:
+            cells = {(cell.dataset, cell.method): cell for cell in store.cells()}
+        cell = cells[dataset, method]
+        assert cell.cost is not None
+        accuracy = {settings_text(one.settings): one.accuracy for one in grid.cell.ranking}
+        best, chosen = max(accuracy.values()), accuracy[settings_text(cell.settings)]
+        found = {
+            "ratio": grid.epochs / cell.cost.epochs,
+            "regret": 100 * (best - chosen),  # points of validation accuracy
+            "grid_epochs": grid.epochs,
+            "race_epochs": cell.cost.epochs,
+        }
+        if not self.options.further_seeds or cell.settings == grid.cell.settings:
+            return found
+        used = cell.ranking[0].runs // cell.settings["folds"]  # seeds
+        again = [
+            self._further_accuracy(dataset, method, settings, used)
+            for settings in (grid.cell.settings, cell.settings)
+        ]
+        by_seed = [100 * (one - other) for one, other in zip(*again, strict=True)]
+        return found | {
+            "regret_of_further_seeds": statistics.mean(by_seed),
+            "standard_error": statistics.stdev(by_seed) / math.sqrt(len(by_seed)),
+        }
 
     def _further_accuracy(
         self, dataset: str, method: str, settings: dict[str, Any], used: int
     ) -> list[float]:
         """The mean validation accuracy of each seed after those that the searches have used."""
         searched = {name: settings[name] for name in ("lr", "hidden", "weight_decay", "ratio")}
-        ran = self.run(dataset, method, "none", searched, seeds=used + FURTHER_SEEDS)
+        seeds = used + self.options.further_seeds
+        ran = self.run(dataset, method, "none", searched, seeds=seeds)
         with Store.reading(ran.store) as store:
             runs = list(store.runs())
         return [
             statistics.mean(run.validation_accuracy for run in runs if run.seed == seed)
-            for seed in range(used, used + FURTHER_SEEDS)
+            for seed in range(used, seeds)
         ]
 
     def _grid_store(self, dataset: str, method: str) -> Path:
-        given = self.options.grid_store
-        if given and find_grid(given, dataset, method):
-            return given
+        for given in self.options.grid_store:
+            if find_grid(given, dataset, method):
+                return given
         return self.first_grid(dataset, method).store
 
     def grid_mutag_cpu(self) -> None:
@@ -265,6 +272,13 @@ def mutag_grid(source: Path, how: str) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
+def _further(race: dict[str, float]) -> str:
+    if "standard_error" not in race:
+        return ""
+    error = race["standard_error"]
+    return f", with further seeds {race['regret_of_further_seeds']:.2f} ± {error:.2f}"
+
+
 def note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -289,7 +303,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shapes", type=int, default=8, help="of NCI1 that run alone; scaled up")
     parser.add_argument("--members", type=int, default=200, help="of a fleet at its steady rate")
     parser.add_argument("--race", nargs="+", choices=RACES, default=RACES)
-    parser.add_argument("--grid-store", type=Path, help="run store with finished grids, for races")
+    parser.add_argument(
+        "--grid-store", type=Path, nargs="+", default=[], help="with finished grids, for races"
+    )
+    parser.add_argument(
+        "--further-seeds", type=int, default=10, help="of both choices, if they differ; 0 for none"
+    )
     parser.add_argument("--stores", type=Path, help="folder where the run stores stay; must be new")
     parser.add_argument(
         "--before", type=Path, help="src folder of earlier code, for MUTAG and NCI1"
