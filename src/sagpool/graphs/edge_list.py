@@ -59,12 +59,12 @@ class EdgeList(Structure):
     def gcn_score(self, x: Tensor, bias: Tensor) -> Tensor:
         rows = x.view(-1)
         if kernels := edge_kernels_for(x):
-            edges = self.source.contiguous(), self.target.contiguous()
+            edges = self.edge_index.contiguous()
             if self._degree is None:
-                self._degree = kernels.degrees_of_edges(*edges, self.rows)
-            return gcn_by_kernels(rows, self._degree, *edges) + bias.view(1)
-        edges = self.source, self.target
-        return gcn_of_edges(rows, self.degree, *edges, self.counted) + bias.view(1)
+                self._degree = kernels.degrees_of_edges(edges, self.rows)
+            return gcn_by_kernels(rows, self._degree, edges) + bias.view(1)
+        received = gcn_of_edges(rows, self.degree, self.source, self.target, self.counted)
+        return received + bias.view(1)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         if x.shape[1] > 1 and not tracing():

@@ -61,23 +61,28 @@ def edge_kernels_for(x: Tensor) -> ModuleType | None:
     return kernels_for(x) if exact else None
 
 
-def gcn_by_kernels(x: Tensor, degree: Tensor, source: Tensor, target: Tensor) -> Tensor:
+def gcn_by_kernels(
+    x: Tensor, degree: Tensor, edge_index: Tensor, transposed: bool = False
+) -> Tensor:
     """`gcn_of_edges` of x, ``[rows]``, by `edge_kernels_for`; self-loops do not count."""
-    return _GCNOfEdges.apply(x, degree, source, target)
+    return _GCNOfEdges.apply(x, degree, edge_index, transposed)
 
 
 class _GCNOfEdges(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, degree: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        ctx.save_for_backward(degree, source, target)
+    def forward(
+        ctx: Any, x: Tensor, degree: Tensor, edge_index: Tensor, transposed: bool
+    ) -> Tensor:
+        ctx.save_for_backward(degree, edge_index)
+        ctx.transposed = transposed
         kernels = kernels_for(x)
         assert kernels is not None
-        return kernels.gcn_of_edges(x.contiguous(), degree, source, target)
+        return kernels.gcn_of_edges(x.contiguous(), degree, edge_index, transposed)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        degree, source, target = ctx.saved_tensors
-        return _GCNOfEdges.apply(grads[0], degree, target, source), None, None, None
+        degree, edge_index = ctx.saved_tensors
+        return gcn_by_kernels(grads[0], degree, edge_index, not ctx.transposed), None, None, None
 
 
 def attention_of_edges(

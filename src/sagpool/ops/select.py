@@ -33,9 +33,9 @@ def top_rows(
         assert not isinstance(k, Tensor)
         return _top_of_one(score, top_count(score.shape[0], ratio, k))
     if kernels := kernels_for(score):
-        return kernels.top_of_batch(
-            score.contiguous(), batch.contiguous(), k, *ratio.as_integer_ratio()
-        )
+        raw = kernels.RawScore(score.contiguous(), None, None, None)
+        marks, _ = kernels.top_by_sorting(raw, batch.contiguous(), k, *ratio.as_integer_ratio())
+        return marks.mask
     if not on_cpu(score):
         return _top_of_any(score, batch, ratio, k)
     graph = batch.numpy()

@@ -11,6 +11,7 @@ from sagpool.graphs import Structure
 from sagpool.nn.conv import GCNConv, find_conv
 from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.pool.scores import Scores
+from sagpool.ops.pool_by_product import ProductScore
 
 Augmentation = bool | Literal["two-hop"]
 
@@ -74,6 +75,14 @@ class AttentionScore(nn.Module):
         """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
         conv = self._single_gcn()
         return None if conv is None else conv.linear.weight
+
+    def product_score(self) -> ProductScore | None:
+        """The score of one model, if it is a GCN alone, and no hook waits for a call."""
+        conv = self._single_gcn()
+        hooked = self._forward_hooks or self._forward_pre_hooks
+        if conv is None or self.augmentation or hooked or len(conv.linear.weight) > 1:
+            return None
+        return ProductScore(conv.linear.weight, conv.linear.bias, neighbours=True)
 
     def _graphs(self, structure: Structure) -> Structure:
         """In which the scores are computed."""

@@ -11,6 +11,7 @@ from sagpool.nn.pool.pool import Context
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio
+from sagpool.ops.pool_by_product import ProductScore
 
 
 def unit(projection: Tensor) -> Tensor:
@@ -66,6 +67,12 @@ class GPool(ScorePool):
         if self.min_score is not None:
             return self.projection
         return unit(self.projection)
+
+    def product_score(self) -> ProductScore | None:
+        usual = self.nonlinearity is torch.tanh and type(self).scores is GPool.scores
+        if not usual or len(self.projection) > 1:
+            return None
+        return ProductScore(self.score_weight(), None, neighbours=False)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return self.min_score is None

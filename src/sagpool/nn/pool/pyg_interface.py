@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
+from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import Selection
-from sagpool.ops import rows_above, top_count, top_rows
+from sagpool.ops import rows_above, softmax_of_graphs, top_count, top_rows
 from sagpool.ops.device import on_cpu, to_device
-from sagpool.ops.marked_graph import check_indices, keep_marked
+from sagpool.ops.marked_graph import MarkedGraph, check_indices, keep_marked, keep_top
 
 
 class PoolOutput(NamedTuple):
@@ -49,49 +50,55 @@ def check_pyg(
         check_indices(rows, edge_index, batch)
 
 
-class Chosen(NamedTuple):
-    """The rows that are kept."""
+def keep_highest(
+    x: Tensor,
+    scores: Scores,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    selection: Selection,
+    positions: bool,
+) -> MarkedGraph:
+    """The rows with the highest ranks, as many of each graph as ``selection`` says."""
+    gate = scores.gate.to(x.dtype)
+    if not isinstance(selection.k, np.ndarray) and not selection.rounds:
+        wanted = selection.fraction, selection.k
+        return keep_top(x, gate, scores.rank, edge_index, batch, *wanted, positions)
+    mask, number = highest(scores.rank, batch, selection)
+    return keep_marked(x, gate, mask, edge_index, batch, number, positions)
 
-    mask: Tensor  # [rows] bool
-    number: int | None  # how many, if the host knows
 
-
-def choose_top(score: Tensor, batch: Tensor | None, selection: Selection) -> Chosen:
-    """The rows with the highest scores, as many of each graph as ``selection`` says."""
+def highest(rank: Tensor, batch: Tensor | None, selection: Selection) -> tuple[Tensor, int | None]:
+    """Mark the rows with the highest ranks, ``[rows]`` bool; how many, if the host knows."""
     k, ratio = selection.k, selection.fraction
     if isinstance(k, np.ndarray) or selection.rounds:
-        batch = torch.zeros_like(score, dtype=torch.int64) if batch is None else batch
+        batch = torch.zeros_like(rank, dtype=torch.int64) if batch is None else batch
         counts = selection.counts(torch.bincount(batch).cpu().numpy())
-        mask = top_rows(score, batch, ratio, to_device(counts, score.device))
-        return Chosen(mask, int(counts.sum()))
-    count = top_count(score.shape[0], ratio, k) if batch is None else None
-    return Chosen(top_rows(score, batch, ratio, k), count)
+        mask = top_rows(rank, batch, ratio, to_device(counts, rank.device))
+        return mask, int(counts.sum())
+    count = top_count(rank.shape[0], ratio, k) if batch is None else None
+    return top_rows(rank, batch, ratio, k), count
 
 
-def choose_above(softmax: Tensor, batch: Tensor | None, min_score: float) -> Chosen:
-    """The rows whose softmax is above ``min_score``, and the highest of each graph."""
-    return Chosen(rows_above(softmax, batch, min_score), None)
-
-
-def unpack_pyg(
+def keep_above(
     x: Tensor,
-    gate: Tensor,
-    chosen: Chosen,
+    scores: Scores,
     edge_index: Tensor,
-    edge_attr: Tensor | None,
     batch: Tensor | None,
-) -> PoolOutput:
-    """The chosen nodes in PyG's form; edges stay in their order."""
-    left = keep_marked(x, gate, chosen.mask, edge_index, batch, chosen.number)
-    perm = left.perm
-    return PoolOutput(
-        x=left.x,
-        edge_index=left.edge_index,
-        edge_attr=None if edge_attr is None else edge_attr.index_select(0, left.edges),
-        batch=torch.zeros_like(perm) if batch is None else batch.index_select(0, perm),
-        perm=perm,
-        score=left.gate,
-    )
+    min_score: float,
+    positions: bool,
+) -> MarkedGraph:
+    """The rows whose softmax is above ``min_score``, and the highest of each graph."""
+    softmax = softmax_of_graphs(scores.rank, batch)
+    mask = rows_above(softmax, batch, min_score)
+    return keep_marked(x, softmax.to(x.dtype), mask, edge_index, batch, None, positions)
+
+
+def unpack_pyg(left: MarkedGraph, edge_attr: Tensor | None) -> PoolOutput:
+    """What is left, in PyG's form."""
+    if edge_attr is not None:
+        assert left.edges is not None
+        edge_attr = edge_attr.index_select(0, left.edges)
+    return PoolOutput(left.x, left.edge_index, edge_attr, left.batch, left.perm, left.gate)
 
 
 def as_more_graphs(parts: Sequence[PoolOutput], batch: Tensor | None) -> PoolOutput:

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from sagpool.graphs import Structure
 from sagpool.nn.pool.gpool import unit
 from sagpool.nn.pool.pool import Context
-from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
+from sagpool.nn.pool.pyg_scores import pyg_product_score, pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
-from sagpool.nn.pool.scores import Activation, Scores, gated
+from sagpool.nn.pool.scores import Activation, Scores, gated, is_tanh
 from sagpool.nn.pool.selection import Ratio, Selection
+from sagpool.ops.pool_by_product import ProductScore
 
 
 class PyGPool(ScorePool):
@@ -100,6 +101,18 @@ class SAGPooling(PyGPool):
     def score_weight(self) -> Tensor | None:
         return pyg_score_weight(self.gnn)
 
+    def product_score(self) -> ProductScore | None:
+        known = pyg_product_score(self.gnn)
+        if (
+            known is None
+            or not is_tanh(self.select.act)
+            or type(self).scores is not SAGPooling.scores
+        ):
+            return None
+        sign = self.direction().view(())
+        bias = None if known.bias is None else known.bias * sign
+        return ProductScore(known.weight * sign, bias, neighbours=True)
+
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         raw = pyg_scores(self.gnn, x, structure, context)
         return gated(raw * self.direction().view(-1), self.select.act, self.min_score)
@@ -138,6 +151,10 @@ class TopKPooling(PyGPool):
 
     def score_weight(self) -> Tensor:
         return self.direction().view(1, -1, 1)
+
+    def product_score(self) -> ProductScore | None:
+        usual = is_tanh(self.select.act) and type(self).scores is TopKPooling.scores
+        return ProductScore(self.direction(), None, neighbours=False) if usual else None
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
         assert context.projected is not None

@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context, Edges
+from sagpool.ops.pool_by_product import ProductScore
 
 # A hook sees what goes through PyG's own methods, so these must run then.
 _HOOKS = tuple(
@@ -22,6 +23,11 @@ _HOOKS = tuple(
 def pyg_score_weight(gnn: Any) -> Tensor | None:
     """``[1, in_channels, 1]``, if the score is a normalised sum over neighbours of ``X Θ``."""
     return gnn.lin.weight.view(1, -1, 1) if _is_gcn(gnn) else None
+
+
+def pyg_product_score(gnn: Any) -> ProductScore | None:
+    """The score, if it is a normalised sum over neighbours of ``X Θ``."""
+    return ProductScore(gnn.lin.weight, gnn.bias, neighbours=True) if _is_gcn(gnn) else None
 
 
 def pyg_scores(gnn: Any, x: Tensor, structure: Structure, context: Context) -> Tensor:

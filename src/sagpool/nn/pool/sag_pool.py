@@ -13,11 +13,13 @@ from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
 from sagpool.nn.pool.learned_ratio import check_budget, keep_positive
 from sagpool.nn.pool.masks import each_its_copy, each_its_own, repeated_rows
 from sagpool.nn.pool.pool import Context, Pooled, check_rows
-from sagpool.nn.pool.pyg_interface import Chosen, choose_top
-from sagpool.nn.pool.pyg_scores import pyg_score_weight, pyg_scores
+from sagpool.nn.pool.pyg_interface import highest
+from sagpool.nn.pool.pyg_scores import pyg_product_score, pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
+from sagpool.ops.marked_graph import MarkedGraph, keep_marked
+from sagpool.ops.pool_by_product import ProductScore
 
 
 class SAGPool(ScorePool):
@@ -170,12 +172,29 @@ class SAGPool(ScorePool):
         selected = select_top(structure.layout, rank, gate, self.selection)
         return keep_selected(x, structure, selected)
 
-    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
-        chosen = super()._choose_pyg(scores, batch)
+    def product_score(self) -> ProductScore | None:
+        unusual = self.learned or self.lowest or self.nonlinearity is not torch.tanh
+        if unusual or type(self).scores is not SAGPool.scores:
+            return None
+        if self.attention is None:
+            return pyg_product_score(self.gnn)
+        return self.attention.product_score()
+
+    def _keep_pyg(
+        self,
+        x: Tensor,
+        scores: Scores,
+        edge_index: Tensor,
+        batch: Tensor | None,
+        positions: bool,
+    ) -> MarkedGraph:
         if not self.learned or self.training:
-            return chosen
-        best = choose_top(scores.rank, batch, Selection(k=1))
-        return Chosen(best.mask | (chosen.mask & (scores.gate >= 0.5)), None)
+            return super()._keep_pyg(x, scores, edge_index, batch, positions)
+        best, _ = highest(scores.rank, batch, Selection(k=1))
+        most, _ = highest(scores.rank, batch, self.selection)
+        mask = best | (most & (scores.gate >= 0.5))
+        gate = scores.gate.to(x.dtype)
+        return keep_marked(x, gate, mask, edge_index, batch, None, positions)
 
     def can_record(self, dtype: torch.dtype) -> bool:
         # The pairs of nodes two hops apart are counted on the host.

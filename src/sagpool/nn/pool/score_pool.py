@@ -12,12 +12,11 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import (
-    Chosen,
     PoolOutput,
     as_more_graphs,
     check_pyg,
-    choose_above,
-    choose_top,
+    keep_above,
+    keep_highest,
     nothing_pooled,
     unpack_pyg,
 )
@@ -31,8 +30,10 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax, softmax_of_graphs
-from sagpool.ops.marked_graph import is_fused
+from sagpool.ops import matmul_with_passthrough, segment_softmax
+from sagpool.ops.device import kernels_for
+from sagpool.ops.marked_graph import MarkedGraph, is_fused
+from sagpool.ops.pool_by_product import Keep, ProductScore, pool_by_product
 
 
 class ScorePool(SelectingPool):
@@ -152,6 +153,10 @@ class ScorePool(SelectingPool):
         if not x.shape[0]:  # not len(), which torch.export fixes
             return nothing_pooled(x, edge_index, edge_attr)
         check_pyg(x, edge_index, edge_attr, batch)
+        if attn is None and edge_weight is None and kernels_for(x) is not None:
+            at_once = self._pool_by_product(x, edge_index, batch, edge_attr is not None)
+            if at_once is not None:
+                return self._multiplied(unpack_pyg(at_once, edge_attr))
         context = Context(edges=Edges(edge_index, edge_weight))
         weight = self.score_weight()
         if weight is None:
@@ -161,22 +166,44 @@ class ScorePool(SelectingPool):
             context = replace(context, projected=scored @ weight[0], projected_rows=scored)
         through, scores = self._score(x, scored, EdgeList(edge_index, x.shape[0]), context)
         masks = [scores] if self.masks == 1 else scores.of_masks()
-        parts = []
-        for one in masks:
-            gate = one.gate
-            if self.min_score is None:
-                chosen = self._choose_pyg(one, batch)
-            else:
-                gate = softmax_of_graphs(one.rank, batch)
-                chosen = choose_above(gate, batch, self.min_score)
-            parts.append(
-                unpack_pyg(through, gate.to(x.dtype), chosen, edge_index, edge_attr, batch)
-            )
-        pooled = parts[0] if self.masks == 1 else as_more_graphs(parts, batch)
+        positions = edge_attr is not None
+        left = [self._keep_pyg(through, one, edge_index, batch, positions) for one in masks]
+        parts = [unpack_pyg(one, edge_attr) for one in left]
+        return self._multiplied(parts[0] if self.masks == 1 else as_more_graphs(parts, batch))
+
+    def _multiplied(self, pooled: PoolOutput) -> PoolOutput:
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
 
-    def _choose_pyg(self, scores: Scores, batch: Tensor | None) -> Chosen:
-        return choose_top(scores.rank, batch, self.selection)
+    def _pool_by_product(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None, positions: bool
+    ) -> MarkedGraph | None:
+        selection = self.selection
+        score = self.product_score()
+        if score is None or isinstance(selection.k, np.ndarray) or selection.rounds:
+            return None
+        _check_dtype(x, score.weight)
+        keep = Keep(selection.fraction, selection.k, self.min_score)
+        return pool_by_product(x, score, edge_index, batch, keep, positions)
+
+    def product_score(self) -> ProductScore | None:
+        """The score in PyG's call, if it is this and no more, and its gate is tanh or a softmax.
+
+        Must be None for a subclass with `scores` of its own.
+        """
+        return None
+
+    def _keep_pyg(
+        self,
+        x: Tensor,
+        scores: Scores,
+        edge_index: Tensor,
+        batch: Tensor | None,
+        positions: bool,
+    ) -> MarkedGraph:
+        """What is left in PyG's call, with the positions of edges if they are wanted."""
+        if self.min_score is None:
+            return keep_highest(x, scores, edge_index, batch, self.selection, positions)
+        return keep_above(x, scores, edge_index, batch, self.min_score, positions)
 
     def _select(self, x: Tensor, structure: Structure, context: Context) -> tuple[Tensor, Selected]:
         """The rows to gather from, and which of them to keep."""

@@ -142,8 +142,13 @@ def _descending(score, row, end):
 
     Wider types are ranked as float32; see `sagpool.ops.segment`.
     """
-    value = tl.load(score + row, mask=row < end, other=0.0).to(tl.float32) + 0.0
-    bits = value.to(tl.int32, bitcast=True)
+    return descending(tl.load(score + row, mask=row < end, other=0.0))
+
+
+@triton.jit
+def descending(value):
+    """`_descending` of numbers that are loaded."""
+    bits = (value.to(tl.float32) + 0.0).to(tl.int32, bitcast=True)
     # The larger a negative number, the smaller its bits.
     ascending = tl.where(bits < 0, ~bits, bits | -2147483648)
     return ~ascending.to(tl.uint32, bitcast=True)
