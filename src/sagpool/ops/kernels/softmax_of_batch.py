@@ -62,14 +62,15 @@ def _above_of_batch(
         value = raw_score(projected, bias, degree, received, other, other < high, GCN, BIASED)
         same = (other[None, :] >= start[:, None]) & (other[None, :] < end[:, None])
         highest = tl.maximum(highest, tl.where(same, value[None, :], float("-inf")))
-    shift = tl.max(highest, 1)
+    valid = inside & (row >= start) & (row < end)  # not every row of a batch that is not sorted is
+    shift = tl.where(valid, tl.max(highest, 1), 0.0)
     total = tl.zeros((TILE, CHUNK), own.dtype)
     for first in range(low, high, CHUNK):
         other = first + tl.arange(0, CHUNK)
         value = raw_score(projected, bias, degree, received, other, other < high, GCN, BIASED)
         same = (other[None, :] >= start[:, None]) & (other[None, :] < end[:, None])
         total += tl.where(same, tl.exp(value[None, :] - shift[:, None]), 0.0)
-    weight = tl.sum(total, 1)
+    weight = tl.where(valid, tl.sum(total, 1), 1.0)
     value = tl.exp(own - shift) / weight
     limit = tl.minimum(1.0 / weight - rounding, least)
     # A graph with a NaN has no row above any limit, and keeps its first.
