@@ -128,3 +128,10 @@ def test_wrong_indices_are_refused(edges, batch, sentence, by_kernels):
     mask = torch.ones(3, dtype=torch.bool, device=DEVICE)
     with pytest.raises(SagpoolError, match=sentence):
         keep_marked(numbers(3, 2), numbers(3), mask, edges, batch)
+
+
+@pytest.mark.parametrize("heads", [1, 6])
+@pytest.mark.parametrize("edges", [EDGES, 0])
+def test_attention_over_edges(heads, edges, edge_index, same_by_kernels):
+    graph = EdgeList(edge_index[:, :edges], ROWS)
+    same_by_kernels(graph.attention, list(4 * numbers(3, ROWS, heads)))

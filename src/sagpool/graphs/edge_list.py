@@ -7,7 +7,7 @@ from torch import Tensor
 from sagpool.graphs.adjacency import Adjacency, Structure
 from sagpool.ops import HostLayout, Layout, attention_of_edges, gcn_of_edges, sum_over_edges
 from sagpool.ops.device import on_cpu, tracing
-from sagpool.ops.edges import edge_kernels_for, gcn_by_kernels
+from sagpool.ops.edges import attention_by_kernels, edge_kernels_for, gcn_by_kernels
 
 
 class EdgeList(Structure):
@@ -74,8 +74,10 @@ class EdgeList(Structure):
     def attention(self, to_target: Tensor, from_source: Tensor, values: Tensor) -> Tensor:
         if values.shape != to_target.shape:
             return self.csr().attention(to_target, from_source, values)
-        edges = self.source, self.target, self.counted
-        return attention_of_edges(to_target, from_source, values, *edges)
+        parts = to_target, from_source, values
+        if edge_kernels_for(values) is not None:
+            return attention_by_kernels(*parts, self.edge_index.contiguous())
+        return attention_of_edges(*parts, self.source, self.target, self.counted)
 
     @property
     def layout(self) -> Layout:  # type: ignore[override]

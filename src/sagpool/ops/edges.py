@@ -126,3 +126,39 @@ def attention_of_edges(
     sent = weight * values.index_select(0, out_of)
     received = (own * values).scatter_add(0, into, sent)
     return (received / own.scatter_add(0, into, weight)).view(rows, heads)
+
+
+def attention_by_kernels(
+    to_target: Tensor, from_source: Tensor, values: Tensor, edge_index: Tensor
+) -> Tensor:
+    """`attention_of_edges` by `edge_kernels_for`; self-loops do not count."""
+    return _AttentionOfEdges.apply(to_target, from_source, values, edge_index)
+
+
+class _AttentionOfEdges(Function):
+    """Saves nothing per edge: α is recomputed from one number per row and head."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, to_target: Tensor, from_source: Tensor, values: Tensor, edge_index: Tensor
+    ) -> Tensor:
+        ctx.kernels = kernels_for(values)
+        rows = (part.contiguous() for part in (to_target, from_source, values))
+        out, level = ctx.kernels.attention_of_edges(*rows, edge_index)
+        ctx.save_for_backward(to_target, from_source, values, edge_index, out, level)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *parts, edge_index, out, level = ctx.saved_tensors
+        if torch.is_grad_enabled():  # by operations that have gradients themselves
+            source, target = edge_index
+            pairs = source, target, source != target
+            again = attention_of_edges(parts[0], parts[1], parts[2], *pairs)
+            needed = [i for i in range(3) if ctx.needs_input_grad[i]]
+            inputs = [parts[i] for i in needed]
+            back = torch.autograd.grad(again, inputs, grads[0], create_graph=True)
+            found = dict(zip(needed, back, strict=True))
+            return found.get(0), found.get(1), found.get(2), None
+        rows = (part.contiguous() for part in (grads[0], *parts))
+        return *ctx.kernels.attention_of_edges_backward(*rows, edge_index, out, level), None

@@ -8,6 +8,10 @@ from sagpool.ops.kernels.adam import adam_step, add_losses
 from sagpool.ops.kernels.dense import bias_relu_backward, label_relu, sums_weight_gradient
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
 from sagpool.ops.kernels.edge_list import degrees_of_edges, gcn_of_edges
+from sagpool.ops.kernels.edge_list_attention import (
+    attention_of_edges,
+    attention_of_edges_backward,
+)
 from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
 from sagpool.ops.kernels.linear import linear
 from sagpool.ops.kernels.loss import cross_entropy_sums, cross_entropy_sums_backward
