@@ -150,6 +150,13 @@ def test_more_rows_than_can_be_counted(name, dtype, monkeypatch):
     compare(*pool_both(CHANNELS, True, True, KEEP["ratio"], BATCHES[name], dtype))
 
 
+@pytest.mark.parametrize("keep", ["ratio", "min_score"])
+def test_more_blocks_than_each_program_adds_up(keep, monkeypatch):
+    monkeypatch.setattr("sagpool.ops.kernels.marked_graph._MOST_ADDED", 0)
+    monkeypatch.setattr("sagpool.ops.kernels.marked_graph._EDGES", 64)
+    compare(*pool_both(CHANNELS, True, True, KEEP[keep], BATCHES["sorted"]))
+
+
 LAYERS = {
     "gcn": lambda: SAGPool(CHANNELS),
     "topk": lambda: GPool(CHANNELS, k=3),

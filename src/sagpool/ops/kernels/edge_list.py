@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
+from sagpool.ops.kernels.tiles import blocks
 
 _BLOCK = 512
 
@@ -14,9 +15,7 @@ def degrees_of_edges(edge_index: Tensor, rows: int) -> Tensor:
     """``[rows]`` float32, how many edges lead to each row; self-loops do not count."""
     degree = torch.zeros(rows, device=edge_index.device)
     edges = edge_index.shape[1]
-    _degrees[(triton.cdiv(edges, _BLOCK),)](
-        edge_index, degree, rows, edges, BLOCK=_BLOCK, num_warps=4
-    )
+    _degrees[(blocks(edges, _BLOCK),)](edge_index, degree, rows, edges, BLOCK=_BLOCK, num_warps=4)
     return degree
 
 
@@ -40,7 +39,7 @@ def gcn_of_edges(x: Tensor, degree: Tensor, edge_index: Tensor, transposed: bool
     out = torch.zeros_like(x)
     add_along_edges(x, degree, edge_index, out, transposed)
     rows = len(x)
-    _add_own[(triton.cdiv(rows, _BLOCK),)](x, degree, out, rows, BLOCK=_BLOCK, num_warps=4)
+    _add_own[(blocks(rows, _BLOCK),)](x, degree, out, rows, BLOCK=_BLOCK, num_warps=4)
     return out
 
 
@@ -49,7 +48,7 @@ def add_along_edges(
 ) -> None:
     """Add ``A D̃^-1/2 x`` to ``out``, ``[rows]``; see `gcn_of_edges`."""
     edges = edge_index.shape[1]
-    _add_along_edges[(triton.cdiv(edges, _BLOCK),)](
+    _add_along_edges[(blocks(edges, _BLOCK),)](
         x, degree, edge_index, out, len(x), edges, TRANSPOSED=transposed, BLOCK=_BLOCK, num_warps=4
     )
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from sagpool.ops.kernels.edge_attention import LEAK
 from sagpool.ops.kernels.edge_list import ends
 from sagpool.ops.kernels.jit import kernel
+from sagpool.ops.kernels.tiles import blocks
 
 _TILE = 1024
 
@@ -29,20 +30,20 @@ def attention_of_edges(
     total, weight = torch.zeros_like(values), torch.zeros_like(values)
     out, level = torch.empty_like(values), torch.empty_like(values)
     edges, tile = edge_index.shape[1], _tile(heads)
-    grid = (triton.cdiv(edges, tile["BLOCK"]),)
+    grid = (blocks(edges, tile["BLOCK"]),)
     _highest[grid](to_target, from_source, edge_index, highest, rows, edges, heads, **tile)
     _add_weighted[grid](
         to_target, from_source, values, edge_index, highest, total, weight, rows, edges, heads,
         **tile,
     )  # fmt: skip
-    _add_own[(triton.cdiv(rows, tile["BLOCK"]),)](
+    _add_own[(blocks(rows, tile["BLOCK"]),)](
         to_target, from_source, values, highest, total, weight, out, level, rows, heads, **tile
     )
     return out, level
 
 
 def _tile(heads: int) -> dict[str, int]:
-    width = triton.next_power_of_2(heads)
+    width = 1 << (heads - 1).bit_length()
     return {"BLOCK": max(1, _TILE // width), "WIDTH": width, "num_warps": 4}
 
 
@@ -136,8 +137,8 @@ def attention_of_edges_backward(
     grads = torch.empty_like(values), torch.empty_like(values), torch.empty_like(values)
     edges, tile = edge_index.shape[1], _tile(heads)
     known = grad, to_target, from_source, values, out, level
-    _own_backward[(triton.cdiv(rows, tile["BLOCK"]),)](*known, *grads, rows, heads, **tile)
-    _edges_backward[(triton.cdiv(edges, tile["BLOCK"]),)](
+    _own_backward[(blocks(rows, tile["BLOCK"]),)](*known, *grads, rows, heads, **tile)
+    _edges_backward[(blocks(edges, tile["BLOCK"]),)](
         *known, edge_index, *grads, rows, edges, heads, **tile
     )
     return grads

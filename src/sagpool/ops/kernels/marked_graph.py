@@ -13,9 +13,11 @@ from torch import Tensor
 
 from sagpool.ops.kernels.edge_list import exists
 from sagpool.ops.kernels.jit import kernel
+from sagpool.ops.kernels.tiles import blocks, tile
 
 TOTALS = 4  # wrong indices, kept rows, kept edges, neighbours in a batch that is not sorted
-_ROWS = 1024
+_ROWS, _EDGES = 1024, 1024  # of a program
+_MOST_ADDED = 4096
 _STEP = tl.constexpr(1024)
 
 
@@ -49,7 +51,7 @@ class Written(NamedTuple):
 
 def count_marks(mask: Tensor) -> Marks:
     """Count the rows of a mask, ``[rows]`` bool."""
-    tiles = triton.cdiv(len(mask), _ROWS)
+    tiles = blocks(len(mask), _ROWS)
     counts = torch.empty(tiles, dtype=torch.int32, device=mask.device)
     _count_marks[(tiles,)](mask.view(torch.uint8), counts, len(mask), TILE=_ROWS, num_warps=4)
     return Marks(mask, counts, _ROWS)
@@ -75,35 +77,37 @@ def number_marked(
         totals: ``[TOTALS]`` int32, zeros but for the last
     """
     rows, edges = len(marks.mask), edge_index.shape[1]
-    block = _edge_block(edges)
-    tiles, blocks = len(marks.counts), triton.cdiv(edges, block)
+    tiles, edge_blocks = len(marks.counts), blocks(edges, _EDGES)
     new_row = marks.counts.new_empty(rows)
-    edge_counts = marks.counts.new_empty(blocks)
-    _number_marked[(tiles + blocks,)](
-        marks.mask.view(torch.uint8), marks.counts, batch, edge_index, new_row, edge_counts, totals,
+    edge_counts = marks.counts.new_empty(edge_blocks)
+    counts, running = _running(marks.counts)
+    _number_marked[(tiles + edge_blocks,)](
+        marks.mask.view(torch.uint8), counts, batch, edge_index, new_row, edge_counts, totals,
         rows, edges, tiles,
-        BATCHED=batch is not None, TILE=marks.tile, BLOCK=block, num_warps=4,
+        BATCHED=batch is not None, RUNNING=running, TILE=marks.tile, BLOCK=_EDGES, num_warps=4,
     )  # fmt: skip
     wrong, kept, kept_edges, unsorted = totals.tolist()
     return Numbers(new_row, edge_counts, wrong, kept, kept_edges, unsorted > 0)
 
 
-def _edge_block(edges: int) -> int:
-    # Every program adds up the counts of all blocks before its own, so they must not be too many.
-    return 1024 if edges < 1 << 22 else 4096
+def _running(counts: Tensor) -> tuple[Tensor, bool]:
+    """Running sums of many counts; of few, each program adds up those before its own."""
+    if len(counts) <= _MOST_ADDED:
+        return counts, False
+    return torch.cumsum(counts, 0, dtype=torch.int32), True
 
 
 @kernel(do_not_specialize=["rows", "edges", "tiles"])
 def _number_marked(
     mask, counts, batch, edge_index, new_row, edge_counts, totals, rows, edges, tiles,
-    BATCHED: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    BATCHED: tl.constexpr, RUNNING: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     if program < tiles:
         row = program.to(tl.int64) * TILE + tl.arange(0, TILE)
         inside = row < rows
         marked = tl.load(mask + row, mask=inside, other=0).to(tl.int32)
-        before = _sum_before(counts, program)
+        before = _sum_before(counts, program, RUNNING)
         new = before + tl.cumsum(marked, 0) - 1
         tl.store(new_row + row, tl.where(marked == 1, new, -1), mask=inside)
         if program == tiles - 1:
@@ -131,12 +135,15 @@ def _add_total(total, counted):
 
 
 @triton.jit
-def _sum_before(counts, end):
-    """The sum of the first counts."""
+def _sum_before(counts, end, RUNNING: tl.constexpr):
+    """The sum of the first counts, which may be running sums already."""
     total = tl.full((), 0, tl.int32)
-    for first in range(0, end, _STEP):
-        place = first + tl.arange(0, _STEP)
-        total += tl.sum(tl.load(counts + place, mask=place < end, other=0), 0)
+    if RUNNING:
+        total = tl.load(counts + end - 1, mask=end > 0, other=0)
+    else:
+        for first in range(0, end, _STEP):
+            place = first + tl.arange(0, _STEP)
+            total += tl.sum(tl.load(counts + place, mask=place < end, other=0), 0)
     return total
 
 
@@ -164,15 +171,14 @@ def write_marked(
     new_batch = torch.zeros_like(perm) if batch is None else torch.empty_like(perm)
     new_edges = edge_index.new_empty(2, kept_edges)
     position = edge_index.new_empty(kept_edges) if positions else None
-    block = _edge_block(edges)
-    width = min(128, triton.next_power_of_2(columns))
-    height = 2048 // width
-    row_programs = triton.cdiv(rows, height)
-    _write_marked[(row_programs + triton.cdiv(edges, block),)](
-        x, gate, batch, edge_index, numbers.new_row, numbers.edge_counts, out, score, perm,
-        new_batch, new_edges, position, rows, columns, edges, kept_edges, row_programs,
-        BATCHED=batch is not None, POSITIONS=positions,
-        HEIGHT=height, WIDTH=width, BLOCK=block, num_warps=4,
+    edge_counts, running = _running(numbers.edge_counts)
+    height, width = tile(columns)
+    row_programs = blocks(rows, height)
+    _write_marked[(row_programs + blocks(edges, _EDGES),)](
+        x, gate, batch, edge_index, numbers.new_row, edge_counts, out, score, perm, new_batch,
+        new_edges, position, rows, columns, edges, kept_edges, row_programs,
+        BATCHED=batch is not None, POSITIONS=positions, RUNNING=running,
+        HEIGHT=height, WIDTH=width, BLOCK=_EDGES, num_warps=4,
     )  # fmt: skip
     return Written(out, score, new_edges, position, new_batch, perm)
 
@@ -181,7 +187,7 @@ def write_marked(
 def _write_marked(
     x, gate, batch, edge_index, new_row, edge_counts, out, score, perm, new_batch, new_edges,
     position, rows, columns, edges, kept_edges, row_programs,
-    BATCHED: tl.constexpr, POSITIONS: tl.constexpr,
+    BATCHED: tl.constexpr, POSITIONS: tl.constexpr, RUNNING: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
@@ -208,7 +214,7 @@ def _write_marked(
         new_source = tl.load(new_row + source, mask=is_edge, other=-1).to(tl.int64)
         new_target = tl.load(new_row + target, mask=is_edge, other=-1).to(tl.int64)
         both = (new_source >= 0) & (new_target >= 0)
-        at = _sum_before(edge_counts, block) + tl.cumsum(both.to(tl.int32), 0) - 1
+        at = _sum_before(edge_counts, block, RUNNING) + tl.cumsum(both.to(tl.int32), 0) - 1
         tl.store(new_edges + at, new_source, mask=both)
         tl.store(new_edges + kept_edges + at, new_target, mask=both)
         if POSITIONS:

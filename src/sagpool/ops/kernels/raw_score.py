@@ -9,9 +9,9 @@ from torch import Tensor
 
 from sagpool.ops.kernels.edge_list import add_along_edges, ends
 from sagpool.ops.kernels.jit import kernel
+from sagpool.ops.kernels.tiles import blocks, tile
 
 _BLOCK = 512
-_TILE = 2048
 
 
 class RawScore(NamedTuple):
@@ -74,10 +74,9 @@ def score_rows(
     projected = x.new_empty(rows)
     edges = 0 if edge_index is None else edge_index.shape[1]
     received = None if edge_index is None else torch.empty_like(projected)
-    width = min(128, triton.next_power_of_2(columns))
-    height = _TILE // width
-    row_programs = triton.cdiv(rows, height)
-    _project[(row_programs + triton.cdiv(edges, _BLOCK),)](
+    height, width = tile(columns)
+    row_programs = blocks(rows, height)
+    _project[(row_programs + blocks(edges, _BLOCK),)](
         x, weight, edge_index, projected, received, degree, rows, columns, edges, row_programs,
         GCN=received is not None, HEIGHT=height, WIDTH=width, BLOCK=_BLOCK, num_warps=4,
     )  # fmt: skip

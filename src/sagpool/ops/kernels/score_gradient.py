@@ -1,14 +1,12 @@
 """Gradients of a score that needs one product of each row, and of the rows kept by it."""
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.edge_list import add_along_edges
 from sagpool.ops.kernels.jit import kernel
-
-_TILE = 2048
+from sagpool.ops.kernels.tiles import blocks, tile
 
 
 def gates_backward(
@@ -37,9 +35,8 @@ def gates_backward(
     rows, columns = x.shape
     grad = torch.empty_like(gate)
     zeros = torch.empty_like(gate) if gcn else None
-    width = min(128, triton.next_power_of_2(columns))
-    height = _TILE // width
-    _gates_backward[(triton.cdiv(rows, height),)](
+    height, width = tile(columns)
+    _gates_backward[(blocks(rows, height),)](
         grad_out, grad_score, x, gate, new_row, grad, zeros, rows, columns,
         OUT=grad_out is not None, SCORE=grad_score is not None, TANH=tanh, ZEROS=gcn,
         HEIGHT=height, WIDTH=width, num_warps=4,
@@ -110,14 +107,13 @@ def score_rows_backward(
     rows, columns = x.shape
     if edge_index is not None:
         add_along_edges(grad_raw, degree, edge_index, received, transposed=True)
-    width = min(128, triton.next_power_of_2(columns))
-    height = _TILE // width
+    height, width = tile(columns)
     # Few enough programs that their sums for the weight are quickly added up.
-    rows_each = height * triton.cdiv(rows, height * 1024)
-    programs = triton.cdiv(rows, rows_each)
+    rows_each = height * blocks(rows, height * 1024)
+    programs = blocks(rows, rows_each)
     grad_x = torch.empty_like(x) if wants[0] else None
     parts = x.new_empty(programs, columns) if wants[1] else None
-    _score_rows_backward[(programs, triton.cdiv(columns, width))](
+    _score_rows_backward[(programs, blocks(columns, width))](
         grad_out, grad_raw, x, gate, weight, new_row, degree, received, grad_x, parts, rows,
         columns, rows_each,
         OUT=grad_out is not None, GCN=degree is not None, GRAD_X=wants[0], GRAD_WEIGHT=wants[1],

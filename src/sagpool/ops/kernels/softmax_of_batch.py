@@ -1,13 +1,13 @@
 """The softmax over the rows of each graph of a sorted batch, and the rows above a score."""
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.marked_graph import Marks
 from sagpool.ops.kernels.raw_score import RawScore, raw_score
+from sagpool.ops.kernels.tiles import blocks
 from sagpool.ops.kernels.top_of_batch import report_unsorted, rows_of_same_graph
 
 _TILE, _CHUNK = 32, 64
@@ -32,7 +32,7 @@ def above_of_batch(
     """
     rows = len(score.projected)
     softmax = torch.empty_like(score.projected)
-    tiles = triton.cdiv(rows, _TILE)
+    tiles = blocks(rows, _TILE)
     mask = torch.empty(rows, dtype=torch.bool, device=softmax.device)
     counts = torch.empty(tiles, dtype=torch.int32, device=softmax.device)
     _above_of_batch[(tiles,)](
@@ -91,7 +91,7 @@ def softmax_of_batch_backward(grad: Tensor, softmax: Tensor, batch: Tensor) -> T
     """
     rows = len(grad)
     out = torch.empty_like(grad)
-    _softmax_of_batch_backward[(triton.cdiv(rows, _TILE),)](
+    _softmax_of_batch_backward[(blocks(rows, _TILE),)](
         grad, softmax, batch, out, rows, rows.bit_length(),
         TILE=_TILE, CHUNK=_CHUNK, num_warps=4,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.marked_graph import Marks
 from sagpool.ops.kernels.raw_score import RawScore, raw_score
 from sagpool.ops.kernels.select import descending
+from sagpool.ops.kernels.tiles import blocks
 
 # One graph of 65,536 rows takes 4e9 comparisons, a fraction of a millisecond; a batch of graphs far
 # fewer. If it is known to be one graph, a sort of 32-bit keys is as fast from 16,384 rows on.
@@ -16,7 +17,7 @@ MOST_COUNTED = 1 << 16
 MOST_COUNTED_OF_ONE = 1 << 14
 
 _BLOCK = 512
-_TILE, _CHUNK = 32, 128
+_TILE, _CHUNK = 32, 64
 _MARKS = 1024
 
 
@@ -52,7 +53,7 @@ def top_by_counting(
     """
     rows = len(score.projected)
     raw = score.empty()
-    tiles = triton.cdiv(rows, _TILE)
+    tiles = blocks(rows, _TILE)
     mask = torch.empty(rows, dtype=torch.bool, device=raw.device)
     counts = torch.empty(tiles, dtype=torch.int32, device=raw.device)
     _top_by_counting[(tiles,)](
@@ -148,14 +149,14 @@ def top_by_sorting(
     raw = score.empty()
     width = torch.int32 if batch is None else torch.int64
     key = torch.empty(rows, dtype=width, device=raw.device)
-    grid = (triton.cdiv(rows, _BLOCK),)
+    grid = (blocks(rows, _BLOCK),)
     _sort_keys[grid](
         batch=batch, raw=raw, key=key, rows=rows, **score.arguments(), GIVEN=score.is_given,
         BATCHED=batch is not None, BLOCK=_BLOCK, num_warps=4,
     )  # fmt: skip
     in_order, order = torch.sort(key, stable=True)
     mask = torch.empty(rows, dtype=torch.bool, device=raw.device)
-    counts = torch.zeros(triton.cdiv(rows, _MARKS), dtype=torch.int32, device=raw.device)
+    counts = torch.zeros(blocks(rows, _MARKS), dtype=torch.int32, device=raw.device)
     each, number = (k, 0) if isinstance(k, Tensor) else (None, k)
     _mark_top[grid](
         in_order, order, each, mask.view(torch.uint8), counts, rows, number or 0, numerator,
