@@ -13,6 +13,7 @@ from sagpool.nn.pool.selection import Selection
 from sagpool.ops import rows_above, softmax_of_graphs, top_count, top_rows
 from sagpool.ops.device import on_cpu, to_device
 from sagpool.ops.marked_graph import MarkedGraph, check_indices, keep_marked, keep_top
+from sagpool.ops.pool_by_product import Keep, ProductScore, pool_by_product
 
 
 class PoolOutput(NamedTuple):
@@ -50,6 +51,33 @@ def check_pyg(
         check_indices(rows, edge_index, batch)
 
 
+def as_rows(attn: Tensor, x: Tensor) -> Tensor:
+    """``attn`` as a matrix with a row for each row of x."""
+    if not attn.ndim or attn.shape[0] != x.shape[0]:
+        raise SagpoolError(f"attn has shape {tuple(attn.shape)}, but x has {len(x)} rows.")
+    return attn.view(-1, 1) if attn.ndim == 1 else attn
+
+
+def keep_by_product(
+    x: Tensor,
+    score: ProductScore,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    selection: Selection,
+    min_score: float | None,
+    positions: bool,
+) -> MarkedGraph | None:
+    """What `keep_highest`, or with a ``min_score`` `keep_above`, leaves, in one operator.
+
+    None where there is no such operator.
+    """
+    k = selection.k
+    if isinstance(k, np.ndarray) or selection.rounds:
+        return None
+    keep = Keep(selection.fraction, k, min_score)
+    return pool_by_product(x, score, edge_index, batch, keep, positions)
+
+
 def keep_highest(
     x: Tensor,
     scores: Scores,
@@ -59,12 +87,11 @@ def keep_highest(
     positions: bool,
 ) -> MarkedGraph:
     """The rows with the highest ranks, as many of each graph as ``selection`` says."""
-    gate = scores.gate.to(x.dtype)
-    if not isinstance(selection.k, np.ndarray) and not selection.rounds:
-        wanted = selection.fraction, selection.k
-        return keep_top(x, gate, scores.rank, edge_index, batch, *wanted, positions)
-    mask, number = highest(scores.rank, batch, selection)
-    return keep_marked(x, gate, mask, edge_index, batch, number, positions)
+    gate, k, ratio = scores.gate.to(x.dtype), selection.k, selection.fraction
+    if isinstance(k, np.ndarray) or selection.rounds:
+        mask, number = highest(scores.rank, batch, selection)
+        return keep_marked(x, gate, mask, edge_index, batch, number, positions)
+    return keep_top(x, gate, scores.rank, edge_index, batch, ratio, k, positions)
 
 
 def highest(rank: Tensor, batch: Tensor | None, selection: Selection) -> tuple[Tensor, int | None]:

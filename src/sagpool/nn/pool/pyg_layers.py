@@ -103,11 +103,8 @@ class SAGPooling(PyGPool):
 
     def product_score(self) -> ProductScore | None:
         known = pyg_product_score(self.gnn)
-        if (
-            known is None
-            or not is_tanh(self.select.act)
-            or type(self).scores is not SAGPooling.scores
-        ):
+        usual = is_tanh(self.select.act) and type(self).scores is SAGPooling.scores
+        if known is None or not usual:
             return None
         sign = self.direction().view(())
         bias = None if known.bias is None else known.bias * sign

@@ -14,8 +14,10 @@ from sagpool.nn.pool.pool import Context, Edges, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import (
     PoolOutput,
     as_more_graphs,
+    as_rows,
     check_pyg,
     keep_above,
+    keep_by_product,
     keep_highest,
     nothing_pooled,
     unpack_pyg,
@@ -33,7 +35,7 @@ from sagpool.nn.pool.selection import (
 from sagpool.ops import matmul_with_passthrough, segment_softmax
 from sagpool.ops.device import kernels_for
 from sagpool.ops.marked_graph import MarkedGraph, is_fused
-from sagpool.ops.pool_by_product import Keep, ProductScore, pool_by_product
+from sagpool.ops.pool_by_product import ProductScore
 
 
 class ScorePool(SelectingPool):
@@ -146,17 +148,21 @@ class ScorePool(SelectingPool):
         if edge_index.dtype == torch.int32:
             edge_index = edge_index.long()
         _check_matrix(x)
-        scored = x if attn is None else _as_rows(attn, x)
+        scored = x if attn is None else as_rows(attn, x)
         _check_features(scored, self.in_channels, "x" if attn is None else "attn")
         if edge_weight is not None and not hasattr(self, "gnn"):
             raise SagpoolError("edge_weight is for a layer that scores with a GNN of PyG.")
         if not x.shape[0]:  # not len(), which torch.export fixes
             return nothing_pooled(x, edge_index, edge_attr)
         check_pyg(x, edge_index, edge_attr, batch)
-        if attn is None and edge_weight is None and kernels_for(x) is not None:
-            at_once = self._pool_by_product(x, edge_index, batch, edge_attr is not None)
-            if at_once is not None:
-                return self._multiplied(unpack_pyg(at_once, edge_attr))
+        positions = edge_attr is not None
+        usual = attn is None and edge_weight is None and kernels_for(x) is not None
+        if usual and (score := self.product_score()) is not None:
+            _check_dtype(x, score.weight)
+            keep = self.selection, self.min_score
+            left = keep_by_product(x, score, edge_index, batch, *keep, positions)
+            if left is not None:
+                return self._multiplied(unpack_pyg(left, edge_attr))
         context = Context(edges=Edges(edge_index, edge_weight))
         weight = self.score_weight()
         if weight is None:
@@ -166,24 +172,12 @@ class ScorePool(SelectingPool):
             context = replace(context, projected=scored @ weight[0], projected_rows=scored)
         through, scores = self._score(x, scored, EdgeList(edge_index, x.shape[0]), context)
         masks = [scores] if self.masks == 1 else scores.of_masks()
-        positions = edge_attr is not None
-        left = [self._keep_pyg(through, one, edge_index, batch, positions) for one in masks]
-        parts = [unpack_pyg(one, edge_attr) for one in left]
+        kept = [self._keep_pyg(through, one, edge_index, batch, positions) for one in masks]
+        parts = [unpack_pyg(one, edge_attr) for one in kept]
         return self._multiplied(parts[0] if self.masks == 1 else as_more_graphs(parts, batch))
 
     def _multiplied(self, pooled: PoolOutput) -> PoolOutput:
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
-
-    def _pool_by_product(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None, positions: bool
-    ) -> MarkedGraph | None:
-        selection = self.selection
-        score = self.product_score()
-        if score is None or isinstance(selection.k, np.ndarray) or selection.rounds:
-            return None
-        _check_dtype(x, score.weight)
-        keep = Keep(selection.fraction, selection.k, self.min_score)
-        return pool_by_product(x, score, edge_index, batch, keep, positions)
 
     def product_score(self) -> ProductScore | None:
         """The score in PyG's call, if it is this and no more, and its gate is tanh or a softmax.
@@ -250,13 +244,6 @@ class ScorePool(SelectingPool):
             kept = f"ratio={self.selection.ratio}"
         factor = "" if self.multiplier == 1 else f", multiplier={self.multiplier}"
         return f"{type(self).__name__}({self.in_channels}, {kept}{factor})"
-
-
-def _as_rows(attn: Tensor, x: Tensor) -> Tensor:
-    """``attn`` as a matrix with a row for each row of x."""
-    if not attn.ndim or attn.shape[0] != x.shape[0]:
-        raise SagpoolError(f"attn has shape {tuple(attn.shape)}, but x has {len(x)} rows.")
-    return attn.view(-1, 1) if attn.ndim == 1 else attn
 
 
 def _check_matrix(x: Tensor, name: str = "x") -> None:
