@@ -70,6 +70,21 @@ def test_top_rows(k, ordered, by_kernels):
     assert torch.equal(top_rows(score, batch, Fraction(3, 7), k), expected)
 
 
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("k", [None, 3], ids=["ratio", "k"])
+def test_top_rows_without_sorting(k, batched, by_kernels):
+    random = torch.Generator().manual_seed(2)
+    score = torch.randint(-5, 5, (ROWS,), generator=random).float().to(DEVICE)  # with ties
+    batch = (torch.arange(ROWS) ** 2 // 20_000).to(DEVICE) if batched else None
+    expected = top_rows(score, batch, Fraction(3, 7), k)
+    kernels, totals = triton_kernels(), torch.zeros(4, dtype=torch.int32, device=DEVICE)
+    raw = kernels.RawScore(score, None, None, None)
+    marks, _ = kernels.top_by_counting(raw, batch, k, 3, 7, totals)
+    assert torch.equal(marks.mask, expected)
+    assert int(marks.counts.sum()) == int(expected.sum())
+    assert not totals.any()
+
+
 @pytest.mark.parametrize("width", [1, 3, 130])
 @pytest.mark.parametrize("batched", [True, False])
 def test_the_marked_rows(width, batched, edge_index, same_by_kernels):
