@@ -214,5 +214,5 @@ class Classifier(nn.Module):
         return self.last.weight.dtype
 
     def forward(self, x: Tensor, streams: Streams) -> Tensor:
-        x = self.dropout(self.first.relu(x)[0], streams)
-        return self.last(self.second.relu(x)[0])
+        x = self.dropout(self.first(x).relu(), streams)
+        return self.last(self.second(x).relu())
