@@ -18,8 +18,6 @@ from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
 from sagpool.nn.pool import pools_of
 
-FEWEST_APART = 16  # trainings; a fleet of fewer takes as long for a step
-
 # Thousands of trainings have a few splits.
 _SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
 
@@ -127,25 +125,6 @@ def _check_node_targets(graphs: Graphs) -> None:
             f"{graphs.name} has no targets of nodes, which supervision needs: give a file of them "
             "(--node-targets), or set supervision to 0."
         )
-
-
-def slowest_apart(
-    trainings: Sequence[Training], groups: Sequence[Sequence[int]]
-) -> list[list[int]]:
-    """The groups, those with the lowest learning rate of a large one as a group of their own.
-
-    They take several times as many epochs as the others. In a fleet of their own they train on
-    while the bulk of the others keeps the device busy, instead of after it.
-    """
-    apart = []
-    for group in groups:
-        lowest = min(trainings[number].lr for number in group)
-        slow = [number for number in group if trainings[number].lr == lowest]
-        if FEWEST_APART <= len(slow) <= len(group) // 2:
-            apart += [slow, [number for number in group if trainings[number].lr > lowest]]
-        else:
-            apart.append([*group])
-    return apart
 
 
 def deal(

@@ -115,10 +115,9 @@ class Scheduler:
 
     def _priority(self, fleet: FleetOfWork) -> int:
         """The longest fleets go first, so that the others do not wait for them in the end."""
-        others = [fleet, *self.running, *(entry[-1] for entry in self.waiting)]
-        known = {other.duration for other in others}
-        longer = sum(duration > fleet.duration for duration in known)
-        return HIGHEST_PRIORITY + longer * (1 - HIGHEST_PRIORITY) // max(len(known), 4)
+        others = [*self.running, *(entry[-1] for entry in self.waiting)]
+        longer = {other.duration for other in others if other.duration > fleet.duration}
+        return min(0, HIGHEST_PRIORITY + len(longer))
 
     def _handle(self) -> None:
         """Wait a moment for an event, and deal with it.

@@ -15,7 +15,7 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.schedule import Slots, deal, group_by_shape, slowest_apart
+from sagpool.fleet.schedule import Slots, deal, group_by_shape
 from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Outcome, Training
 from sagpool.graphs import Graphs
@@ -95,8 +95,6 @@ class Work:
         divided = self.saved.fleets
         if not divided:
             fleets = fleets if self.members is None else min(fleets, self.members)
-            if self._slowest_apart():
-                groups = slowest_apart(self.trainings, groups)
             divided = [Slots.fill(share, 0) for share in deal(self.trainings, groups, fleets)]
         known = {*self.saved.results, *(n for slots in divided for n in slots.unfinished)}
         if len(known) < len(self.trainings):
@@ -110,14 +108,6 @@ class Work:
             FleetOfWork(self, slots, share) for slots, share in zip(alive, shares, strict=True)
         ]
         self.watch = _Watch(self.trainings, self.saved.results)
-
-    def _slowest_apart(self) -> bool:
-        """Not on a CPU, which is busy in any case; nor if all train for as long."""
-        import os
-        if os.environ.get("SAGPOOL_APART") == "0":
-            return False
-        on_gpu = self.graphs.device.type == "cuda"
-        return on_gpu and self.members is None and self.until is None
 
     @property
     def left(self) -> int:
