@@ -171,7 +171,8 @@ class Scheduler:
     def _end_if_done(self, work: Work) -> None:
         if work.left or work not in self.works:
             return
-        work.save()
+        if work.keep_checkpoint:
+            work.save()
         self.works.remove(work)
         self.most = self.limit  # what is left may need less memory
         for following in work.on_end(None):

@@ -52,6 +52,7 @@ class Work:
         until: the epoch after which trainings pause; None: they run to their end
         begun: states of paused trainings, which go on from there
         checkpoint: the file that a stopped work is continued from
+        keep_checkpoint: whether it is to have the results when all trainings have ended
         on_result: called with each outcome as soon as there is one
         on_progress: called after each epoch of each fleet
         on_end: called when all have an outcome, or with an error that concerns this work alone;
@@ -67,6 +68,7 @@ class Work:
     until: int | None = None
     begun: Mapping[Training, MemberState] = field(default_factory=dict)
     checkpoint: Path | None = None
+    keep_checkpoint: bool = True
     on_result: Callable[[Outcome], None] = lambda outcome: None
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_end: Callable[[SagpoolError | None], Iterable[Work]] = lambda error: ()

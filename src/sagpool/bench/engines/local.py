@@ -122,6 +122,7 @@ class Local:
                 until=job.until,
                 begun=begun,
                 checkpoint=file,
+                keep_checkpoint=False,  # the run store has all outcomes by then
                 on_result=on_result,
                 on_progress=lambda progress: watcher.progress(job, progress),
                 on_end=on_end,
