@@ -26,6 +26,7 @@ from sagpool.ops import (
     ragged_arange,
     repeat_each,
     repeated_layout,
+    scaled_propagate,
     with_self_entries,
 )
 from sagpool.ops.device import kernels_for
@@ -206,7 +207,23 @@ class Adjacency(Structure):
         return self
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        return self.sum_with_self(x) - x
+        return self.scaled_sum(x, with_self=False)
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        share = 1 / self.degree.to(x.dtype).clamp(min=1)
+        return self.scaled_sum(x, of_row=share, with_self=False)
+
+    def scaled_sum(
+        self,
+        x: Tensor,
+        of_row: Tensor | None = None,
+        of_source: Tensor | None = None,
+        *,
+        with_self: bool,
+    ) -> Tensor:
+        """``diag(r) (A + I) diag(c) x``, or with A in place of A + I; see `scaled_propagate`."""
+        matrix, kind = (self.row_ptr, self.col), self.symmetric
+        return scaled_propagate(x, *matrix, of_row, of_source, with_self=with_self, symmetric=kind)
 
     def sum_with_self(self, x: Tensor) -> Tensor:
         return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric)

@@ -252,7 +252,7 @@ class _PoolRows(Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.kernels, ctx.kept = kernels_for(x), kept
-        out, readout, arg = ctx.kernels.gather_gated(
+        out, readout, arg, _ = ctx.kernels.gather_gated(
             x, gate, kept.perm, kept.ptr, kept.filler_period, kept.longest
         )
         ctx.save_for_backward(x, gate, arg)
