@@ -2,6 +2,7 @@
 
 from sagpool.ops.asinh import asinh
 from sagpool.ops.cluster import cluster_sum, entries_max
+from sagpool.ops.copies import repeated_csr, repeated_rows
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
@@ -78,7 +79,9 @@ __all__ = [
     "propagate",
     "ragged_arange",
     "repeat_each",
+    "repeated_csr",
     "repeated_layout",
+    "repeated_rows",
     "rows_above",
     "scaled_propagate",
     "segment_expand",
