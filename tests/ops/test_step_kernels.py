@@ -146,17 +146,17 @@ def labelled():
     return replace(graphs, node_label=label, node_label_names=names).to(DEVICE)
 
 
-@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("scores", [0, 1, 3])
 @pytest.mark.parametrize("columns", [3, 16, 130])
-def test_the_forward_pass_does_not_form_one_hot_rows(columns, scored, same_by_kernels, labelled):
-    shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, 1)] if scored else [])]
+def test_the_forward_pass_does_not_form_one_hot_rows(columns, scores, same_by_kernels, labelled):
+    shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, scores)] if scores else [])]
     kinds = []
 
     def layer(*weights):
         propagated = pack(labelled, IDS).propagated(torch.float32)
         kinds.append(type(propagated))
         h, y = dense_relu(propagated, *weights)
-        return (h, y) if scored else h
+        return (h, y) if scores else h
 
     inputs = [randn(*shape) for shape in shapes]
     same_by_kernels(layer, inputs, rtol=1e-4, atol=2e-4)

@@ -15,8 +15,6 @@ def repeated_rows(x: Tensor, rows_each: int, copies: int) -> Tensor:
         rows_each: rows of one member
         copies: how often
     """
-    if copies == 1:
-        return x
     stacked = x.view(-1, 1, rows_each, x.shape[1])  # [members, 1, rows, channels]
     return stacked.expand(-1, copies, -1, -1).reshape(-1, x.shape[1])
 
@@ -32,8 +30,6 @@ def repeated_csr(
         rows_each: rows of one member
         copies: how often
     """
-    if copies == 1:
-        return row_ptr, col
     number = torch.arange(copies * (len(row_ptr) - 1), device=col.device)
     # [new rows] the row of which each is a copy
     row = number // (copies * rows_each) * rows_each + number % rows_each

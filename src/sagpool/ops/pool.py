@@ -209,7 +209,8 @@ def pool_rows(
         kept_ptr, kept_col = induce(row_ptr, col)
         return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
     back = keep_chosen(mask, new)
-    x = repeated_rows(x, old.rows, copies)
+    if copies > 1:
+        x = repeated_rows(x, old.rows, copies)
     rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
     induce = partial(_induced_of_copies, kept=back, rows_each=old.rows, copies=copies)
     kept_ptr, kept_col = induce(row_ptr, col)
@@ -219,7 +220,9 @@ def pool_rows(
 def _induced_of_copies(
     row_ptr: Tensor, col: Tensor, kept: Kept, rows_each: int, copies: int
 ) -> InducedCSR:
-    return induced_csr(*repeated_csr(row_ptr, col, rows_each, copies), kept)
+    if copies > 1:
+        row_ptr, col = repeated_csr(row_ptr, col, rows_each, copies)
+    return induced_csr(row_ptr, col, kept)
 
 
 def keep_chosen(mask: Tensor, new: Layout) -> Kept:

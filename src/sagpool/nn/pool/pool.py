@@ -67,7 +67,7 @@ class Context:
 
     Args:
         streams: random numbers of each member; a layer that draws any must take them from here
-        projected: ``[rows, 1]``, rows times the layer's `score_weight`
+        projected: ``[rows, columns]``, rows times the layer's `score_weight`
         projected_rows: the rows that were projected; the product counts for these alone
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
             return rows that are multiplied by it (`Fused.multiplied`)
@@ -203,7 +203,7 @@ class Pool(nn.Module, ABC):
         return None
 
     def score_weight(self) -> Tensor | None:
-        """``[members, in_channels, 1]``, if the layer needs the product of x with this.
+        """``[members, in_channels, columns]``, if the layer needs the product of x with this.
 
         A network may then compute it on its way and pass it as `Context.projected`.
         """

@@ -144,7 +144,7 @@ class SAGPool(ScorePool):
             raw = pyg_scores(self.gnn, x, structure, context)
             scores = gated(raw, self.nonlinearity, self.min_score)
         elif self.masks > 1:
-            raw = self.attention.of_masks(x, structure)
+            raw = self.attention.of_masks(x, structure, context.projected)
             scores = gated(raw, self.nonlinearity, None)
         else:
             scores = self.attention(x, structure, context.projected)
@@ -164,7 +164,7 @@ class SAGPool(ScorePool):
             return super()._pool_packed(x, structure, context)
         layout, members = structure.layout, len(next(self.attention.parameters()))
         check_rows(x, layout)
-        scores = self.scores(x, structure, context)
+        x, scores = self._score(x, x, structure, context)
         own = each_its_own
         if layout.members == members:
             layout, own = repeated_layout(layout, self.masks), each_its_copy
