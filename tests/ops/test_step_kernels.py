@@ -23,6 +23,12 @@ DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 IDS = np.array([[0, 5, -1], [3, 7, 11]])  # -1: no graph
 # Methods with settings of their own.
 SETTINGS = (
+    *(
+        f"sagpool-{one} readout={kind}"
+        for one in ("h", "h-ratio")
+        for kind in ("sum", "mean", "max")
+    ),
+    *(f"sagpool-h-ratio conv={conv} score={conv} readout=sum" for conv in ("sage", "gin", "cheb")),
     *("sortpool-g channels=sorted", "diffpool-h losses=link", "diffpool-h losses=none"),
     *(f"sagpool-{architecture}-augmentation augmentation=two-hop" for architecture in "hg"),
 )
@@ -34,10 +40,11 @@ def randn(*shape, dtype=torch.float32):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=dtype).to(DEVICE)
 
 
-def test_nan_stays_in_its_member(by_kernels, mutag):
+@pytest.mark.parametrize("method", ["sagpool-h", "sagpool-h-ratio", "sagpool-h-masks2"])
+def test_nan_stays_in_its_member(method, by_kernels, mutag):
     by_kernels()
     batch = pack(mutag, IDS)
-    model = build("sagpool-h", Shape(mutag.num_features, 2, hidden=8, members=2)).to(DEVICE)
+    model = build(method, Shape(mutag.num_features, 2, hidden=8, members=2)).to(DEVICE)
     streams = Streams(torch.tensor([1, 2], device=DEVICE))
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
