@@ -150,14 +150,14 @@ def test_top_rows_of_long_graphs(by_kernels):
 
 @pytest.mark.parametrize("fan_in", [1, 3, 16, 20, 32, 40, 130])
 @pytest.mark.parametrize("fan_out", [2, 16, 32, 65, 128])
-@pytest.mark.parametrize("scored", [True, False])
-def test_dense(fan_in, fan_out, scored, same_by_kernels):
+@pytest.mark.parametrize("scores", [0, 1, 2, 3])
+def test_dense(fan_in, fan_out, scores, same_by_kernels):
     x, weight = randn(3 * 70, fan_in), randn(3, fan_in, fan_out)
-    bias, beside = randn(3, 1, fan_out), randn(3, fan_out, 1)
+    bias, beside = randn(3, 1, fan_out), randn(3, fan_out, scores)
 
     def both(x, weight, bias, beside):
-        h, y = dense_relu(x, weight, bias, beside if scored else None)
-        return (h * 1.0, y if scored else h[:, :1] + 0 * beside.sum())
+        h, y = dense_relu(x, weight, bias, beside if scores else None)
+        return (h * 1.0, y if scores else h[:, :1] + 0 * beside.sum())
 
     same_by_kernels(both, [x, weight, bias, beside], rtol=1e-4, atol=2e-4)
 

@@ -23,6 +23,12 @@ DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 IDS = np.array([[0, 5, -1], [3, 7, 11]])  # -1: no graph
 # Methods with settings of their own.
 SETTINGS = (
+    *(
+        f"sagpool-{one} readout={kind}"
+        for one in ("h", "h-ratio")
+        for kind in ("sum", "mean", "max")
+    ),
+    *(f"sagpool-h-ratio conv={conv} score={conv} readout=sum" for conv in ("sage", "gin", "cheb")),
     *("sortpool-g channels=sorted", "diffpool-h losses=link", "diffpool-h losses=none"),
     *(f"sagpool-{architecture}-augmentation augmentation=two-hop" for architecture in "hg"),
 )
@@ -34,10 +40,11 @@ def randn(*shape, dtype=torch.float32):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=dtype).to(DEVICE)
 
 
-def test_nan_stays_in_its_member(by_kernels, mutag):
+@pytest.mark.parametrize("method", ["sagpool-h", "sagpool-h-ratio", "sagpool-h-masks2"])
+def test_nan_stays_in_its_member(method, by_kernels, mutag):
     by_kernels()
     batch = pack(mutag, IDS)
-    model = build("sagpool-h", Shape(mutag.num_features, 2, hidden=8, members=2)).to(DEVICE)
+    model = build(method, Shape(mutag.num_features, 2, hidden=8, members=2)).to(DEVICE)
     streams = Streams(torch.tensor([1, 2], device=DEVICE))
     with torch.no_grad():
         model.convs[0].linear.weight[1] = torch.nan
@@ -146,17 +153,17 @@ def labelled():
     return replace(graphs, node_label=label, node_label_names=names).to(DEVICE)
 
 
-@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("scores", [0, 1, 3])
 @pytest.mark.parametrize("columns", [3, 16, 130])
-def test_the_forward_pass_does_not_form_one_hot_rows(columns, scored, same_by_kernels, labelled):
-    shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, 1)] if scored else [])]
+def test_the_forward_pass_does_not_form_one_hot_rows(columns, scores, same_by_kernels, labelled):
+    shapes = [(2, 40, columns), (2, 1, columns), *([(2, columns, scores)] if scores else [])]
     kinds = []
 
     def layer(*weights):
         propagated = pack(labelled, IDS).propagated(torch.float32)
         kinds.append(type(propagated))
         h, y = dense_relu(propagated, *weights)
-        return (h, y) if scored else h
+        return (h, y) if scores else h
 
     inputs = [randn(*shape) for shape in shapes]
     same_by_kernels(layer, inputs, rtol=1e-4, atol=2e-4)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs.edge_triangles import triangles_of_entries
@@ -25,7 +24,7 @@ from sagpool.ops import (
     propagate,
     ragged_arange,
     repeat_each,
-    repeated_layout,
+    scaled_propagate,
     with_self_entries,
 )
 from sagpool.ops.device import kernels_for
@@ -162,28 +161,6 @@ class Adjacency(Structure):
         made = self.make_triangles()
         return triangles_of_entries(self.row_ptr, self.col) if made is None else made
 
-    def repeated(self, times: int) -> Adjacency:
-        """The graphs of each member so many times in a row; see `repeated_layout`."""
-        old, new = self.layout, repeated_layout(self.layout, times)
-        member = torch.arange(new.total_rows, device=self.col.device) // (times * old.rows)
-        # [new rows] the row of which each is a copy
-        row = torch.arange(new.total_rows, device=self.col.device) % old.rows + member * old.rows
-        length = self.row_ptr.diff().index_select(0, row)
-        row_ptr = pad(torch.cumsum(length, 0, dtype=torch.int32), (1, 0))
-        spare = self.col.new_full((times * len(self.col),), new.total_rows - 1)
-        to = edge_rows(row_ptr, spare)
-        entry = torch.arange(len(spare), device=spare.device)
-        inside = entry < row_ptr[-1]  # on a GPU there may be spare entries
-        own = entry - row_ptr.index_select(0, to) + self.row_ptr.index_select(0, row[to])
-        shifted = self.col.index_select(0, own.clamp(max=len(self.col) - 1)) + (to - row[to]).int()
-        return Adjacency(
-            new,
-            row_ptr,
-            torch.where(inside, shifted, spare),
-            symmetric=self.symmetric,
-            make_two_hop=lambda: self.two_hop.repeated(times),
-        )
-
     def gcn(self, x: Tensor) -> Tensor:
         return gcn_propagate(
             x,
@@ -206,7 +183,23 @@ class Adjacency(Structure):
         return self
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
-        return self.sum_with_self(x) - x
+        return self.scaled_sum(x, with_self=False)
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        share = 1 / self.degree.to(x.dtype).clamp(min=1)
+        return self.scaled_sum(x, of_row=share, with_self=False)
+
+    def scaled_sum(
+        self,
+        x: Tensor,
+        of_row: Tensor | None = None,
+        of_source: Tensor | None = None,
+        *,
+        with_self: bool,
+    ) -> Tensor:
+        """``diag(r) (A + I) diag(c) x``, or with A in place of A + I; see `scaled_propagate`."""
+        matrix, kind = (self.row_ptr, self.col), self.symmetric
+        return scaled_propagate(x, *matrix, of_row, of_source, with_self=with_self, symmetric=kind)
 
     def sum_with_self(self, x: Tensor) -> Tensor:
         return propagate(x, self.row_ptr, self.col, symmetric=self.symmetric)

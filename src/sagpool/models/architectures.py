@@ -102,9 +102,10 @@ class HierarchicalPooling(nn.Module):
         read, results = [], list[Pooled]()
         for conv, pool, following in zip(convs, pools, [*convs[1:], None], strict=True):
             x, projected = conv.activate(level, pool.score_weight())
-            if isinstance(level, Pooled) and level.presence is not None:
-                x, projected = x * level.presence[:, None], None
-            context = Context(streams, projected, x, self._weight_of(following))
+            factor = level.presence if isinstance(level, Pooled) else None
+            if factor is not None and not pool.takes_factor:
+                x, projected, factor = x * factor[:, None], None, None
+            context = Context(streams, projected, x, self._weight_of(following), factor)
             level = pooled = pool(x, level.structure, context)
             read.append(pooled.readout(self.readout))
             results.append(pooled)

@@ -2,9 +2,11 @@
 
 from sagpool.ops.asinh import asinh
 from sagpool.ops.cluster import cluster_sum, entries_max
+from sagpool.ops.copies import repeated_csr, repeated_rows
 from sagpool.ops.device import to_device
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
+from sagpool.ops.gate import gate_rows
 from sagpool.ops.layout import (
     DeviceLayout,
     HostLayout,
@@ -28,6 +30,7 @@ from sagpool.ops.pool import (
 )
 from sagpool.ops.propagate import gcn_propagate, gcn_score_and_gate, propagate
 from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
+from sagpool.ops.scaled_propagate import scaled_propagate
 from sagpool.ops.segment import (
     cross_entropy_sums,
     segment_expand,
@@ -60,6 +63,7 @@ __all__ = [
     "edge_attention",
     "edge_rows",
     "entries_max",
+    "gate_rows",
     "gather_gated",
     "gcn_of_edges",
     "gcn_propagate",
@@ -75,8 +79,11 @@ __all__ = [
     "propagate",
     "ragged_arange",
     "repeat_each",
+    "repeated_csr",
     "repeated_layout",
+    "repeated_rows",
     "rows_above",
+    "scaled_propagate",
     "segment_expand",
     "segment_max",
     "segment_mean",

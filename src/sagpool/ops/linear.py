@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from sagpool.ops.device import kernels_for
 
 LEAST_BY_KERNEL = 16  # columns, of both factors
+MOST_BESIDE = 8  # columns of a second product that comes with a layer
 
 
 def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
@@ -120,12 +121,12 @@ def dense_relu(
         x: ``[members * rows, in]``, or what stands for it where there are kernels
         weight: ``[members, in, out]``
         bias: ``[members, 1, out]``
-        beside: v, ``[members, out, 1]``, if wanted
+        beside: v, ``[members, out, scores]``, if wanted; ignored if it has many columns
 
     Returns:
-        ``[members * rows, out]``, and ``[members * rows, 1]`` or None
+        ``[members * rows, out]``, and ``[members * rows, scores]`` or None
     """
-    if beside is None:
+    if beside is None or beside.shape[2] > MOST_BESIDE:
         return _DenseRelu.apply(x, weight, bias, None)[0], None
     return _DenseRelu.apply(x, weight, bias, beside)
 
@@ -149,7 +150,7 @@ class _DenseRelu(Function):
             else:
                 h = torch.baddbmm(bias, rows, weight).relu_()
                 if beside is not None:
-                    y = torch.bmm(h, beside).view(-1, 1)
+                    y = torch.bmm(h, beside).view(-1, beside.shape[2])
         ctx.save_for_backward(rows, weight, beside, h)
         return h.view(-1, fan_out), y
 
@@ -160,7 +161,7 @@ class _DenseRelu(Function):
         if x is None:
             x = ctx.sums.dense().view(*h.shape[:2], -1)
         grad_h = None if grads[0] is None else grads[0].contiguous().view_as(h)
-        grad_y = None if grads[1] is None else grads[1].contiguous().view(*h.shape[:2], 1)
+        grad_y = None if grads[1] is None else grads[1].contiguous().view(*h.shape[:2], -1)
         if grad_h is None and grad_y is None:
             return None, None, None, None
         grad_x = grad_beside = grad_weight = None
@@ -174,7 +175,7 @@ class _DenseRelu(Function):
             grad = grad_h
             if grad_y is not None:
                 grad_beside = torch.bmm(h.transpose(1, 2), grad_y)
-                back = beside.transpose(1, 2)  # [members, 1, out]
+                back = beside.transpose(1, 2)  # [members, scores, out]
                 # Into a buffer of our own: grad_h may be the gradient of other results too.
                 grad = torch.bmm(grad_y, back) if grad is None else grad.baddbmm(grad_y, back)
                 torch.ops.aten.threshold_backward.grad_input(grad, h, 0, grad_input=grad)

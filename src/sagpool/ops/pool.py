@@ -11,6 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from sagpool.ops.copies import repeated_csr, repeated_rows
 from sagpool.ops.device import kernels_for, on_cpu, to_device
 from sagpool.ops.layout import Layout
 from sagpool.ops.propagate import dots_of_rows, sum_of_rows
@@ -183,7 +184,8 @@ def pool_rows(
 ) -> PooledRows:
     """``X[idx] ⊙ gate[idx]`` and ``A[idx, idx]`` for the marked rows idx, in their order.
 
-    The row of a filler fills all its new rows; only the first of them passes a gradient on.
+    The row of a filler fills all its new rows; only the first of them passes a gradient on. If
+    ``old`` has each member several times (`repeated_layout`), x and the matrix have it once.
 
     Args:
         x: ``[old rows, channels]``
@@ -194,19 +196,33 @@ def pool_rows(
         old: the rows as they are
         new: the rows as they will be
     """
+    copies = old.total_rows // len(x)
     if (kernels := kernels_for(x)) is not None:
         total = new.total_rows
         perm, new_row = kernels.keep_rows(mask, old.node_ptr, new.node_ptr, total)
-        kept = _KernelKept(perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows)
+        of_copies = {"copies": copies, "rows_each": old.rows}
+        kept = _KernelKept(
+            perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows, of_copies
+        )
         out, readout = _PoolRows.apply(x, gate, kept)
-        induce = partial(kernels.induced_csr, perm=perm, new_row=new_row)
+        induce = partial(kernels.induced_csr, perm=perm, new_row=new_row, **of_copies)
         kept_ptr, kept_col = induce(row_ptr, col)
         return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
     back = keep_chosen(mask, new)
+    if copies > 1:
+        x = repeated_rows(x, old.rows, copies)
     rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
-    induce = partial(induced_csr, kept=back)
+    induce = partial(_induced_of_copies, kept=back, rows_each=old.rows, copies=copies)
     kept_ptr, kept_col = induce(row_ptr, col)
     return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
+
+
+def _induced_of_copies(
+    row_ptr: Tensor, col: Tensor, kept: Kept, rows_each: int, copies: int
+) -> InducedCSR:
+    if copies > 1:
+        row_ptr, col = repeated_csr(row_ptr, col, rows_each, copies)
+    return induced_csr(row_ptr, col, kept)
 
 
 def keep_chosen(mask: Tensor, new: Layout) -> Kept:
@@ -241,6 +257,7 @@ class _KernelKept(NamedTuple):
     ptr: Tensor  # [graphs + 1] int64, the first new row of each graph
     filler_period: int
     longest: int  # at least as many new rows as the longest graph has
+    of_copies: dict[str, int]  # of the old rows, for the kernels
 
 
 class _PoolRows(Function):
@@ -252,8 +269,8 @@ class _PoolRows(Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.kernels, ctx.kept = kernels_for(x), kept
-        out, readout, arg = ctx.kernels.gather_gated(
-            x, gate, kept.perm, kept.ptr, kept.filler_period, kept.longest
+        out, readout, arg, _ = ctx.kernels.gather_gated(
+            *(x, gate, kept.perm, kept.ptr, kept.filler_period, kept.longest), **kept.of_copies
         )
         ctx.save_for_backward(x, gate, arg)
         return out, readout
@@ -272,5 +289,6 @@ class _PoolRows(Function):
             ctx.kept.graph,
             ctx.kept.ptr,
             ctx.kept.new_row,
+            **ctx.kept.of_copies,
         )
         return grad_x, grad_gate, None

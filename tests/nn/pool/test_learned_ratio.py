@@ -120,6 +120,22 @@ def test_a_readout_of_what_is_kept(kind, structure):
             assert not read[number].any()
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("conv", WITHOUT_EDGES_ALONE)
+def test_a_factor_of_the_rows_may_be_left_to_the_layer(x, structure, conv, training):
+    first, second = a_layer().train(training), a_layer(conv).train(training)
+    graphs = first(x, structure).structure
+    rows, factor = torch.randn_like(x), torch.rand(len(x), dtype=torch.float64)
+    expected = second(rows * factor[:, None], graphs)
+    weight = second.score_weight()
+    known = None if weight is None else rows @ weight[0]
+    for projected in (None, known):
+        context = Context(projected=projected, projected_rows=rows, factor=factor)
+        found = second(rows, graphs, context)
+        for name in ("x", "gate", "presence", "auxiliary"):
+            torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
 def test_a_dropped_node_stays_away(x, structure):
     first, second = a_layer().eval(), a_layer("mlp").eval()
     torch.nn.init.constant_(second.attention.gnns[0][0].linear.bias, 100.0)

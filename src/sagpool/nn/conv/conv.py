@@ -60,7 +60,7 @@ class HiddenLevel(Level):
 
 class Activated(NamedTuple):
     x: Tensor  # [rows, out_channels], after ReLU
-    projected: Tensor | None  # [rows, 1], x times the weight asked for, if it came with x
+    projected: Tensor | None  # [rows, scores], x times the weight asked for, if it came with x
 
 
 class Conv(nn.Module, ABC):
@@ -75,12 +75,25 @@ class Conv(nn.Module, ABC):
         """``[rows, in_channels]`` to ``[rows, out_channels]``."""
 
     def activate(self, level: Level, score_weight: Tensor | None = None) -> Activated:
-        """ReLU of the convolution, and perhaps its product with ``[members, out_channels, 1]``."""
+        """ReLU of the convolution, and perhaps its product with a weight.
+
+        Args:
+            level: the rows and their structure
+            score_weight: ``[members, out_channels, scores]``
+        """
         return Activated(self(level.x, level.structure).relu(), None)
 
     def last_channel(self, level: Level) -> Tensor:
         """``[rows]``, the last channel before the ReLU."""
         return self(level.x, level.structure)[:, -1]
+
+    def row_weight(self) -> Tensor | None:
+        """``[members, in_channels, columns]``, if x times this is all that is needed of x."""
+        return None
+
+    def of_product(self, product: Tensor, structure: Structure) -> Tensor:
+        """The convolution of rows whose product with `row_weight` is ``[rows, columns]``."""
+        raise TypeError(f"{type(self).__name__} has no row_weight.")
 
     def input_weight(self) -> Tensor | None:
         """``[members, in_channels, out_channels]`` by which a `Level` may be multiplied already."""

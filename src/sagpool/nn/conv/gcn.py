@@ -33,8 +33,14 @@ class GCNConv(Conv):
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
         # The two products commute: sum over neighbours where the rows are narrower.
         if self.narrows:
-            return self.linear.add_bias(structure.gcn(self.linear.product(x)))
+            return self.of_product(self.linear.product(x), structure)
         return self.linear(structure.gcn(x))
+
+    def row_weight(self) -> Tensor | None:
+        return self.linear.weight
+
+    def of_product(self, product: Tensor, structure: Structure) -> Tensor:
+        return self.linear.add_bias(structure.gcn(product))
 
     def activate(self, level: Level, score_weight: Tensor | None = None) -> Activated:
         if level.multiplied and self.linear.bias is not None:

@@ -36,4 +36,4 @@ class GINConv(Conv):
         return Activated(*self.second.relu(hidden, score_weight))
 
     def _hidden(self, x: Tensor, structure: Structure) -> Tensor:
-        return self.first.relu(x + structure.neighbour_sum(x))[0]
+        return self.first.relu(structure.sum_with_self(x))[0]

@@ -1,5 +1,6 @@
 """GraphSAGE convolution with the mean aggregator."""
 
+import torch
 from torch import Tensor
 
 from sagpool.graphs import Structure
@@ -36,3 +37,10 @@ class SAGEConv(Conv):
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
         mean = structure.neighbour_mean(self.neighbours.product(x))
         return self.root(x) + self.neighbours.add_bias(mean)
+
+    def row_weight(self) -> Tensor | None:
+        return torch.cat([self.neighbours.weight, self.root.weight], 2)
+
+    def of_product(self, product: Tensor, structure: Structure) -> Tensor:
+        of_neighbours, of_root = product.chunk(2, 1)
+        return of_root + self.neighbours.add_bias(structure.neighbour_mean(of_neighbours))

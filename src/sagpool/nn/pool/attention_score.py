@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
-from sagpool.nn.conv import GCNConv, find_conv
+from sagpool.nn.conv import Conv, GCNConv, find_conv
 from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.pool.scores import Scores
 from sagpool.ops.pool_by_product import ProductScore
@@ -31,7 +31,7 @@ class AttentionScore(nn.Module):
 
     Shapes:
         x: ``[rows, in_channels]``, result: ``[rows]`` each
-        projected: ``[rows, 1]``, x times `score_weight`, if there is one
+        projected: ``[rows, columns]``, x times `score_weight`, if there is one
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AttentionScore(nn.Module):
             )
         self.augmentation = augmentation
         self.needs_pairs = augmentation is True and conv == "gat"
-        self._single = serial == parallel == masks == 1
+        self._single, self._masks = serial == parallel == 1, masks
         self.gnns = nn.ModuleList(
             nn.ModuleList(
                 find_conv(conv)(in_channels, masks if last else in_channels, members=members)
@@ -72,15 +72,14 @@ class AttentionScore(nn.Module):
                 conv.reset_parameters()
 
     def score_weight(self) -> Tensor | None:
-        """``Θ_att``, if the score is a sum over neighbours of ``X Θ_att``."""
-        conv = self._single_gcn()
-        return None if conv is None else conv.linear.weight
+        """``[members, in_channels, columns]``, if X times this is all that is needed of X."""
+        return self._first.row_weight() if self._single else None
 
     def product_score(self) -> ProductScore | None:
         """The score of one model, if it is a GCN alone, and no hook waits for a call."""
-        conv = self._single_gcn()
-        hooked = self._forward_hooks or self._forward_pre_hooks
-        if conv is None or self.augmentation or hooked or len(conv.linear.weight) > 1:
+        conv, hooked = self._first, self._forward_hooks or self._forward_pre_hooks
+        alone = self._single and self._masks == 1 and not self.augmentation and not hooked
+        if not alone or not isinstance(conv, GCNConv) or len(conv.linear.weight) > 1:
             return None
         return ProductScore(conv.linear.weight, conv.linear.bias, neighbours=True)
 
@@ -90,25 +89,31 @@ class AttentionScore(nn.Module):
             return structure.csr().two_hop
         return TwoHop(structure) if self.augmentation else structure
 
-    def _single_gcn(self) -> GCNConv | None:
-        first = self.gnns[0][0]  # type: ignore[index]
-        return first if self._single and isinstance(first, GCNConv) else None
+    @property
+    def _first(self) -> Conv:
+        return self.gnns[0][0]  # type: ignore[index]
 
     def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
         graphs = self._graphs(structure)
-        conv = self._single_gcn()
-        if conv is not None and projected is not None:
+        conv = self._first
+        if projected is not None and isinstance(conv, GCNConv):
             assert conv.linear.bias is not None
             return Scores(*graphs.gcn_score_and_gate(projected, conv.linear.bias))
-        scores = [_in_a_row(gnn.children(), x, graphs).view(-1) for gnn in self.gnns]
+        if projected is not None:
+            scores = [conv.of_product(projected, graphs).view(-1)]
+        else:
+            scores = [_in_a_row(gnn.children(), x, graphs).view(-1) for gnn in self.gnns]
         if len(scores) == 1:
             return Scores(rank=scores[0], gate=scores[0].tanh())
         mean = torch.stack(scores).tanh().mean(0)
         return Scores(rank=mean, gate=mean)
 
-    def of_masks(self, x: Tensor, structure: Structure) -> Tensor:
+    def of_masks(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Tensor:
         """The scores of every mask before tanh, ``[rows, masks]``."""
-        return _in_a_row(self.gnns[0].children(), x, self._graphs(structure))
+        graphs = self._graphs(structure)
+        if projected is not None:
+            return self._first.of_product(projected, graphs)
+        return _in_a_row(self.gnns[0].children(), x, graphs)
 
 
 def _in_a_row(convs: Iterable[nn.Module], x: Tensor, graphs: Structure) -> Tensor:

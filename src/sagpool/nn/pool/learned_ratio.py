@@ -10,10 +10,10 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.pool.attention_score import AttentionScore
-from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
+from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled, check_rows
 from sagpool.nn.pool.score_loss import score_losses
 from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
-from sagpool.ops import Layout, segment_sum
+from sagpool.ops import Layout, gate_rows, matmul_with_passthrough, segment_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +40,24 @@ class ThinnedGraphs(Structure):
         # A filler's row may have no entry in A + I; minus I, its sum is negative.
         return self.base.neighbour_sum(self.presence[:, None]).view(-1).clamp(min=0)
 
+    @cached_property
+    def _gcn_scale(self) -> Tensor:
+        """``[rows]``, ``D̃^-1/2``"""
+        return (self.degree + 1).rsqrt()
+
     def gcn(self, x: Tensor) -> Tensor:
-        scale = (self.degree + 1).rsqrt().to(x.dtype)[:, None]
-        scaled = scale * x
-        return scale * (self.base.neighbour_sum(scaled) + scaled)
+        scale = self._gcn_scale.to(x.dtype)
+        return self.base.scaled_sum(x, scale, scale, with_self=True)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         return self.base.neighbour_sum(x)
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        share = 1 / self.degree.to(x.dtype).clamp(min=1)
+        return self.base.scaled_sum(x, of_row=share, with_self=False)
+
+    def sum_with_self(self, x: Tensor) -> Tensor:
+        return self.base.sum_with_self(x)
 
     def csr(self) -> Adjacency:
         raise SagpoolError(
@@ -77,6 +88,7 @@ class LearnedRatioPool(Pool):
     """
 
     leaves = "nodes"
+    takes_factor = True
 
     def __init__(
         self,
@@ -99,9 +111,22 @@ class LearnedRatioPool(Pool):
     def reset_parameters(self) -> None:
         self.attention.reset_parameters()
 
+    def score_weight(self) -> Tensor | None:
+        return self.attention.score_weight()
+
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
-        rank = self.attention(x, structure).rank
-        pooled = keep_positive(x, structure, rank, self.selection, self.budget, self.training)
+        rows, weight, factor = x, self.score_weight(), context.factor
+        if weight is None:
+            rows = rows if factor is None else rows * factor[:, None]
+            rank, factor = self.attention(rows, structure).rank, None
+        else:
+            projected = context.projected if context.projected_rows is x else None
+            if projected is None:
+                projected, rows = matmul_with_passthrough(x, weight)
+            projected = projected if factor is None else projected * factor[:, None]
+            rank = self.attention(x, structure, projected).rank
+        own = self.selection, self.budget, self.training
+        pooled = keep_positive(rows, structure, rank, *own, factor=factor)
         if not self.supervision or not self.training:
             return pooled
         target = context.node_target()
@@ -131,6 +156,8 @@ def keep_positive(
     selection: Selection,
     budget: float,
     training: bool,
+    *,
+    factor: Tensor | None = None,
 ) -> Pooled:
     """The nodes with positive ranks, each to the extent of its gate; see `LearnedRatioPool`.
 
@@ -141,29 +168,35 @@ def keep_positive(
         selection: how many nodes may be kept at most
         budget: what it costs to keep all nodes of a graph
         training: whether nodes are there in part
+        factor: ``[rows]``, by which x has still to be multiplied, if any
     """
     check_rows(x, structure.layout)
+    layout = structure.layout
     gate = rank.sigmoid()
     present = gate if training else (gate >= 0.5).to(gate.dtype)
     gate = gate if training else gate * present
+    before = structure.presence if isinstance(structure, ThinnedGraphs) else None
     base = structure.base if isinstance(structure, ThinnedGraphs) else structure.csr()
-    if isinstance(structure, ThinnedGraphs):
-        before = structure.presence
+    if before is not None:
         present, gate = present * before, gate * (before > 0)
-        rank = torch.where(before > 0, rank, torch.finfo(rank.dtype).min)  # absent ones come last
+    whole = gate if factor is None else gate * factor
     if selection.fraction < 1 or selection.k is not None:
-        left = keep_selected(x, base, select_top(base.layout, rank, gate, selection))
-        base, kept, source = left.structure.csr(), left.x, left.perm
+        if before is not None:  # absent ones come last
+            rank = torch.where(before > 0, rank, torch.finfo(rank.dtype).min)
+        left = keep_selected(x, base, select_top(layout, rank, whole, selection))
+        base, kept, source, fused = left.structure.csr(), left.x, left.perm, None
         present = present.index_select(0, source)
+        sums = segment_sum(present[:, None], base.layout.node_ptr, base.layout.graph).view(-1)
     else:
-        kept, source = x * gate[:, None], torch.arange(len(x), device=x.device)
-    nodes = structure.layout.node_ptr.diff().to(x.dtype)
-    sums = segment_sum(present[:, None], base.layout.node_ptr, base.layout.graph).view(-1)
+        kept, sums, mean_max = gate_rows(x, whole, present, layout)
+        fused = Fused(kept, mean_max, divisor=sums.clamp(min=1))
+        source = torch.arange(len(x), device=x.device)
     return Pooled(
         kept,
         ThinnedGraphs(base, present),
         source=source,
         gate=gate,
         presence=present,
-        auxiliary=budget * (sums / nodes),
+        auxiliary=budget * (sums / layout.node_ptr.diff().to(x.dtype)),
+        fused=fused,
     )

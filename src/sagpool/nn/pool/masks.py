@@ -1,18 +1,12 @@
 """Several masks: each of M scores keeps nodes of its own, and has a pooled graph of its own.
 
 To all that follows, the M pooled graphs of the graphs of a member are those of M members: the first
-pooling with masks repeats the rows of each member M times, and mask m keeps nodes of copy m. Later
+pooling with masks sees the rows of each member M times, and mask m keeps nodes of copy m. Later
 poolings find the copies there, and mask m goes on with copy m. Rows of a member stay together, so
 ``x.view(members, ...)`` still meets its weights, which all its masks share.
 """
 
 from torch import Tensor
-
-
-def repeated_rows(x: Tensor, members: int, masks: int) -> Tensor:
-    """The rows of each member ``masks`` times in a row, ``[members * masks * rows, channels]``."""
-    stacked = x.view(members, 1, -1, x.shape[1])  # [members, 1, rows, channels]
-    return stacked.expand(-1, masks, -1, -1).reshape(-1, x.shape[1])
 
 
 def each_its_copy(scores: Tensor, members: int) -> Tensor:

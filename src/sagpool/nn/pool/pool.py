@@ -67,10 +67,12 @@ class Context:
 
     Args:
         streams: random numbers of each member; a layer that draws any must take them from here
-        projected: ``[rows, 1]``, rows times the layer's `score_weight`
+        projected: ``[rows, columns]``, rows times the layer's `score_weight`
         projected_rows: the rows that were projected; the product counts for these alone
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
             return rows that are multiplied by it (`Fused.multiplied`)
+        factor: ``[rows]``, by which the layer has to multiply both the rows and ``projected``;
+            for a layer with `Pool.takes_factor`
         rank: gives ``[rows]``, the last channel before the last ReLU
         node_target: gives ``[rows]``, at least 0, what scores are to learn; None if not known
         edges: of PyG's call, for convolutions of PyG
@@ -80,6 +82,7 @@ class Context:
     projected: Tensor | None = None
     projected_rows: Tensor | None = None
     next_weight: Tensor | None = None
+    factor: Tensor | None = None
     rank: Callable[[], Tensor] | None = None
     node_target: Callable[[], Tensor | None] = lambda: None
     edges: Edges | None = None
@@ -93,6 +96,7 @@ class Fused(NamedTuple):
 
     x: Tensor  # the rows that these belong to: they count for no others
     mean_max: Tensor | None  # the readout ``mean-max``
+    divisor: Tensor | None = None  # [members * graphs], of the mean; None for the number of rows
     multiplied: bool = False  # by `Context.next_weight`; the readout is of the rows before that
 
 
@@ -125,9 +129,13 @@ class Pooled(Level):
     def readout(self, kind: str = "mean-max") -> Tensor:
         """``[members * graphs, channels of the readout]``"""
         fused = self._own_fused()
-        if kind == "mean-max" and fused is not None and fused.mean_max is not None:
-            return fused.mean_max
-        return readout(self.x, self.structure.layout, kind, self.presence)
+        if fused is None or fused.mean_max is None:
+            return readout(self.x, self.structure.layout, kind, self.presence)
+        mean, largest = fused.mean_max.chunk(2, 1)
+        if kind == "sum":
+            rows = self.structure.layout.node_ptr.diff().to(mean.dtype)
+            return mean * (rows if fused.divisor is None else fused.divisor)[:, None]
+        return {"mean-max": fused.mean_max, "mean": mean, "max": largest}[kind]
 
     @property
     def multiplied(self) -> bool:  # type: ignore[override]
@@ -168,6 +176,7 @@ class Pool(nn.Module, ABC):
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
     masks: int = 1  # how many pooled graphs are left of each graph, as members of their own
     one_k: bool = False  # whether the members of a fleet must all have the same k
+    takes_factor: ClassVar[bool] = False  # whether it reads `Context.factor`
     supervision: float = 0.0  # weight of a loss that needs `Context.node_target`, 0 for none
 
     @abstractmethod
@@ -194,7 +203,7 @@ class Pool(nn.Module, ABC):
         return None
 
     def score_weight(self) -> Tensor | None:
-        """``[members, in_channels, 1]``, if the layer needs the product of x with this.
+        """``[members, in_channels, columns]``, if the layer needs the product of x with this.
 
         A network may then compute it on its way and pass it as `Context.projected`.
         """

@@ -11,13 +11,14 @@ from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
 from sagpool.nn.pool.learned_ratio import check_budget, keep_positive
-from sagpool.nn.pool.masks import each_its_copy, each_its_own, repeated_rows
+from sagpool.nn.pool.masks import each_its_copy, each_its_own
 from sagpool.nn.pool.pool import Context, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import highest
 from sagpool.nn.pool.pyg_scores import pyg_product_score, pyg_score_weight, pyg_scores
 from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Activation, Scores, find_activation, gated
 from sagpool.nn.pool.selection import Ratio, Selection, keep_selected, select_top
+from sagpool.ops import repeated_layout
 from sagpool.ops.marked_graph import MarkedGraph, keep_marked
 from sagpool.ops.pool_by_product import ProductScore
 
@@ -143,7 +144,7 @@ class SAGPool(ScorePool):
             raw = pyg_scores(self.gnn, x, structure, context)
             scores = gated(raw, self.nonlinearity, self.min_score)
         elif self.masks > 1:
-            raw = self.attention.of_masks(x, structure)
+            raw = self.attention.of_masks(x, structure, context.projected)
             scores = gated(raw, self.nonlinearity, None)
         else:
             scores = self.attention(x, structure, context.projected)
@@ -163,14 +164,13 @@ class SAGPool(ScorePool):
             return super()._pool_packed(x, structure, context)
         layout, members = structure.layout, len(next(self.attention.parameters()))
         check_rows(x, layout)
-        scores = self.scores(x, structure, context)
-        own = each_its_copy if layout.members == members else each_its_own
-        rank, gate = own(scores.rank, members), own(scores.gate, members)
+        x, scores = self._score(x, x, structure, context)
+        own = each_its_own
         if layout.members == members:
-            x = repeated_rows(x, members, self.masks)
-            structure = structure.csr().repeated(self.masks)
-        selected = select_top(structure.layout, rank, gate, self.selection)
-        return keep_selected(x, structure, selected)
+            layout, own = repeated_layout(layout, self.masks), each_its_copy
+        rank, gate = own(scores.rank, members), own(scores.gate, members)
+        selected = select_top(layout, rank, gate, self.selection)
+        return keep_selected(x, structure, selected, layout)
 
     def product_score(self) -> ProductScore | None:
         unusual = self.learned or self.lowest or self.nonlinearity is not torch.tanh

@@ -176,13 +176,17 @@ def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     return Selected(mask, _padded(real, layout), gate)
 
 
-def keep_selected(x: Tensor, structure: Structure, selected: Selected) -> Pooled:
+def keep_selected(
+    x: Tensor, structure: Structure, selected: Selected, layout: Layout | None = None
+) -> Pooled:
     """``X[idx] ⊙ gate[idx]`` and ``A[idx, idx]`` for the selected nodes idx, in their order.
 
     Args:
         x: ``[rows, channels]``
         structure: of the rows
         selected: which rows are kept
+        layout: of the rows of which some are kept, if those are copies of the rows x: see
+            `repeated_layout`
     """
     adjacency = structure.csr()
     left = pool_rows(
@@ -191,7 +195,7 @@ def keep_selected(x: Tensor, structure: Structure, selected: Selected) -> Pooled
         selected.mask,
         adjacency.row_ptr,
         adjacency.col,
-        structure.layout,
+        layout or structure.layout,
         selected.layout,
     )
     two_hop = partial(_induced_two_hop, adjacency, selected.layout, left)

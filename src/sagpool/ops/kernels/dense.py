@@ -7,6 +7,13 @@ from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import dot, precision
+from sagpool.ops.kernels.scores import (
+    add_score,
+    add_scores,
+    no_scores,
+    score_columns,
+    store_scores,
+)
 
 _TILE = 1024
 _MAX_COLUMNS = 128
@@ -34,22 +41,23 @@ def label_relu(
         label: ``[members * rows]`` int32, -1 for none
         weight: W, ``[members, labels, columns]``
         bias: ``[members, 1, columns]``
-        score_weight: v, ``[members, columns, 1]``, if any
+        score_weight: v, ``[members, columns, scores]``, if any
 
     Returns:
-        ``[members, rows, columns]``, and ``[members * rows, 1]`` if v is given
+        ``[members, rows, columns]``, and ``[members * rows, scores]`` if v is given
     """
     members, _, columns = weight.shape
     rows = len(label) // members
     h = weight.new_empty(members, rows, columns)
-    y = None if score_weight is None else weight.new_empty(members * rows, 1)
+    scores = score_columns(score_weight)
+    y = None if score_weight is None else weight.new_empty(members * rows, scores["SCORES"])
     width = min(_MAX_COLUMNS, triton.next_power_of_2(columns))
     height = 4 if width == _MAX_COLUMNS else min(128, _TILE // width)
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     _label_relu[(triton.cdiv(rows, height), members)](
         row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight.stride(0),
         bias.stride(0), 0 if score_weight is None else score_weight.stride(0),
-        SCORE=score_weight is not None, HEIGHT=height, WIDTH=width, num_warps=1,
+        HEIGHT=height, WIDTH=width, num_warps=1, **scores,
     )  # fmt: skip
     return h, y
 
@@ -58,7 +66,7 @@ def label_relu(
 def _label_relu(
     row_ptr, col, label, weight, bias, score_weight, h, y, rows, columns, weight_stride,
     bias_stride, score_weight_stride,
-    SCORE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    SCORES: tl.constexpr, PADDED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     member = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
@@ -68,7 +76,9 @@ def _label_relu(
     start = tl.load(row_ptr + at, mask=in_rows, other=0)
     end = tl.load(row_ptr + at + 1, mask=in_rows, other=0)
     own = 1 / tl.sqrt(tl.maximum(end - start, 1).to(h.dtype.element_ty))
-    score = tl.zeros((HEIGHT,), h.dtype.element_ty)
+    if SCORES > 0:
+        score_weight += member * score_weight_stride
+    score = no_scores(HEIGHT, SCORES, PADDED, h.dtype.element_ty)
     for first in range(0, columns, WIDTH):
         column = first + tl.arange(0, WIDTH)
         in_columns = column < columns
@@ -95,13 +105,9 @@ def _label_relu(
         total = tl.where(total < 0, 0.0, total)
         mask = in_rows[:, None] & in_columns[None, :]
         tl.store(h + at[:, None] * columns + column[None, :], total, mask=mask)
-        if SCORE:
-            v = tl.load(
-                score_weight + member * score_weight_stride + column, mask=in_columns, other=0.0
-            )
-            score += tl.sum(total * v[None, :], 1)
-    if SCORE:
-        tl.store(y + at, score, mask=in_rows)
+        score = add_scores(score, total, score_weight, column, in_columns, SCORES, PADDED)
+    if SCORES > 0:
+        store_scores(score, y + at * SCORES, 1, in_rows, SCORES, PADDED)
 
 
 def bias_relu_backward(
@@ -119,9 +125,9 @@ def bias_relu_backward(
 
     Args:
         grad_h: ``[members, rows, columns]``, or None for zeros
-        grad_y: ``[members, rows, 1]``, or None
+        grad_y: ``[members, rows, scores]``, or None
         h: ``[members, rows, columns]``
-        score_weight: v, ``[members, columns, 1]``, or None
+        score_weight: v, ``[members, columns, scores]``, or None
         x: ``[members, rows, in]``, for the gradient of the weight; see `sums_weight_gradient`
         product: whether the gradient of the product is wanted
 
@@ -140,17 +146,18 @@ def bias_relu_backward(
     chunks = triton.cdiv(rows, chunk)
     grad = torch.empty_like(h) if product else None
     # Of the bias, v and the weight, so that one operation adds up all of them.
-    before_weight = 1 if grad_y is None else 2
+    scores = score_columns(grad_y)
+    before_weight = 1 + scores["SCORES"]
     parts = h.new_empty(members, chunks, before_weight + fan_in, columns)
     _bias_relu_backward[(chunks, members, triton.cdiv(columns, width))](
         grad_h, grad_y, h, score_weight, x, grad, parts, rows, chunk, columns,
         0 if score_weight is None else score_weight.stride(0), fan_in,
-        GRAD=grad_h is not None, SCORE=grad_y is not None, PRODUCT=product,
+        GRAD=grad_h is not None, PRODUCT=product,
         INPUTS=max(4, triton.next_power_of_2(fan_in)) if fan_in else 0, DOT=by_dot,
-        PRECISION=precision(), HEIGHT=height, WIDTH=width, num_warps=2,
+        PRECISION=precision(), HEIGHT=height, WIDTH=width, num_warps=2, **scores,
     )  # fmt: skip
-    sums = parts.sum(1)  # [members, 1 or 2 + in, columns]
-    of_score_weight = None if grad_y is None else sums[:, 1, :, None]
+    sums = parts.sum(1)  # [members, 1 + scores + in, columns]
+    of_score_weight = None if grad_y is None else sums[:, 1:before_weight].transpose(1, 2)
     of_weight = None if x is None else sums[:, before_weight:]
     return grad, sums[:, :1], of_score_weight, of_weight
 
@@ -172,21 +179,21 @@ def sums_weight_gradient(x: Tensor, columns: int, *, product: bool) -> bool:
 def _bias_relu_backward(
     grad_h, grad_y, h, score_weight, x, grad, parts, rows, chunk, columns,
     score_weight_stride, fan_in,
-    GRAD: tl.constexpr, SCORE: tl.constexpr, PRODUCT: tl.constexpr, INPUTS: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    GRAD: tl.constexpr, PRODUCT: tl.constexpr, INPUTS: tl.constexpr, DOT: tl.constexpr,
+    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SCORES: tl.constexpr,
+    PADDED: tl.constexpr,
 ):  # fmt: skip
     number, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     of_bias = tl.zeros((WIDTH,), h.dtype.element_ty)
-    of_score_weight = tl.zeros((WIDTH,), h.dtype.element_ty)
+    of_score_weight = no_scores(WIDTH, SCORES, PADDED, h.dtype.element_ty)
     if INPUTS > 0:
         inputs = tl.arange(0, INPUTS)
         of_weight = tl.zeros((INPUTS, WIDTH), h.dtype.element_ty)
-    if SCORE:
-        v = tl.load(
-            score_weight + member * score_weight_stride + column, mask=in_columns, other=0.0
-        )
+    if SCORES > 0:
+        score_weight += member * score_weight_stride + column * SCORES
+        v = tl.load(score_weight, mask=in_columns, other=0.0)
     start = number * chunk
     end = tl.minimum(start + chunk, rows)
     for first in range(start, end, HEIGHT):
@@ -200,10 +207,13 @@ def _bias_relu_backward(
             of_value = tl.load(grad_h + place, mask=mask, other=0.0)
         else:
             of_value = tl.zeros((HEIGHT, WIDTH), h.dtype.element_ty)
-        if SCORE:
-            of_score = tl.load(grad_y + at, mask=in_rows, other=0.0)
+        for which in tl.static_range(SCORES):
+            if SCORES > 1:
+                v = tl.load(score_weight + which, mask=in_columns, other=0.0)
+            of_score = tl.load(grad_y + at * SCORES + which, mask=in_rows, other=0.0)
             of_value += of_score[:, None] * v[None, :]
-            of_score_weight += tl.sum(value * of_score[:, None], 0)
+            one = tl.sum(value * of_score[:, None], 0)
+            of_score_weight = add_score(of_score_weight, one, which, SCORES, PADDED)
         of_value = tl.where(value <= 0, 0.0, of_value)
         of_bias += tl.sum(of_value, 0)
         if DOT:
@@ -217,12 +227,12 @@ def _bias_relu_backward(
                 of_weight += tl.where((inputs == k)[:, None], summed[None, :], 0.0)
         if PRODUCT:
             tl.store(grad + place, of_value, mask=mask)
-    BEFORE_WEIGHT: tl.constexpr = 2 if SCORE else 1
+    BEFORE_WEIGHT: tl.constexpr = 1 + SCORES
     part = member * tl.num_programs(0) + number
     place = parts + part * (BEFORE_WEIGHT + fan_in) * columns + column
     tl.store(place, of_bias, mask=in_columns)
-    if SCORE:
-        tl.store(place + columns, of_score_weight, mask=in_columns)
+    if SCORES > 0:
+        store_scores(of_score_weight, place + columns, columns, in_columns, SCORES, PADDED)
     if INPUTS > 0:
         tl.store(
             place[None, :] + (BEFORE_WEIGHT + inputs[:, None]) * columns,

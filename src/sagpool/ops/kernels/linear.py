@@ -6,6 +6,7 @@ from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import DEPTH, dot, precision, tile_of
+from sagpool.ops.kernels.scores import add_scores, no_scores, score_columns, store_scores
 
 MAX_WIDTH = 128
 
@@ -24,24 +25,24 @@ def linear(
         x: ``[members, rows, in]``
         weight: W, ``[members, in, out]`` with any strides
         bias: b, ``[members, 1, out]``; None for no ReLU
-        score_weight: v, ``[members, out, 1]``, if any; with a bias only
+        score_weight: v, ``[members, out, scores]``, if any; with a bias only
         into: ``[members, rows, out]``, the buffer to add ``x W`` to; without a bias only
 
     Returns:
-        ``[members, rows, out]``, and ``[members * rows, 1]`` if v is given
+        ``[members, rows, out]``, and ``[members * rows, scores]`` if v is given
     """
     members, rows, fan_in = x.shape
     fan_out, x = weight.shape[2], x.contiguous()
     h = x.new_empty(members, rows, fan_out) if into is None else into
-    y = None if score_weight is None else x.new_empty(members * rows, 1)
+    y = None if score_weight is None else x.new_empty(members * rows, score_weight.shape[2])
     width = tile_of(fan_out, MAX_WIDTH)
     tile = _tile(fan_in, width, transposed=weight.stride(2) != 1)
     _linear[(triton.cdiv(rows, tile["HEIGHT"]), members)](
         x, weight, bias, score_weight, h, y, rows, fan_in, fan_out, *weight.stride(),
         0 if bias is None else bias.stride(0),
         0 if score_weight is None else score_weight.stride(0),
-        RELU=bias is not None, SCORE=score_weight is not None, ADD=into is not None,
-        PRECISION=precision(), WIDTH=width, DEPTH=DEPTH, num_stages=3, **tile,
+        RELU=bias is not None, ADD=into is not None, PRECISION=precision(), WIDTH=width,
+        DEPTH=DEPTH, num_stages=3, **score_columns(score_weight), **tile,
     )  # fmt: skip
     return h, y
 
@@ -57,8 +58,8 @@ def _tile(fan_in: int, width: int, *, transposed: bool) -> dict[str, int]:
 def _linear(
     x, weight, bias, score_weight, h, y, rows, fan_in, fan_out, weight_member, weight_in,
     weight_out, bias_member, score_weight_member,
-    RELU: tl.constexpr, SCORE: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+    RELU: tl.constexpr, ADD: tl.constexpr, PRECISION: tl.constexpr, SCORES: tl.constexpr,
+    PADDED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     member, first_row = tl.program_id(1).to(tl.int64), tl.program_id(0) * HEIGHT
     i = tl.arange(0, HEIGHT)
@@ -70,7 +71,9 @@ def _linear(
     x += at * fan_in
     h += at * fan_out
     weight += member * weight_member
-    score = tl.zeros((HEIGHT,), tl.float32)
+    if SCORES > 0:
+        score_weight += member * score_weight_member
+    score = no_scores(HEIGHT, SCORES, PADDED, tl.float32)
     for first in range(0, fan_out, WIDTH):
         j = first + tl.arange(0, WIDTH)
         in_j = j < fan_out
@@ -93,13 +96,11 @@ def _linear(
             total += tl.load(bias + member * bias_member + j, mask=in_j, other=0.0)[None, :]
             # Not a maximum, which would turn NaN into 0.
             total = tl.where(total < 0, 0.0, total)
-        if SCORE:
-            v = tl.load(score_weight + member * score_weight_member + j, mask=in_j, other=0.0)
-            score += tl.sum(total * v[None, :], 1)
+        score = add_scores(score, total, score_weight, j, in_j, SCORES, PADDED)
         mask = in_rows[:, None] & in_j[None, :]
         place = h + (i[:, None] * fan_out + j[None, :])
         if ADD:
             total += tl.load(place, mask=mask, other=0.0)
         tl.store(place, total, mask=mask)
-    if SCORE:
-        tl.store(y + at + i, score, mask=in_rows)
+    if SCORES > 0:
+        store_scores(score, y + (at + i) * SCORES, 1, in_rows, SCORES, PADDED)

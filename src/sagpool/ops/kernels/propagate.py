@@ -36,7 +36,7 @@ def _sum(x: Tensor, row_ptr: Tensor, index: Tensor, weight: Tensor | None) -> Te
     out = x.new_empty(rows, columns)
     if not rows or not columns:
         return out
-    width = _width(columns)
+    width = width_of(columns)
     # A program loops as long as its longest row, so it takes few rows if they are wide.
     height = 4 if width == MAX_COLUMNS else min(128, TILE // width)
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
@@ -176,7 +176,7 @@ def _degree_factor(row_ptr, row, present, dtype):
     return 1 / tl.sqrt(length.to(dtype))
 
 
-def _width(columns: int) -> int:
+def width_of(columns: int) -> int:
     """Few widths for numbers of features: most data sets have a number of their own."""
     if columns % 16 and columns > 8:
         return 32

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sagpool.ops.kernels.copies import original
 from sagpool.ops.kernels.jit import kernel
 
 _BLOCK = 128
@@ -217,45 +218,66 @@ def _graph_of_rows(ptr, graph, STRIDE: tl.constexpr):
 
 
 def induced_csr(
-    row_ptr: Tensor, col: Tensor, perm: Tensor, new_row: Tensor
+    row_ptr: Tensor,
+    col: Tensor,
+    perm: Tensor,
+    new_row: Tensor,
+    copies: int = 1,
+    rows_each: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """The adjacency among the kept rows; see `sagpool.ops.induced_csr`."""
+    """The adjacency among the kept rows; see `sagpool.ops.induced_csr`.
+
+    Args:
+        row_ptr: ``[old rows + 1]`` int32, without the copies
+        col: ``[entries]`` int32
+        perm: from `keep_rows`
+        new_row: from `keep_rows`
+        copies: how often each member is there in the old rows; see `sagpool.ops.copies`
+        rows_each: old rows of one copy of a member
+    """
     rows = len(perm)
     length = torch.empty(rows + 1, dtype=torch.int32, device=col.device)
-    kept_col = torch.empty_like(col)
+    kept_col = col.new_empty(copies * len(col))
     grid = (triton.cdiv(rows + 1, _BLOCK),)
-    _count_entries[grid](row_ptr, col, perm, new_row, length, rows, BLOCK=_BLOCK, num_warps=4)
+    _count_entries[grid](
+        row_ptr, col, perm, new_row, length, rows, rows_each, COPIES=copies, BLOCK=_BLOCK,
+        num_warps=4,
+    )  # fmt: skip
     kept_ptr = torch.cumsum(length, 0, dtype=torch.int32)
     _write_entries[grid](
-        row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, len(col), BLOCK=_BLOCK, num_warps=4
-    )
+        row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, len(kept_col), rows_each,
+        COPIES=copies, BLOCK=_BLOCK, num_warps=4,
+    )  # fmt: skip
     return kept_ptr, kept_col
 
 
-@kernel(do_not_specialize=["rows"])
-def _count_entries(row_ptr, col, perm, new_row, length, rows, BLOCK: tl.constexpr):
+@kernel(do_not_specialize=["rows", "rows_each"])
+def _count_entries(
+    row_ptr, col, perm, new_row, length, rows, rows_each, COPIES: tl.constexpr, BLOCK: tl.constexpr
+):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # one more than the new row
-    start, end = _entries_of(row_ptr, perm, new_row, place - 1, rows)
+    start, end, shift = _entries_of(row_ptr, perm, new_row, place - 1, rows, rows_each, COPIES)
     count = tl.zeros((BLOCK,), tl.int32)
     for step in range(tl.max(end - start, 0)):
         entry = start + step
         name = tl.load(col + entry, mask=entry < end, other=0)
-        target = tl.load(new_row + name, mask=entry < end, other=-1)
+        target = tl.load(new_row + name + shift, mask=entry < end, other=-1)
         count += (target >= 0).to(tl.int32)
     tl.store(length + place, count, mask=place <= rows)
 
 
-@kernel(do_not_specialize=["rows", "entries"])
+@kernel(do_not_specialize=["rows", "entries", "rows_each"])
 def _write_entries(
-    row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, entries, BLOCK: tl.constexpr
-):
+    row_ptr, col, perm, new_row, kept_ptr, kept_col, rows, entries, rows_each,
+    COPIES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    start, end = _entries_of(row_ptr, perm, new_row, row, rows)
+    start, end, shift = _entries_of(row_ptr, perm, new_row, row, rows, rows_each, COPIES)
     place = tl.load(kept_ptr + row, mask=row < rows, other=0)
     for step in range(tl.max(end - start, 0)):
         entry = start + step
         name = tl.load(col + entry, mask=entry < end, other=0)
-        target = tl.load(new_row + name, mask=entry < end, other=-1)
+        target = tl.load(new_row + name + shift, mask=entry < end, other=-1)
         tl.store(kept_col + place, target, mask=target >= 0)
         place += (target >= 0).to(tl.int32)
     # Spare entries point to the last row. Each program writes some of them.
@@ -266,11 +288,15 @@ def _write_entries(
 
 
 @triton.jit
-def _entries_of(row_ptr, perm, new_row, row, rows):
-    """The start and end of the entries of these new rows; a repeated row has none."""
+def _entries_of(row_ptr, perm, new_row, row, rows, rows_each, COPIES: tl.constexpr):
+    """The start and end of the entries of these new rows; a repeated row has none.
+
+    And the difference between the columns of a copy and those that are stored.
+    """
     inside = (row >= 0) & (row < rows)
     old = tl.load(perm + row, mask=inside, other=0)
     own = inside & (tl.load(new_row + old, mask=inside, other=-1) == row)
-    start = tl.load(row_ptr + old, mask=own, other=0)
-    end = tl.load(row_ptr + old + 1, mask=own, other=0)
-    return start, end
+    first = original(old, rows_each, COPIES)
+    start = tl.load(row_ptr + first, mask=own, other=0)
+    end = tl.load(row_ptr + first + 1, mask=own, other=0)
+    return start, end, old - first
