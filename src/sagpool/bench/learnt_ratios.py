@@ -28,12 +28,12 @@ class LearntRatio(NamedTuple):
 
 
 def learnt_ratios(graphs: Graphs, result: Result) -> list[LearntRatio]:
-    """By size and by class; [] if the sizes of graphs decide how many nodes are kept."""
+    """By size and by class; [] if how many nodes are kept is not learnt."""
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []
     model = build(result.training.method, shape_of(graphs, result.training))
     pools = pools_of(model)
-    if not pools or pools[0].leaves != "nodes":
+    if not pools or not pools[0].learned:
         return []
     model.load_state_dict(result.weights)
     parts = split_of(graphs, result.training)
@@ -41,17 +41,11 @@ def learnt_ratios(graphs: Graphs, result: Result) -> list[LearntRatio]:
     chosen = tested[evenly_spaced(len(tested), MOST_GRAPHS)]
     precision = next(iter(result.weights.values())).dtype
     traces = explain_many(model.to(precision), graphs, chosen)
-    if not traces[0].levels:
-        return []
+    return list(_grouped(traces))
+
+
+def _grouped(traces: Sequence[Trace]) -> Iterator[LearntRatio]:
     nodes = np.array([trace.num_nodes for trace in traces])
-    promised = pools[0].rows_left(nodes[None])
-    kept = np.array([len(trace.levels[0].kept) for trace in traces])
-    if pools[0].masks > 1 or (promised is not None and np.array_equal(promised[0], kept)):
-        return []
-    return list(_grouped(traces, nodes))
-
-
-def _grouped(traces: Sequence[Trace], nodes: np.ndarray) -> Iterator[LearntRatio]:
     ratio = np.array([[len(level.kept) for level in trace.levels] for trace in traces])
     ratio = ratio / nodes[:, None]  # [graphs, levels]
     order = np.argsort(nodes, kind="stable")

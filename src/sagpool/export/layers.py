@@ -176,7 +176,8 @@ def _gpool(to: Describer, layer: Any) -> Description:
 def _learned_ratio(to: Describer, layer: Any) -> Description:
     if layer.selection.fraction < 1:
         raise SagpoolError("A learnt ratio with a max_ratio cannot be exported.")
-    return {"kind": "learned-ratio", "attention": to.describe(layer.attention)}
+    attention = to.describe(layer.attention)
+    return {"kind": "learned-ratio", "attention": attention, "start": layer.start}
 
 
 def _sort_pool(to: Describer, layer: Any) -> Description:

@@ -136,7 +136,7 @@ for _masks in (2, 4):
     _register_masks(_masks)
 
 
-RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01}
+RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01, "start": 0.0}
 
 
 def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> LearnedRatioPool:
@@ -144,6 +144,7 @@ def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> Le
         in_channels,
         str(shape.settings["score"]),
         budget=float(shape.settings["budget"]),
+        start=float(shape.settings["start"]),
         supervision=supervision,
         members=shape.members,
     )

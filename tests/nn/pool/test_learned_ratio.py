@@ -45,7 +45,7 @@ def dense(structure: Adjacency) -> Tensor:
 
 def a_layer(conv: str = "gcn", budget: float = 0.5) -> LearnedRatioPool:
     torch.manual_seed(1)
-    return LearnedRatioPool(CHANNELS, conv, budget=budget).double()
+    return LearnedRatioPool(CHANNELS, conv, budget=budget, start=0.25).double()
 
 
 def scores(layer: LearnedRatioPool, x: Tensor, a: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def scores(layer: LearnedRatioPool, x: Tensor, a: Tensor) -> Tensor:
     with_loops = a + torch.eye(len(a), dtype=a.dtype)
     scale = with_loops.sum(1).rsqrt()
     normal = scale[:, None] * with_loops * scale
-    return (normal @ x @ gcn.linear.weight[0] + gcn.linear.bias[0]).view(-1)
+    return (normal @ x @ gcn.linear.weight[0] + gcn.linear.bias[0]).view(-1) + layer.start
 
 
 def test_in_training_every_node_stays_to_the_extent_of_its_gate(x, structure):
@@ -151,7 +151,8 @@ def test_later_levels_see_only_what_the_first_one_left():
     """Features of a node that is dropped change nothing, if nobody else has seen them."""
     graphs = random_graphs(5, [8])
     torch.manual_seed(SOME_ARE_DROPPED)
-    shape = Shape(graphs.num_features, 2, hidden=8, settings={"conv": "mlp", "score": "mlp"})
+    settings = {"conv": "mlp", "score": "mlp"}
+    shape = Shape(graphs.num_features, 2, hidden=8, settings=settings)
     model = build("sagpool-h-ratio", shape).double().eval()
     before = model(pack(graphs, [[0]]))
     batch = pack(graphs, [[0]])
@@ -167,8 +168,15 @@ def test_later_levels_see_only_what_the_first_one_left():
     torch.testing.assert_close(model(pack(changed, [[0]])).logits[:, 0], before.logits[:, 0])
 
 
+def test_with_a_start_all_nodes_are_kept_at_first(x, structure):
+    layer = LearnedRatioPool(CHANNELS, start=3.0).double().eval()
+    assert layer(0.1 * x, structure).presence.all()
+
+
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("settings", [{}, {"conv": "sage", "score": "sage", "readout": "sum"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"start": 3.0, "conv": "sage", "score": "sage", "readout": "sum"}]
+)
 def test_the_promises_of_every_method(method, settings):
     check_method(method, settings, seeds=range(2))
 
@@ -208,7 +216,7 @@ def test_a_budget_and_supervision_are_no_reward():
 @pytest.mark.parametrize("training", [False, True])
 def test_sagpool_has_a_learnt_ratio_as_an_argument(x, structure, training):
     layer = a_layer().train(training)
-    same = SAGPool(CHANNELS, "learned", budget=0.5).double().train(training)
+    same = SAGPool(CHANNELS, "learned", budget=0.5, start=0.25).double().train(training)
     same.load_state_dict(layer.state_dict())
     one, other = layer(x, structure), same(x, structure)
     for name in ("x", "gate", "presence", "auxiliary", "source"):
@@ -265,6 +273,7 @@ def edges_of(structure: Adjacency) -> Tensor:
         ({"ratio": "learned", "k": 3}, "A learnt ratio has no k"),
         ({"ratio": "learned", "masks": 2}, "A learnt ratio has no k"),
         ({"ratio": 0.5, "budget": 0.1}, "are those of a learnt ratio"),
+        ({"ratio": 0.5, "start": 1.0}, "are those of a learnt ratio"),
         ({"ratio": "learned", "max_ratio": 2.0}, "The ratio must be"),
         ({"ratio": "learned", "budget": -1}, "The budget must be"),
     ],

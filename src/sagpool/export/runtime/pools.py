@@ -124,7 +124,7 @@ def learned_ratio(
     ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None
 ) -> PooledLevel:
     raw, _ = attention(ops, layer["attention"], x, structure)
-    gate = ops.reshape(ops.sigmoid(raw), (-1, 1))
+    gate = ops.reshape(ops.sigmoid(raw + layer["start"]), (-1, 1))
     present = ops.as_float(gate >= 0.5)
     gate = gate * present
     base = structure

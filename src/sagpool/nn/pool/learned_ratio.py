@@ -68,7 +68,7 @@ class ThinnedGraphs(Structure):
 class LearnedRatioPool(Pool):
     """Keeps the nodes with positive scores, however many those are.
 
-    ``g = σ(GNN(X, A))``, ``X_out = X ⊙ g``. In training every node stays, to the extent of its
+    ``g = σ(s + GNN(X, A))``, ``X_out = X ⊙ g``. In training every node stays, to the extent of its
     gate. In prediction the nodes whose gate is below one half are dropped, and the others are as
     in training. A node that is dropped is as if it were not there: it sends nothing, has no
     weight in a mean, and stays away on all later levels.
@@ -81,6 +81,9 @@ class LearnedRatioPool(Pool):
         in_channels: size of each input row
         conv: of the score, a key of `CONVS`
         budget: what it costs to keep all nodes of a graph
+        start: s. At first scores are near 0: with an s of 3 all nodes are kept then, with 0 a
+            random half of them in prediction. On real graphs the validation loss of a random half
+            is so bad that trainings stop before the scores are learnt
         max_ratio: at most this fraction of the nodes is kept, those with the highest scores; the
             rows of the others are removed
         supervision: weight of `score_losses`, which training then adds; 0 for no such loss
@@ -88,6 +91,7 @@ class LearnedRatioPool(Pool):
     """
 
     leaves = "nodes"
+    learned = True
     takes_factor = True
 
     def __init__(
@@ -96,12 +100,13 @@ class LearnedRatioPool(Pool):
         conv: str = "gcn",
         *,
         budget: float = 0.01,
+        start: float = 0.0,
         max_ratio: Ratio = 1.0,
         supervision: float = 0.0,
         members: int = 1,
     ) -> None:
         super().__init__()
-        self.budget = check_budget(budget)
+        self.budget, self.start = check_budget(budget), start
         if not supervision >= 0:
             raise SagpoolError(f"supervision must be at least 0, not {supervision}.")
         self.supervision = supervision
@@ -118,13 +123,13 @@ class LearnedRatioPool(Pool):
         rows, weight, factor = x, self.score_weight(), context.factor
         if weight is None:
             rows = rows if factor is None else rows * factor[:, None]
-            rank, factor = self.attention(rows, structure).rank, None
+            rank, factor = self.attention(rows, structure).rank + self.start, None
         else:
             projected = context.projected if context.projected_rows is x else None
             if projected is None:
                 projected, rows = matmul_with_passthrough(x, weight)
             projected = projected if factor is None else projected * factor[:, None]
-            rank = self.attention(x, structure, projected).rank
+            rank = self.attention(x, structure, projected).rank + self.start
         own = self.selection, self.budget, self.training
         pooled = keep_positive(rows, structure, rank, *own, factor=factor)
         if not self.supervision or not self.training:

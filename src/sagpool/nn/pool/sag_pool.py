@@ -50,6 +50,7 @@ class SAGPool(ScorePool):
             are left of each graph; see `masks.py`
         max_ratio: of a learnt ratio: at most this fraction is kept
         budget: of a learnt ratio: what it costs to keep all nodes of a graph
+        start: of a learnt ratio: added to all scores; with 3 it begins with all nodes
         members: how many models train side by side
         **kwargs: of the GNN
 
@@ -81,6 +82,7 @@ class SAGPool(ScorePool):
         masks: int = 1,
         max_ratio: Ratio | None = None,
         budget: float | None = None,
+        start: float | None = None,
         members: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -88,8 +90,8 @@ class SAGPool(ScorePool):
         kept = (1.0 if max_ratio is None else max_ratio) if ratio == "learned" else ratio
         super().__init__(in_channels, kept, k=k, min_score=min_score, multiplier=multiplier)
         self.nonlinearity = torch.sigmoid if learned else find_activation(nonlinearity)
-        if not learned and (max_ratio is not None or budget is not None):
-            raise SagpoolError("max_ratio and budget are those of a learnt ratio.")
+        if not learned and (max_ratio, budget, start) != (None, None, None):
+            raise SagpoolError("max_ratio, budget and start are those of a learnt ratio.")
         others = (k, min_score, nonlinearity, lowest, masks, parallel)
         if learned and others != (None, None, "tanh", False, 1, 1):
             raise SagpoolError(
@@ -97,6 +99,7 @@ class SAGPool(ScorePool):
             )
         self.learned = learned
         self.budget = check_budget(0.01 if budget is None else budget)
+        self.start = start or 0.0
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
         if parallel > 1 and self.nonlinearity is not torch.tanh:
@@ -152,7 +155,8 @@ class SAGPool(ScorePool):
             if self.nonlinearity is not torch.tanh:
                 scores = gated(raw, self.nonlinearity, self.min_score)
         if self.learned:
-            return Scores(raw, scores.gate)  # the sign of the score decides, not that of the gate
+            raw = raw + self.start
+            return Scores(raw, raw.sigmoid())  # the sign of the score decides, not that of the gate
         return scores._replace(rank=-scores.rank) if self.lowest else scores
 
     def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
