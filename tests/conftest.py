@@ -1,5 +1,6 @@
 """Every test has a cache folder of its own and sees no data but what it writes or asks for."""
 
+import gc
 import math
 import os
 import runpy
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -44,6 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
     # The processes that tests start would compile the package anew each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Imported modules and collected tests stay; looking through them takes half a second."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # else Triton would report objects that were never freed
 
 
 # Four graphs: a triangle, a single node, a path with an isolated node beside it, a pair.
@@ -117,25 +128,33 @@ def small(tmp_path: Path) -> TUFolder:
 def quick_interpreter(pytestconfig: pytest.Config) -> None:
     """Triton's interpreter without work that has no effect and takes most of its time.
 
-    It computes whether integers overflow, but reports it only in debug mode. And whenever a kernel
-    calls a function, it patches triton.language for the module of that function. Once is enough:
-    launching the kernel has patched it for all modules but Triton's own, where patches stay.
+    It computes whether integers overflow, but reports it only in debug mode. It patches
+    triton.language for every launch and every call of a function; once is enough, as no kernel is
+    compiled in this process.
     """
     if pytestconfig.getoption("--device") != "cpu" or find_spec("triton") is None:
         return
+    from triton import language
     from triton.runtime import interpreter
 
-    builder, patched = interpreter.interpreter_builder, set()
+    builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=False)
 
-    def call(function, *args: object, **options: object) -> object:
-        if function.fn.__module__ not in patched:
-            patched.add(function.fn.__module__)
-            interpreter._patch_lang(function.fn)
-        return function.rewrite()(*args, **options)
+    def patch_attr(obj, name, member, builder, scope) -> None:
+        def call(*args: object, _semantic=None, **options: object) -> object:
+            return function(*args, **options, _semantic=interpreter.interpreter_semantic)
 
-    interpreter.InterpretedFunction.__call__ = call
+        function = getattr(member, "__wrapped__", member)  # without a check for _semantic
+        scope.set_attr(obj, name, call)
+
+    interpreter._patch_attr = patch_attr
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": language, "core": language.core}))
+    interpreter._patch_lang = lambda function: interpreter._LangPatchScope()
+    interpreter.InterpretedFunction.__call__ = lambda self, *args, **options: self.rewrite()(
+        *args, **options
+    )
     _build_types_once(interpreter)
+    _check_types_quickly(interpreter)
 
 
 def _build_types_once(interpreter: ModuleType) -> None:
@@ -163,15 +182,50 @@ def _build_types_once(interpreter: ModuleType) -> None:
 
     def tensor(self, handle, type) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        shape = tuple(type.shape) if type.is_block() else ()
-        if shape not in shapes:
+        shape = tuple(type.shape.values) if type.is_block() else ()
+        known = shapes.get(shape)
+        if known is None:
             sizes = core.tuple([core.constexpr(size) for size in shape])
-            shapes[shape] = sizes, core.constexpr(math.prod(shape))
-        self.shape, self.numel = shapes[shape]
+            known = shapes[shape] = sizes, core.constexpr(math.prod(shape))
+        self.shape, self.numel = known
 
     interpreter._get_np_dtype = np_dtype
     core.block_type.__init__ = block_type
     core.tensor.__init__ = tensor
+
+
+def _check_types_quickly(interpreter: ModuleType) -> None:
+    """Operands of one type and shape, as most are, need neither a cast nor a broadcast."""
+    from triton.language import core
+
+    semantic = type(interpreter.interpreter_semantic)
+    check, broadcast = semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value
+    equal, unwrap = core.dtype.__eq__, core._unwrap_if_constexpr
+    tensor, constexpr = core.tensor, core.constexpr
+    usual = {"int1", "int32", "int64", "fp32", "fp64"}
+
+    def binary_op_type_checking_impl(self, lhs, rhs, *options: bool, **more: bool) -> tuple:
+        if (
+            type(lhs) is type(rhs) is tensor
+            and lhs.dtype is rhs.dtype
+            and lhs.shape is rhs.shape
+            and lhs.dtype.name in usual
+        ):
+            return lhs, rhs
+        return check(self, lhs, rhs, *options, **more)
+
+    def broadcast_impl_value(self, lhs, rhs) -> tuple:
+        return (lhs, rhs) if lhs.shape is rhs.shape else broadcast(self, lhs, rhs)
+
+    def unwrap_if_constexpr(one: object) -> object:
+        if type(one) is tensor:
+            return one
+        return one.value if type(one) is constexpr else unwrap(one)
+
+    semantic.binary_op_type_checking_impl = binary_op_type_checking_impl
+    semantic.broadcast_impl_value = broadcast_impl_value
+    core._unwrap_if_constexpr = unwrap_if_constexpr
+    core.dtype.__eq__ = lambda self, other: self is other or equal(self, other)
 
 
 @pytest.fixture(scope="session")
