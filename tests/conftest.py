@@ -164,7 +164,8 @@ def _build_types_once(interpreter: ModuleType) -> None:
     find_dtype, new_type = interpreter._get_np_dtype, core.block_type.__init__
     dtypes: dict[str, object] = {}
     types: dict[tuple, dict] = {}
-    shapes: dict[tuple, tuple] = {}
+    shapes: dict[tuple, tuple] = {(): (core.tuple([]), core.constexpr(1))}
+    with_elements: dict[tuple[str, str], object] = {}
 
     def np_dtype(dtype) -> object:
         name = dtype.scalar.name
@@ -176,42 +177,59 @@ def _build_types_once(interpreter: ModuleType) -> None:
         known = types.get((element_ty.name, *shape))
         if known is None:
             new_type(self, element_ty, shape)
-            types[element_ty.name, *self.shape] = vars(self)
+            sizes = tuple(self.shape)
+            if sizes not in shapes:
+                constants = core.tuple([core.constexpr(size) for size in sizes])
+                shapes[sizes] = constants, core.constexpr(math.prod(sizes))
+            self.shape_and_numel = shapes[sizes]
+            types[element_ty.name, *sizes] = vars(self)
         else:
             vars(self).update(known)
 
+    def with_element_ty(self, scalar_ty) -> object:
+        key = scalar_ty.name, self.name
+        if key not in with_elements:
+            with_elements[key] = core.block_type(scalar_ty, self.shape)
+        return with_elements[key]
+
     def tensor(self, handle, type) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        shape = tuple(type.shape.values) if type.is_block() else ()
-        known = shapes.get(shape)
-        if known is None:
-            sizes = core.tuple([core.constexpr(size) for size in shape])
-            known = shapes[shape] = sizes, core.constexpr(math.prod(shape))
-        self.shape, self.numel = known
+        self.shape, self.numel = type.shape_and_numel
 
     interpreter._get_np_dtype = np_dtype
+    core.dtype.shape_and_numel = shapes[()]
     core.block_type.__init__ = block_type
+    core.block_type.with_element_ty = with_element_ty
     core.tensor.__init__ = tensor
 
 
 def _check_types_quickly(interpreter: ModuleType) -> None:
-    """Operands of one type and shape, as most are, need neither a cast nor a broadcast."""
+    """Operands of one type and shape, as most are, need neither a cast nor a broadcast.
+
+    Nor do numbers on the right of a block: NumPy broadcasts them.
+    """
     from triton.language import core
 
     semantic = type(interpreter.interpreter_semantic)
     check, broadcast = semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value
-    equal, unwrap = core.dtype.__eq__, core._unwrap_if_constexpr
-    tensor, constexpr = core.tensor, core.constexpr
-    usual = {"int1", "int32", "int64", "fp32", "fp64"}
+    cast, equal, unwrap = semantic.cast, core.dtype.__eq__, core._unwrap_if_constexpr
+    tensor, constexpr, no_shape = core.tensor, core.constexpr, core.int32.shape_and_numel[0]
+    integers, floats = {"int32", "int64"}, {"fp32", "fp64"}
+    usual = {"int1", *integers, *floats}
+    constants: dict[tuple, object] = {}
 
     def binary_op_type_checking_impl(self, lhs, rhs, *options: bool, **more: bool) -> tuple:
-        if (
-            type(lhs) is type(rhs) is tensor
-            and lhs.dtype is rhs.dtype
-            and lhs.shape is rhs.shape
-            and lhs.dtype.name in usual
-        ):
-            return lhs, rhs
+        if type(lhs) is tensor and lhs.dtype.name in usual:
+            name, kind = lhs.dtype.name, type(rhs)
+            if kind is tensor:
+                if lhs.dtype is rhs.dtype and (lhs.shape is rhs.shape or rhs.shape is no_shape):
+                    return lhs, rhs
+            elif (kind is int and name in integers and abs(rhs) < 2**31) or (
+                kind is float and name in floats and rhs
+            ):
+                if (rhs, name) not in constants:
+                    constants[rhs, name] = self.scalar_constant(rhs, lhs.dtype)
+                return lhs, constants[rhs, name]
         return check(self, lhs, rhs, *options, **more)
 
     def broadcast_impl_value(self, lhs, rhs) -> tuple:
@@ -222,10 +240,15 @@ def _check_types_quickly(interpreter: ModuleType) -> None:
             return one
         return one.value if type(one) is constexpr else unwrap(one)
 
+    def cast_if_needed(self, one, dst_ty, rounding: str | None = None) -> object:
+        return one if one.dtype is dst_ty else cast(self, one, dst_ty, rounding)
+
     semantic.binary_op_type_checking_impl = binary_op_type_checking_impl
     semantic.broadcast_impl_value = broadcast_impl_value
+    semantic.cast = cast_if_needed
     core._unwrap_if_constexpr = unwrap_if_constexpr
     core.dtype.__eq__ = lambda self, other: self is other or equal(self, other)
+    interpreter.TensorHandle.__post_init__ = lambda self: None
 
 
 @pytest.fixture(scope="session")
