@@ -16,11 +16,13 @@ from io import StringIO
 from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, where Ctrl-C is ignored; the tests press it.
@@ -34,17 +36,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device",
         choices=["cpu", "cuda"],
-        default="cuda" if torch.cuda.is_available() else "cpu",
         help="where the tests of GPU kernels run; on the CPU through Triton's interpreter",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Before Triton is imported, and for the tests' modules to read when they are.
-    os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device")
-    os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
     # The processes that tests start would compile the package anew each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # tests run in other processes, which wait until this one has imported all
+    import torch
+
+    usual = "cuda" if torch.cuda.is_available() else "cpu"
+    # Before Triton is imported, and for the tests' modules to read when they are.
+    os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device") or usual
+    os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
 
 
 def pytest_collection_finish() -> None:
@@ -125,14 +131,14 @@ def small(tmp_path: Path) -> TUFolder:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_interpreter(pytestconfig: pytest.Config) -> None:
+def quick_interpreter() -> None:
     """Triton's interpreter without work that has no effect and takes most of its time.
 
     It computes whether integers overflow, but reports it only in debug mode. It patches
     triton.language for every launch and every call of a function; once is enough, as no kernel is
     compiled in this process.
     """
-    if pytestconfig.getoption("--device") != "cpu" or find_spec("triton") is None:
+    if os.environ["SAGPOOL_TEST_DEVICE"] != "cpu" or find_spec("triton") is None:
         return
     from triton import language
     from triton.runtime import interpreter
@@ -342,7 +348,9 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 def agree() -> Callable[..., None]:
     """Compares two tensors, and the gradients that they send to what both were made of."""
 
-    def check(actual: torch.Tensor, expected: torch.Tensor, inputs: Sequence[torch.Tensor]) -> None:
+    import torch
+
+    def check(actual: "Tensor", expected: "Tensor", inputs: Sequence["Tensor"]) -> None:
         torch.testing.assert_close(actual, expected)
         direction = torch.randn(actual.shape, generator=torch.Generator().manual_seed(7)).to(actual)
         ours, theirs = (
@@ -372,9 +380,9 @@ def use_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def against_double() -> Callable[..., None]:
     """Compares values and gradients in single precision with others in double precision."""
 
-    def values_and_gradients(
-        compute: Callable, inputs: Sequence[torch.Tensor]
-    ) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    def values_and_gradients(compute: Callable, inputs: Sequence["Tensor"]) -> tuple["Tensor", ...]:
         leaves = [x.clone().requires_grad_() for x in inputs]
         results = compute(*leaves)
         results = results if isinstance(results, tuple) else (results,)
@@ -385,7 +393,7 @@ def against_double() -> Callable[..., None]:
         return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
 
     def compare(
-        found: Callable, expected: Callable, inputs: Sequence[torch.Tensor], close: float = 3e-6
+        found: Callable, expected: Callable, inputs: Sequence["Tensor"], close: float = 3e-6
     ) -> None:
         """``close`` is relative to the largest number of a result."""
         exact = values_and_gradients(expected, [x.double() for x in inputs])
