@@ -1,5 +1,6 @@
 """Every test has a cache folder of its own and sees no data but what it writes or asks for."""
 
+import gc
 import math
 import os
 import runpy
@@ -14,12 +15,14 @@ from importlib.util import find_spec
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, where Ctrl-C is ignored; the tests press it.
@@ -33,17 +36,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device",
         choices=["cpu", "cuda"],
-        default="cuda" if torch.cuda.is_available() else "cpu",
         help="where the tests of GPU kernels run; on the CPU through Triton's interpreter",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Before Triton is imported, and for the tests' modules to read when they are.
-    os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device")
-    os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
     # The processes that tests start would compile the package anew each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # tests run in other processes, which wait until this one has imported all
+    import torch
+
+    usual = "cuda" if torch.cuda.is_available() else "cpu"
+    # Before Triton is imported, and for the tests' modules to read when they are.
+    os.environ["SAGPOOL_TEST_DEVICE"] = device = config.getoption("--device") or usual
+    os.environ["TRITON_INTERPRET"] = "1" if device == "cpu" else "0"
+
+
+def pytest_collection_finish() -> None:
+    """Imported modules and collected tests stay; looking through them takes half a second."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # else Triton would report objects that were never freed
 
 
 # Four graphs: a triangle, a single node, a path with an isolated node beside it, a pair.
@@ -114,28 +131,36 @@ def small(tmp_path: Path) -> TUFolder:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_interpreter(pytestconfig: pytest.Config) -> None:
+def quick_interpreter() -> None:
     """Triton's interpreter without work that has no effect and takes most of its time.
 
-    It computes whether integers overflow, but reports it only in debug mode. And whenever a kernel
-    calls a function, it patches triton.language for the module of that function. Once is enough:
-    launching the kernel has patched it for all modules but Triton's own, where patches stay.
+    It computes whether integers overflow, but reports it only in debug mode. It patches
+    triton.language for every launch and every call of a function; once is enough, as no kernel is
+    compiled in this process.
     """
-    if pytestconfig.getoption("--device") != "cpu" or find_spec("triton") is None:
+    if os.environ["SAGPOOL_TEST_DEVICE"] != "cpu" or find_spec("triton") is None:
         return
+    from triton import language
     from triton.runtime import interpreter
 
-    builder, patched = interpreter.interpreter_builder, set()
+    builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=False)
 
-    def call(function, *args: object, **options: object) -> object:
-        if function.fn.__module__ not in patched:
-            patched.add(function.fn.__module__)
-            interpreter._patch_lang(function.fn)
-        return function.rewrite()(*args, **options)
+    def patch_attr(obj, name, member, builder, scope) -> None:
+        def call(*args: object, _semantic=None, **options: object) -> object:
+            return function(*args, **options, _semantic=interpreter.interpreter_semantic)
 
-    interpreter.InterpretedFunction.__call__ = call
+        function = getattr(member, "__wrapped__", member)  # without a check for _semantic
+        scope.set_attr(obj, name, call)
+
+    interpreter._patch_attr = patch_attr
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": language, "core": language.core}))
+    interpreter._patch_lang = lambda function: interpreter._LangPatchScope()
+    interpreter.InterpretedFunction.__call__ = lambda self, *args, **options: self.rewrite()(
+        *args, **options
+    )
     _build_types_once(interpreter)
+    _check_types_quickly(interpreter)
 
 
 def _build_types_once(interpreter: ModuleType) -> None:
@@ -145,7 +170,8 @@ def _build_types_once(interpreter: ModuleType) -> None:
     find_dtype, new_type = interpreter._get_np_dtype, core.block_type.__init__
     dtypes: dict[str, object] = {}
     types: dict[tuple, dict] = {}
-    shapes: dict[tuple, tuple] = {}
+    shapes: dict[tuple, tuple] = {(): (core.tuple([]), core.constexpr(1))}
+    with_elements: dict[tuple[str, str], object] = {}
 
     def np_dtype(dtype) -> object:
         name = dtype.scalar.name
@@ -157,21 +183,78 @@ def _build_types_once(interpreter: ModuleType) -> None:
         known = types.get((element_ty.name, *shape))
         if known is None:
             new_type(self, element_ty, shape)
-            types[element_ty.name, *self.shape] = vars(self)
+            sizes = tuple(self.shape)
+            if sizes not in shapes:
+                constants = core.tuple([core.constexpr(size) for size in sizes])
+                shapes[sizes] = constants, core.constexpr(math.prod(sizes))
+            self.shape_and_numel = shapes[sizes]
+            types[element_ty.name, *sizes] = vars(self)
         else:
             vars(self).update(known)
 
+    def with_element_ty(self, scalar_ty) -> object:
+        key = scalar_ty.name, self.name
+        if key not in with_elements:
+            with_elements[key] = core.block_type(scalar_ty, self.shape)
+        return with_elements[key]
+
     def tensor(self, handle, type) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        shape = tuple(type.shape) if type.is_block() else ()
-        if shape not in shapes:
-            sizes = core.tuple([core.constexpr(size) for size in shape])
-            shapes[shape] = sizes, core.constexpr(math.prod(shape))
-        self.shape, self.numel = shapes[shape]
+        self.shape, self.numel = type.shape_and_numel
 
     interpreter._get_np_dtype = np_dtype
+    core.dtype.shape_and_numel = shapes[()]
     core.block_type.__init__ = block_type
+    core.block_type.with_element_ty = with_element_ty
     core.tensor.__init__ = tensor
+
+
+def _check_types_quickly(interpreter: ModuleType) -> None:
+    """Operands of one type and shape, as most are, need neither a cast nor a broadcast.
+
+    Nor do numbers on the right of a block: NumPy broadcasts them.
+    """
+    from triton.language import core
+
+    semantic = type(interpreter.interpreter_semantic)
+    check, broadcast = semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value
+    cast, equal, unwrap = semantic.cast, core.dtype.__eq__, core._unwrap_if_constexpr
+    tensor, constexpr, no_shape = core.tensor, core.constexpr, core.int32.shape_and_numel[0]
+    integers, floats = {"int32", "int64"}, {"fp32", "fp64"}
+    usual = {"int1", *integers, *floats}
+    constants: dict[tuple, object] = {}
+
+    def binary_op_type_checking_impl(self, lhs, rhs, *options: bool, **more: bool) -> tuple:
+        if type(lhs) is tensor and lhs.dtype.name in usual:
+            name, kind = lhs.dtype.name, type(rhs)
+            if kind is tensor:
+                if lhs.dtype is rhs.dtype and (lhs.shape is rhs.shape or rhs.shape is no_shape):
+                    return lhs, rhs
+            elif (kind is int and name in integers and abs(rhs) < 2**31) or (
+                kind is float and name in floats and rhs
+            ):
+                if (rhs, name) not in constants:
+                    constants[rhs, name] = self.scalar_constant(rhs, lhs.dtype)
+                return lhs, constants[rhs, name]
+        return check(self, lhs, rhs, *options, **more)
+
+    def broadcast_impl_value(self, lhs, rhs) -> tuple:
+        return (lhs, rhs) if lhs.shape is rhs.shape else broadcast(self, lhs, rhs)
+
+    def unwrap_if_constexpr(one: object) -> object:
+        if type(one) is tensor:
+            return one
+        return one.value if type(one) is constexpr else unwrap(one)
+
+    def cast_if_needed(self, one, dst_ty, rounding: str | None = None) -> object:
+        return one if one.dtype is dst_ty else cast(self, one, dst_ty, rounding)
+
+    semantic.binary_op_type_checking_impl = binary_op_type_checking_impl
+    semantic.broadcast_impl_value = broadcast_impl_value
+    semantic.cast = cast_if_needed
+    core._unwrap_if_constexpr = unwrap_if_constexpr
+    core.dtype.__eq__ = lambda self, other: self is other or equal(self, other)
+    interpreter.TensorHandle.__post_init__ = lambda self: None
 
 
 @pytest.fixture(scope="session")
@@ -265,7 +348,9 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 def agree() -> Callable[..., None]:
     """Compares two tensors, and the gradients that they send to what both were made of."""
 
-    def check(actual: torch.Tensor, expected: torch.Tensor, inputs: Sequence[torch.Tensor]) -> None:
+    import torch
+
+    def check(actual: "Tensor", expected: "Tensor", inputs: Sequence["Tensor"]) -> None:
         torch.testing.assert_close(actual, expected)
         direction = torch.randn(actual.shape, generator=torch.Generator().manual_seed(7)).to(actual)
         ours, theirs = (
@@ -295,9 +380,9 @@ def use_kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def against_double() -> Callable[..., None]:
     """Compares values and gradients in single precision with others in double precision."""
 
-    def values_and_gradients(
-        compute: Callable, inputs: Sequence[torch.Tensor]
-    ) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    def values_and_gradients(compute: Callable, inputs: Sequence["Tensor"]) -> tuple["Tensor", ...]:
         leaves = [x.clone().requires_grad_() for x in inputs]
         results = compute(*leaves)
         results = results if isinstance(results, tuple) else (results,)
@@ -308,7 +393,7 @@ def against_double() -> Callable[..., None]:
         return *(out.detach() for out in results), *torch.autograd.grad(total, leaves)
 
     def compare(
-        found: Callable, expected: Callable, inputs: Sequence[torch.Tensor], close: float = 3e-6
+        found: Callable, expected: Callable, inputs: Sequence["Tensor"], close: float = 3e-6
     ) -> None:
         """``close`` is relative to the largest number of a result."""
         exact = values_and_gradients(expected, [x.double() for x in inputs])

@@ -82,7 +82,7 @@ def random_model(
         settings=settings,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not those of all devices, as manual_seed does
         model = build(name, shape).double().eval()
         with torch.no_grad():
             for parameter in model.parameters():
@@ -255,7 +255,7 @@ def check_random_numbers(name: str, seed: int, sizes: Sequence[int], settings: S
     logits = []
     for torch_seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed)
+            torch.default_generator.manual_seed(torch_seed)
             logits.append(_call(model, batch).logits)
     _equal(
         logits[0],

@@ -1,6 +1,7 @@
 """Whatever happens ends with one line: bugs, no memory, a full or closed output, no home."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,34 @@ PROGRAM = "from sagpool.cli.main import main; main()"
 def run(*arguments: str, **options) -> subprocess.CompletedProcess:
     options = {"capture_output": True, "text": True, "encoding": "utf-8"} | options
     return subprocess.run([sys.executable, "-c", PROGRAM, *arguments], check=False, **options)
+
+
+# Prints the code and the standard error of each command in a line of the standard error.
+ONE_AFTER_ANOTHER = """
+import contextlib, io, json, sys
+from sagpool.cli.main import main
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    print(json.dumps([code, err.getvalue()]), file=sys.stderr)
+"""
+
+
+def run_all(commands: list[list[str]], before: str = "", **options) -> list[tuple[int, str]]:
+    """In one process, which takes seconds to start; the code and standard error of each."""
+    ended = subprocess.run(
+        [sys.executable, "-c", before + ONE_AFTER_ANOTHER, json.dumps(commands)],
+        check=True,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+    return [tuple(json.loads(line)) for line in ended.stderr.splitlines()]
 
 
 @pytest.fixture
@@ -147,35 +176,22 @@ def test_predictions_need_an_output(tmp_path):
     weights = build("sagpool-h", shape).state_dict()
     model = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
     arguments = ["predict", str(model.save_pretrained(tmp_path / "model")), "--smiles", "CO"]
-    ended = run(*arguments, preexec_fn=lambda: os.close(1))
-    assert ended.returncode == 2
-    assert ended.stderr == "sagpool: The standard output is closed; name a file with -o.\n"
-    ended = run(*arguments, "-o", str(tmp_path / "x.csv"), preexec_fn=lambda: os.close(1))
-    assert ended.returncode == 0, ended.stderr
+    commands = [arguments, [*arguments, "-o", str(tmp_path / "x.csv")]]
+    ended = run_all(commands, preexec_fn=lambda: os.close(1))
+    refused = "sagpool: The standard output is closed; name a file with -o.\n"
+    assert ended == [(2, refused), (0, "")]
     assert (tmp_path / "x.csv").read_text().startswith("id,class,")
 
 
 def test_without_a_home(tmp_path):
     data = tmp_path / "x.jsonl"
     data.write_text('{"nodes": 2}\n')
-    program = (
-        "import pwd\ndef unknown(number): raise KeyError(number)\npwd.getpwuid = unknown\n"
-        f"{PROGRAM}"
-    )
+    before = "import pwd\ndef unknown(number): raise KeyError(number)\npwd.getpwuid = unknown\n"
     known = {
         name: value
         for name, value in os.environ.items()
         if name not in ("HOME", "SAGPOOL_CACHE", "XDG_CACHE_HOME")
     }
-    for arguments, code in (
-        (["data", str(data)], 0),
-        (["data", "~/x.jsonl"], 2),
-        (["data", "N"], 2),
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            capture_output=True, text=True, env=known, check=False,
-        )  # fmt: skip
-        assert ended.returncode == code, ended.stderr
-        assert "Traceback" not in ended.stderr
-        assert "bug" not in ended.stderr
+    ended = run_all([["data", str(data)], ["data", "~/x.jsonl"], ["data", "N"]], before, env=known)
+    assert [code for code, _ in ended] == [0, 2, 2], ended
+    assert not any("Traceback" in err or "bug" in err for _, err in ended)

@@ -13,8 +13,11 @@ from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import methods
 from sagpool.nn import Streams
 
+# Variants of SAGPool_g have the layers of those of SAGPool_h, and four scores are more of two.
+METHODS = [one for one in methods() if not one.startswith("sagpool-g-") and one[-1] != "4"]
 
-@pytest.mark.parametrize("method", methods())
+
+@pytest.mark.parametrize("method", METHODS)
 def test_the_same_alone_and_in_fleets(method, mutag, kit):
     trainings = [replace(t, max_epochs=t.max_epochs // 2) for t in kit.trainings(5, method)]
     fleet = train(mutag, trainings, members=5, dtype=torch.float64)

@@ -77,7 +77,7 @@ def small_shape(**changes) -> Shape:
 def new_model(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, **changes):
     """An untrained model, no bias of which is zero, in evaluation mode."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # manual_seed looks for devices each time
         model = build(method, small_shape(**changes)).to(dtype).eval()
         with torch.no_grad():
             for parameter in model.parameters():

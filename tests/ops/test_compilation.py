@@ -83,8 +83,9 @@ def variants(monkeypatch, use_kernels):
         return True
 
     def run(self, *arguments, grid, warmup, **options):
-        function = functions.setdefault(self.fn, triton.JITFunction(self.fn, **self.kwargs))
-        function.run(*arguments, grid=grid, warmup=True, **options)
+        if self.fn not in functions:
+            functions[self.fn] = triton.JITFunction(self.fn, **self.kwargs)
+        functions[self.fn].run(*arguments, grid=grid, warmup=True, **options)
 
     monkeypatch.setattr(triton.knobs.runtime, "jit_cache_hook", compile_nothing)
     monkeypatch.setattr(InterpretedFunction, "run", run)

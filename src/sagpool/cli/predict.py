@@ -108,14 +108,15 @@ def _open(output: Path | None) -> Iterator[IO[bytes]]:
 @contextmanager
 def _less_garbage_collection() -> Iterator[None]:
     """Buffered records are live; frequent garbage collection is wasted."""
-    before = gc.get_threshold()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.freeze()  # imported modules are live, too
     gc.set_threshold(100_000, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:  # else by the caller, who wants it to stay so
+            gc.unfreeze()
 
 
 def _with_progress(
