@@ -104,7 +104,8 @@ def test_the_layer_is_that_of_pyg():
             first, end = layout.node_ptr[member * layout.graphs + place :][:2].tolist()
             torch.testing.assert_close(pooled.x[first:end], x)
             ours = torch.zeros(end - first, end - first)
-            row_ptr, col = pooled.structure.row_ptr.tolist(), pooled.structure.col.long()
+            left = pooled.structure.csr()
+            row_ptr, col = left.row_ptr.tolist(), left.col.long()
             for row in range(first, end):
                 ours[row - first, col[row_ptr[row] : row_ptr[row + 1]] - first] = 1
             dense = to_dense_adj(edge_index, max_num_nodes=end - first)[0]

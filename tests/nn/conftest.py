@@ -211,8 +211,9 @@ def top(rank: Tensor, count: int) -> list[int]:
     return sorted(sorted(range(len(values)), key=lambda i: (-values[i], i))[:count])
 
 
-def matrices(packed: Packed, adjacency: Adjacency) -> list[Tensor]:
+def matrices(packed: Packed, structure: Structure) -> list[Tensor]:
     """A of each real graph, read from the CSR of another level."""
+    adjacency = structure.csr()
     rows = len(adjacency.layout.graph)
     A = -torch.eye(rows, dtype=torch.float64)  # each row names itself, which A does not
     for i in range(rows):

@@ -26,6 +26,7 @@ from sagpool.nn import (
     SortConv,
     SortPool,
     Streams,
+    TriangleConv,
 )
 
 pytestmark = pytest.mark.usefixtures("path")
@@ -84,6 +85,7 @@ LAYERS = {
     "gat": lambda m: GATConv(3, 2, members=m),
     "gin": lambda m: GINConv(3, 4, members=m),
     "mlp": lambda m: MLPConv(3, 4, members=m),
+    "triangle": lambda m: TriangleConv(3, 4, members=m),
     "norm": lambda m: Norm(3, members=m),
     "score, augmentation": lambda m: AttentionScore(3, augmentation=True, serial=2, members=m),
     "score, two-hop": lambda m: AttentionScore(3, augmentation="two-hop", members=m),

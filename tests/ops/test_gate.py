@@ -57,7 +57,14 @@ def test_of_a_graph_of_which_little_is_there_the_sum(layout, same_by_kernels):
     start = int(layout.node_ptr[1])
     presence[start] = 0.3
     presence = presence.to(DEVICE)
-    same_by_kernels(gated(layout), [x, presence, presence], 1e-12, 1e-12)
+    of_rows = gated(layout)
+
+    def without_ties(x, gate, presence):
+        """Without the maximum: which of the rows of zeros has its gradient depends on the way."""
+        kept, present, mean_max = of_rows(x, gate, presence)
+        return kept, present, mean_max[:, :16]
+
+    same_by_kernels(without_ties, [x, presence, presence], 1e-12, 1e-12)
     kept, present, mean_max = gate_rows(x, presence, presence, layout)
     assert not mean_max[0].any()
     torch.testing.assert_close(mean_max[1, :16], 0.3 * x[start])

@@ -10,6 +10,7 @@ import torch
 from sagpool.graphs import pack
 from sagpool.graphs.batch import pack_on_device
 from sagpool.ops import (
+    Chosen,
     HostLayout,
     choose_rows,
     dense_relu,
@@ -104,9 +105,9 @@ def test_score_and_gate(used, dtype, same_by_kernels, mutag):
 
 
 @WIDTHS
-@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize(("gated", "masked"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_pooling(width, gated, dtype, same_by_kernels, mutag):
+def test_pooling(width, gated, masked, dtype, same_by_kernels, mutag):
     """With equal ranks, several graphs and fillers."""
     adjacency = pack(mutag, IDS).structure
     counts = -(-adjacency.layout.sizes // 2)
@@ -120,12 +121,14 @@ def test_pooling(width, gated, dtype, same_by_kernels, mutag):
     seen = []
 
     def pooled(x, gate):
-        mask = choose_rows(rank, adjacency.layout, new)
-        csr = adjacency.row_ptr, adjacency.col
-        left = pool_rows(x, gate if gated else None, mask, *csr, adjacency.layout, new)
-        entries = int(left.row_ptr[-1])
-        seen.append((mask, left.row_ptr, left.col[:entries], left.perm.long()))
-        assert (left.col[entries:] == len(left.perm) - 1).all()
+        chosen = choose_rows(rank, adjacency.layout, new)
+        if masked:
+            chosen = Chosen(chosen.marks())
+        left = pool_rows(x, gate if gated else None, chosen, adjacency.layout, new)
+        row_ptr, col = left.induce(adjacency.row_ptr, adjacency.col)
+        entries = int(row_ptr[-1])
+        seen.append((chosen.marks(), row_ptr, col[:entries], left.perm.long()))
+        assert (col[entries:] == len(left.perm) - 1).all()
         real = torch.arange(len(new.node_ptr) - 1) % new.graphs < new.graphs - 1
         readout = left.readout
         if readout is None:
@@ -143,9 +146,9 @@ def test_top_rows_of_long_graphs(by_kernels):
     new = HostLayout(np.array([[431, 1, 300]]), filler=False, device=DEVICE)
     rank = (randn(1001) * 20).round()
     rank[[3, 500]] = torch.tensor([torch.nan, -torch.inf], device=DEVICE)
-    expected = choose_rows(rank, old, new)
+    expected = choose_rows(rank, old, new).marks()
     by_kernels()
-    assert torch.equal(choose_rows(rank, old, new), expected)
+    assert torch.equal(choose_rows(rank, old, new).marks(), expected)
 
 
 @pytest.mark.parametrize("fan_in", [1, 3, 16, 20, 32, 40, 130])

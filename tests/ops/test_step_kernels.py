@@ -9,8 +9,10 @@ import torch
 
 from sagpool.bench.experiment import parse_value
 from sagpool.fleet import Training
+from sagpool.fleet.evaluate import Losses, validate
 from sagpool.fleet.memory import step_bytes
 from sagpool.fleet.stack import AdamState, adam_step
+from sagpool.fleet.stopping import RULES, DeviceStopping
 from sagpool.graphs import load, pack
 from sagpool.graphs.batch import pack_on_device
 from sagpool.models import Shape, build, methods
@@ -232,3 +234,46 @@ def test_two_hop_graphs_of_a_step_whose_graph_sizes_the_host_does_not_know(
         start, stop = member * expected.layout.rows, (member + 1) * expected.layout.rows
         lengths = found.row_ptr.diff()[member * rows :][: expected.layout.rows]
         assert torch.equal(lengths, expected.row_ptr.diff()[start:stop])
+
+
+@pytest.mark.parametrize("rule", ["loss", "loss+norm"])
+def test_the_end_of_epochs(rule, by_kernels):
+    """Members that improve, tie, wait, run out of epochs, diverge and have stopped before."""
+    members, numbers = 6, 1500  # more than a block
+    random = torch.Generator().manual_seed(0)
+    losses = torch.randint(1, 4, (8, 3, members), generator=random).double()
+    losses[3, 1, 2], losses[4, 0, 3] = torch.nan, torch.inf
+    weights = torch.randn(8, members, numbers, generator=random)
+
+    def run():
+        stopping = DeviceStopping.start(members, DEVICE)
+        stopping.patience.fill_(2)
+        stopping.left.copy_(torch.tensor([3, 9, 9, 9, 9, 9]))
+        best = torch.zeros(members, numbers, device=DEVICE)
+        seen = []
+        for curves, new in zip(losses.to(DEVICE), weights.to(DEVICE), strict=True):
+            stopping.update(curves, new, best, RULES[rule])
+            seen += [best.clone(), *(tensor.clone() for tensor in stopping)]
+        return seen
+
+    expected = run()
+    by_kernels()
+    for one, other in zip(run(), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_losses_and_hits_of_a_validation(by_kernels, mutag):
+    """Added to those of an earlier batch, with a graph that is missing."""
+    model = build("sagpool-h", Shape(mutag.num_features, 2, hidden=8, members=2)).to(DEVICE).eval()
+    keys = torch.tensor([1, 2], device=DEVICE)
+    batch = pack(mutag, IDS)
+
+    def run():
+        losses = Losses.zeros(keys, torch.float32)
+        logits = [validate(model, batch, Streams(keys), losses) for _ in range(2)]
+        return *losses, *logits
+
+    expected = run()
+    by_kernels()
+    torch.testing.assert_close(run(), expected)
+    assert expected[2].tolist() == [4, 6]

@@ -13,6 +13,7 @@ from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.graphs import Task
 from sagpool.nn import Streams
 from sagpool.nn.from_graphs import mean_and_scale
+from sagpool.ops.device import kernels_for
 
 
 class Losses(NamedTuple):
@@ -48,6 +49,11 @@ def validate(
 ) -> Tensor:
     """Add the losses and hits on a batch of validation graphs; returns the logits."""
     output = model(batch, streams)
+    logits: Tensor = output.logits
+    kernels = kernels_for(logits)
+    if kernels is not None and batch.targets is None and class_weight is None:
+        kernels.add_validation(*losses, logits, batch.y, batch.real)
+        return logits
     # Auxiliary losses are for training; models are compared by their classification.
     losses.loss.add_(output._replace(auxiliary=None).loss_sums(batch, class_weight))
     count = batch.real.sum(1)
@@ -59,7 +65,6 @@ def validate(
         measured = ~batch.targets.isnan()
         losses.hits.add_((((output.logits > 0) == (batch.targets > 0.5)) & measured).sum((1, 2)))
         losses.asked.add_(measured.sum((1, 2)))
-    logits: Tensor = output.logits
     return logits
 
 

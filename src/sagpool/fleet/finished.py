@@ -14,7 +14,7 @@ from sagpool.graphs import Split
 
 # On a GPU the evaluation of one member takes as long as that of many, so they wait for each other:
 # until so many have ended, or the first of them so many epochs ago.
-MEMBERS, EPOCHS = 32, 25
+MEMBERS, EPOCHS = 32, 100
 
 
 @dataclass(frozen=True, eq=False)

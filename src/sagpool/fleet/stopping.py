@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sagpool.fleet.validation_metrics import METRICS
+from sagpool.ops.device import kernels_for
 
 T = TypeVar("T", np.ndarray, Tensor)
 
@@ -137,6 +138,13 @@ class DeviceStopping(NamedTuple):
             best: ``[members, numbers]`` of the best epoch
             rule: if it adds the norm of the weights, the validation loss already includes it
         """
+        if (kernels := kernels_for(curves)) is not None:
+            kernels.end_epoch(
+                *(curves, weights, best, *self),
+                accepts_ties=rule.accepts_ties,
+                exceeds_patience=rule.exceeds_patience,
+            )
+            return
         train, validation, _ = curves
         finite = train.isfinite() & validation.isfinite()
         improved = finite & rule.improves(validation, self.best_loss) & ~self.stopped

@@ -1,6 +1,6 @@
 """`Graphs`, and reading, packing, splitting and batching them."""
 
-from sagpool.graphs.adjacency import Adjacency, Structure
+from sagpool.graphs.adjacency import Adjacency, InducedGraphs, Structure
 from sagpool.graphs.batch import Batch, pack
 from sagpool.graphs.convert import from_networkx, from_pyg, to_pyg
 from sagpool.graphs.counting import colors, triangles
@@ -33,6 +33,7 @@ __all__ = [
     "EdgeList",
     "Graphs",
     "HostGraphs",
+    "InducedGraphs",
     "Split",
     "Statistics",
     "Structure",

@@ -217,6 +217,47 @@ class Adjacency(Structure):
         return self._gcn_weights[dtype]
 
 
+@dataclass(frozen=True, eq=False)
+class InducedGraphs(Structure):
+    """The graphs among some of the nodes, computed when they are first needed.
+
+    After the last pooling of a network they are not.
+
+    Args:
+        layout: which rows belong to which graph
+        make: gives them
+    """
+
+    layout: Layout
+    make: Callable[[], Adjacency]
+
+    @cached_property
+    def _made(self) -> Adjacency:
+        return self.make()
+
+    def csr(self) -> Adjacency:
+        return self._made
+
+    @property
+    def degree(self) -> Tensor:
+        return self._made.degree
+
+    def gcn(self, x: Tensor) -> Tensor:
+        return self._made.gcn(x)
+
+    def neighbour_sum(self, x: Tensor) -> Tensor:
+        return self._made.neighbour_sum(x)
+
+    def neighbour_mean(self, x: Tensor) -> Tensor:
+        return self._made.neighbour_mean(x)
+
+    def sum_with_self(self, x: Tensor) -> Tensor:
+        return self._made.sum_with_self(x)
+
+    def gcn_score_and_gate(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        return self._made.gcn_score_and_gate(x, bias)
+
+
 def two_hop_csr(row_ptr: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
     """``row_ptr`` and ``col`` of the graphs in which nodes one or two hops apart are joined.
 

@@ -136,7 +136,7 @@ for _masks in (2, 4):
     _register_masks(_masks)
 
 
-RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01, "start": 0.0}
+RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01, "start": 3.0}
 
 
 def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> LearnedRatioPool:

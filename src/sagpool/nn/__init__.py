@@ -1,6 +1,15 @@
 """Layers: convolutions, scores, pooling, readout; all of them for one model or a whole fleet."""
 
-from sagpool.nn.conv import ChebConv, Conv, GATConv, GCNConv, GINConv, MLPConv, SAGEConv
+from sagpool.nn.conv import (
+    ChebConv,
+    Conv,
+    GATConv,
+    GCNConv,
+    GINConv,
+    MLPConv,
+    SAGEConv,
+    TriangleConv,
+)
 from sagpool.nn.conv.two_hop import TwoHop
 from sagpool.nn.from_graphs import FromGraphs, Standardise, StandardisedLinear, SumMeanMax
 from sagpool.nn.linear import Linear
@@ -95,6 +104,7 @@ __all__ = [
     "Streams",
     "SumMeanMax",
     "TopKPooling",
+    "TriangleConv",
     "TwoHop",
     "Unpool",
     "from_pyg",

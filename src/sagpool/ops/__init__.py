@@ -17,6 +17,7 @@ from sagpool.ops.layout import (
 )
 from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
 from sagpool.ops.pool import (
+    Chosen,
     InducedCSR,
     Kept,
     PooledRows,
@@ -45,6 +46,7 @@ from sagpool.ops.select import rows_above, softmax_of_graphs, top_count, top_row
 from sagpool.ops.task_losses import binary_losses, squared_losses
 
 __all__ = [
+    "Chosen",
     "DeviceLayout",
     "HostLayout",
     "InducedCSR",

@@ -152,69 +152,74 @@ class PooledRows(NamedTuple):
     x: Tensor  # [new rows, channels]
     # [graphs, 2 * channels] mean ‖ maximum over the new rows of each graph, where it comes for free
     readout: Tensor | None
-    row_ptr: Tensor  # [new rows + 1] int32
-    col: Tensor  # [entries] int32
     perm: Tensor  # [new rows] int32 or int64, the old row of each new row
-    # From (row_ptr, col) of another matrix over the old rows to that over the new ones.
+    # From (row_ptr, col) of a matrix over the old rows to that over the new ones.
     induce: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def choose_rows(rank: Tensor, old: Layout, new: Layout) -> Tensor:
-    """Mark the rows that are highest in ``rank``: of each graph as many as it has in ``new``.
+class Chosen(NamedTuple):
+    """Rows to keep: marked, or by a kernel in the same pass numbered."""
 
-    Of a filler one row is marked. Equal ranks go to the lower row, whatever the device.
+    mask: Tensor | None  # [old rows] bool
+    numbered: tuple[Tensor, Tensor, Tensor] | None = None  # as the kernels return it
 
-    Returns:
-        ``[old rows]`` bool
+    def marks(self) -> Tensor:
+        """``[old rows]`` bool"""
+        if self.mask is not None:
+            return self.mask
+        assert self.numbered is not None
+        return self.numbered[1] >= 0
+
+
+def choose_rows(rank: Tensor, old: Layout, new: Layout) -> Chosen:
+    """The rows that are highest in ``rank``: of each graph as many as it has in ``new``.
+
+    Of a filler one row. Equal ranks go to the lower row, whatever the device.
     """
     if (kernels := kernels_for(rank)) is not None:
-        return kernels.top_of_each(rank.detach(), old.node_ptr, new.node_ptr, old.filler_period)
+        ptr = old.node_ptr, new.node_ptr
+        return Chosen(
+            None, kernels.top_of_each(rank.detach(), *ptr, new.total_rows, old.filler_period)
+        )
     counts = to_device(_marked(new).ravel(), rank.device)
-    return top_of_each(rank, old.graph, old.node_ptr, counts)
+    return Chosen(top_of_each(rank, old.graph, old.node_ptr, counts))
 
 
 def pool_rows(
-    x: Tensor,
-    gate: Tensor | None,
-    mask: Tensor,
-    row_ptr: Tensor,
-    col: Tensor,
-    old: Layout,
-    new: Layout,
+    x: Tensor, gate: Tensor | None, chosen: Chosen, old: Layout, new: Layout
 ) -> PooledRows:
-    """``X[idx] ⊙ gate[idx]`` and ``A[idx, idx]`` for the marked rows idx, in their order.
+    """``X[idx] ⊙ gate[idx]`` for the chosen rows idx, in their order.
 
     The row of a filler fills all its new rows; only the first of them passes a gradient on. If
-    ``old`` has each member several times (`repeated_layout`), x and the matrix have it once.
+    ``old`` has each member several times (`repeated_layout`), x and matrices have it once.
 
     Args:
         x: ``[old rows, channels]``
         gate: ``[old rows]``, with which rows are multiplied, if at all
-        mask: ``[old rows]`` bool; one row of each filler
-        row_ptr: ``[old rows + 1]`` int32
-        col: ``[entries]`` int32
+        chosen: the rows to keep; one of each filler
         old: the rows as they are
         new: the rows as they will be
     """
     copies = old.total_rows // len(x)
     if (kernels := kernels_for(x)) is not None:
-        total = new.total_rows
-        perm, new_row = kernels.keep_rows(mask, old.node_ptr, new.node_ptr, total)
+        numbered = chosen.numbered
+        if numbered is None:
+            ptr = old.node_ptr, new.node_ptr
+            numbered = kernels.keep_rows(chosen.mask, *ptr, new.total_rows)
+        perm, new_row, graph = numbered
         of_copies = {"copies": copies, "rows_each": old.rows}
         kept = _KernelKept(
-            perm, new_row, old.graph, new.node_ptr, new.filler_period, new.rows, of_copies
+            perm, new_row, graph, new.node_ptr, new.filler_period, new.rows, of_copies
         )
         out, readout = _PoolRows.apply(x, gate, kept)
         induce = partial(kernels.induced_csr, perm=perm, new_row=new_row, **of_copies)
-        kept_ptr, kept_col = induce(row_ptr, col)
-        return PooledRows(out, readout, kept_ptr, kept_col, perm, induce)
-    back = keep_chosen(mask, new)
+        return PooledRows(out, readout, perm, induce)
+    back = keep_chosen(chosen, new)
     if copies > 1:
         x = repeated_rows(x, old.rows, copies)
     rows = gather_gated(x, back, None if gate is None else gate.index_select(0, back.perm))
     induce = partial(_induced_of_copies, kept=back, rows_each=old.rows, copies=copies)
-    kept_ptr, kept_col = induce(row_ptr, col)
-    return PooledRows(rows, None, kept_ptr, kept_col, back.perm, induce)
+    return PooledRows(rows, None, back.perm, induce)
 
 
 def _induced_of_copies(
@@ -225,13 +230,14 @@ def _induced_of_copies(
     return induced_csr(row_ptr, col, kept)
 
 
-def keep_chosen(mask: Tensor, new: Layout) -> Kept:
-    """Keep the rows that `choose_rows` marked; the one row of a filler fills all its new rows.
+def keep_chosen(chosen: Chosen, new: Layout) -> Kept:
+    """Keep the rows of `choose_rows`; the one row of a filler fills all its new rows.
 
     Args:
-        mask: ``[old rows]`` bool
+        chosen: the rows to keep
         new: the rows as they will be; the host knows the sizes
     """
+    mask = chosen.marks()
     counts = _marked(new)
     total, repeats = int(counts.sum()), None
     if new.filler:

@@ -6,7 +6,7 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace, explain
-from sagpool.graphs import Adjacency, load, pack
+from sagpool.graphs import Adjacency, Structure, load, pack
 from sagpool.models import Shape, build
 from sagpool.nn import SAGPool
 from sagpool.nn.pool.masks import side_by_side
@@ -16,8 +16,9 @@ from sagpool.testing import random_graphs
 MASKS, CHANNELS = 3, 5
 
 
-def dense(structure: Adjacency) -> torch.Tensor:
+def dense(structure: Structure) -> torch.Tensor:
     """A + I of the whole batch."""
+    structure = structure.csr()
     rows = structure.layout.total_rows
     matrix = torch.zeros(rows, rows, dtype=torch.float64)
     matrix[structure.entry_row, structure.col.long()] = 1

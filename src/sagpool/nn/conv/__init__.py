@@ -8,6 +8,7 @@ from sagpool.nn.conv.gcn import GCNConv
 from sagpool.nn.conv.gin import GINConv
 from sagpool.nn.conv.mlp import MLPConv
 from sagpool.nn.conv.sage import SAGEConv
+from sagpool.nn.conv.triangle import TriangleConv
 
 __all__ = [
     "CONVS",
@@ -22,6 +23,7 @@ __all__ = [
     "Level",
     "MLPConv",
     "SAGEConv",
+    "TriangleConv",
     "find_conv",
 ]
 
@@ -32,6 +34,7 @@ CONVS: dict[str, type[Conv]] = {
     "gat": GATConv,
     "gin": GINConv,
     "mlp": MLPConv,
+    "triangle": TriangleConv,
 }
 
 

@@ -100,7 +100,7 @@ class LearnedRatioPool(Pool):
         conv: str = "gcn",
         *,
         budget: float = 0.01,
-        start: float = 0.0,
+        start: float = 3.0,
         max_ratio: Ratio = 1.0,
         supervision: float = 0.0,
         members: int = 1,

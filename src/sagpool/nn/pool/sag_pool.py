@@ -50,7 +50,7 @@ class SAGPool(ScorePool):
             are left of each graph; see `masks.py`
         max_ratio: of a learnt ratio: at most this fraction is kept
         budget: of a learnt ratio: what it costs to keep all nodes of a graph
-        start: of a learnt ratio: added to all scores; with 3 it begins with all nodes
+        start: of a learnt ratio: added to all scores; 3 by default, to begin with all nodes
         members: how many models train side by side
         **kwargs: of the GNN
 
@@ -99,7 +99,7 @@ class SAGPool(ScorePool):
             )
         self.learned = learned
         self.budget = check_budget(0.01 if budget is None else budget)
-        self.start = start or 0.0
+        self.start = 3.0 if start is None else start
         if lowest and min_score is not None:
             raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
         if parallel > 1 and self.nonlinearity is not torch.tanh:

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from sagpool.errors import SagpoolError
-from sagpool.graphs import Adjacency, Structure
+from sagpool.graphs import Adjacency, InducedGraphs, Structure
 from sagpool.nn.pool.pool import Fused, Pool, Pooled, check_rows
 from sagpool.ops import (
+    Chosen,
     HostLayout,
     Kept,
     Layout,
@@ -134,7 +135,7 @@ class SelectingPool(Pool):
 class Selected(NamedTuple):
     """Which rows are to be kept."""
 
-    mask: Tensor  # [rows] bool; one row of each filler
+    chosen: Chosen  # one row of each filler
     layout: Layout  # of the rows that will be left
     gate: Tensor | None  # [rows], the factor of each row, if there is one
 
@@ -163,7 +164,7 @@ def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     depends on the scores, so the host has to wait for the device.
     """
     one = HostLayout(np.ones_like(layout.sizes), filler=layout.filler, device=layout.device)
-    best = choose_rows(gate, layout, one)
+    best = choose_rows(gate, layout, one).marks()
     peak = segment_max(gate.detach()[:, None], layout.node_ptr, layout.graph).view(-1)
     limit = (peak - ROUNDING).clamp(max=min_score).index_select(0, layout.graph)
     mask = best | (gate > limit)
@@ -173,7 +174,7 @@ def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     counts = torch.bincount(layout.graph[mask], minlength=layout.sizes.size)
     on_host = counts.cpu().numpy().reshape(layout.sizes.shape)
     real = on_host[:, :-1] if layout.filler else on_host
-    return Selected(mask, _padded(real, layout), gate)
+    return Selected(Chosen(mask), _padded(real, layout), gate)
 
 
 def keep_selected(
@@ -188,29 +189,24 @@ def keep_selected(
         layout: of the rows of which some are kept, if those are copies of the rows x: see
             `repeated_layout`
     """
-    adjacency = structure.csr()
-    left = pool_rows(
-        x,
-        selected.gate,
-        selected.mask,
-        adjacency.row_ptr,
-        adjacency.col,
-        layout or structure.layout,
-        selected.layout,
-    )
-    two_hop = partial(_induced_two_hop, adjacency, selected.layout, left)
+    new = selected.layout
+    left = pool_rows(x, selected.gate, selected.chosen, layout or structure.layout, new)
     return Pooled(
         left.x,
-        Adjacency(
-            selected.layout,
-            left.row_ptr,
-            left.col,
-            symmetric=adjacency.symmetric,
-            make_two_hop=two_hop,
-        ),
+        InducedGraphs(new, partial(_induced, structure.csr(), new, left)),
         source=left.perm,
         gate=selected.gate,
         fused=Fused(left.x, left.readout),
+    )
+
+
+def _induced(before: Adjacency, layout: Layout, left: PooledRows) -> Adjacency:
+    """The graphs that are left; the two-hop graphs of the input are pooled along."""
+    return Adjacency(
+        layout,
+        *left.induce(before.row_ptr, before.col),
+        symmetric=before.symmetric,
+        make_two_hop=partial(_induced_two_hop, before, layout, left),
     )
 
 

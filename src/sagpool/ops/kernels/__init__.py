@@ -14,7 +14,11 @@ from sagpool.ops.kernels.edge_list_attention import (
 )
 from sagpool.ops.kernels.gather import gather_gated, gather_gated_backward
 from sagpool.ops.kernels.linear import linear
-from sagpool.ops.kernels.loss import cross_entropy_sums, cross_entropy_sums_backward
+from sagpool.ops.kernels.loss import (
+    add_validation,
+    cross_entropy_sums,
+    cross_entropy_sums_backward,
+)
 from sagpool.ops.kernels.marked_graph import TOTALS, count_marks, number_marked, write_marked
 from sagpool.ops.kernels.pack import pack_graphs, place_graphs
 from sagpool.ops.kernels.propagate import (
@@ -38,4 +42,5 @@ from sagpool.ops.kernels.select import (
     top_of_each,
 )
 from sagpool.ops.kernels.softmax_of_batch import above_of_batch, softmax_of_batch_backward
+from sagpool.ops.kernels.stopping import end_epoch
 from sagpool.ops.kernels.top_of_batch import can_count, top_by_counting, top_by_sorting

@@ -49,11 +49,61 @@ def _cross_entropy_sums(
         is_real = tl.load(real + at, mask=graph < graphs, other=0) == 1
         label = tl.load(y + at, mask=is_real, other=0)
         z, scale = _logits_of(logits, at, is_real, classes, CLASSES)
-        chosen = tl.arange(0, CLASSES)[None, :] == label[:, None]
-        loss = tl.log(scale) - tl.sum(tl.where(chosen, z, 0.0), 1)
-        # A mask, not a product: 0 · NaN is NaN.
-        total += tl.where(is_real, loss, 0.0)
+        total += _cross_entropy(z, scale, label, is_real, CLASSES)
     tl.store(out + member, tl.sum(total, 0))
+
+
+def add_validation(
+    loss: Tensor,
+    hits: Tensor,
+    graphs: Tensor,
+    asked: Tensor,
+    logits: Tensor,
+    y: Tensor,
+    real: Tensor,
+) -> None:
+    """Add `cross_entropy_sums`, the right predictions and the real graphs of each member.
+
+    Args:
+        loss: ``[members]``, changed in place
+        hits: ``[members]`` int64, changed in place
+        graphs: ``[members]`` int64, changed in place
+        asked: ``[members]`` int64, changed in place: of every graph one class is asked
+        logits: ``[members, graphs, classes]``
+        y: ``[members, graphs]`` int64
+        real: ``[members, graphs]`` bool
+    """
+    members, count, classes = logits.shape
+    _add_validation[(members,)](
+        loss, hits, graphs, asked, logits.contiguous(), y, real.view(torch.uint8), count, classes,
+        **_tile(classes), num_warps=4,
+    )  # fmt: skip
+
+
+@kernel(do_not_specialize=["count", "classes"])
+def _add_validation(
+    loss, hits, graphs, asked, logits, y, real, count, classes,
+    GRAPHS: tl.constexpr, CLASSES: tl.constexpr,
+):  # fmt: skip
+    member = tl.program_id(0).to(tl.int64)
+    total = tl.zeros((GRAPHS,), loss.dtype.element_ty)
+    right = tl.zeros((GRAPHS,), tl.int64)
+    there = tl.zeros((GRAPHS,), tl.int64)
+    for first in range(0, count, GRAPHS):
+        graph = first + tl.arange(0, GRAPHS)
+        at = member * count + graph
+        is_real = tl.load(real + at, mask=graph < count, other=0) == 1
+        label = tl.load(y + at, mask=is_real, other=0)
+        z, scale = _logits_of(logits, at, is_real, classes, CLASSES)
+        total += _cross_entropy(z, scale, label, is_real, CLASSES)
+        # Of equal logits the first counts, as in torch.
+        found = tl.argmax(z, 1, tie_break_left=True)
+        right += (is_real & (found == label)).to(tl.int64)
+        there += is_real.to(tl.int64)
+    tl.store(loss + member, tl.load(loss + member) + tl.sum(total, 0))
+    tl.store(hits + member, tl.load(hits + member) + tl.sum(right, 0))
+    tl.store(graphs + member, tl.load(graphs + member) + tl.sum(there, 0))
+    tl.store(asked + member, tl.load(asked + member) + tl.sum(there, 0))
 
 
 @kernel(do_not_specialize=["graphs", "classes"])
@@ -75,6 +125,14 @@ def _cross_entropy_sums_backward(
         tl.where(is_real[:, None], value, 0.0),
         mask=inside[:, None] & (column < classes),
     )
+
+
+@triton.jit
+def _cross_entropy(z, scale, label, is_real, CLASSES: tl.constexpr):
+    chosen = tl.arange(0, CLASSES)[None, :] == label[:, None]
+    loss = tl.log(scale) - tl.sum(tl.where(chosen, z, 0.0), 1)
+    # A mask, not a product: 0 · NaN is NaN.
+    return tl.where(is_real, loss, 0.0)
 
 
 @triton.jit

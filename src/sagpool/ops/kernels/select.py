@@ -1,5 +1,7 @@
 """Which rows of each graph are kept, and their new positions. One program per graph."""
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -58,40 +60,70 @@ def _fewer_rows(
         tl.store(out + (member + 1) * graphs, (member + 1) * rows)
 
 
-def top_of_each(score: Tensor, ptr: Tensor, kept_ptr: Tensor, filler_every: int) -> Tensor:
-    """Mark the rows with the highest scores; see `sagpool.ops.top_of_each`.
+class Numbered(NamedTuple):
+    """Rows that are kept, with their numbers."""
 
-    Without sorting: the score of the last kept row is found two bits at a time.
+    perm: Tensor  # [new rows] int32, the old row of each new row
+    new_row: Tensor  # [old rows] int32, the first new row of each old one, -1 if dropped
+    graph: Tensor  # [old rows] int64
+
+    @staticmethod
+    def empty(old: int, new: int, device: torch.device) -> "Numbered":
+        return Numbered(
+            torch.empty(new, dtype=torch.int32, device=device),
+            torch.empty(old, dtype=torch.int32, device=device),
+            torch.empty(old, dtype=torch.int64, device=device),
+        )
+
+
+def top_of_each(
+    score: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int, filler_every: int
+) -> Numbered:
+    """Keep the rows with the highest scores: of each graph as many as it has new rows.
+
+    Without sorting: the score of the last kept row is found two bits at a time. Of a filler the
+    first row is kept, and repeated.
+
+    Args:
+        score: ``[old rows]``
+        ptr: ``[graphs + 1]`` the first old row of each graph
+        kept_ptr: ``[graphs + 1]`` the first new row of each graph
+        total: new rows
+        filler_every: every n-th graph is a filler; 0 for none
     """
-    mask = torch.empty(len(score), dtype=torch.bool, device=score.device)
     graphs = len(ptr) - 1
+    numbered = Numbered.empty(len(score), total, score.device)
     _top_of_each[(graphs,)](
         score.contiguous(),
         ptr,
         kept_ptr,
-        mask.view(torch.uint8),
+        *numbered,
         filler_every,
         STRIDE=_STRIDE,
         BLOCK=64 if len(score) <= 96 * graphs else 256,
         LONG=_LONG,
         num_warps=1,
     )
-    return mask
+    return numbered
 
 
 @kernel(do_not_specialize=["filler_every"])
 def _top_of_each(
-    score, ptr, kept_ptr, mask, filler_every,
+    score, ptr, kept_ptr, perm, new_row, graph_of, filler_every,
     STRIDE: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
     graph = tl.program_id(0)
     start, end = tl.load(ptr + graph), tl.load(ptr + graph + 1)
+    place = tl.load(kept_ptr + graph).to(tl.int32)
+    stop = tl.load(kept_ptr + graph + 1).to(tl.int32)
     if filler_every > 0 and graph % filler_every == filler_every - 1:
         for first in range(start, end, STRIDE):
             row = first + tl.arange(0, STRIDE)
-            tl.store(mask + row, (row == start).to(tl.uint8), mask=row < end)
+            tl.store(new_row + row, tl.where(row == start, place, -1), mask=row < end)
+            tl.store(graph_of + row, tl.zeros((STRIDE,), tl.int64) + graph, mask=row < end)
+        _repeat(perm, start.to(tl.int32), place, stop, STRIDE)
     else:
-        wanted = (tl.load(kept_ptr + graph + 1) - tl.load(kept_ptr + graph)).to(tl.int32)
+        wanted = stop - place
         offset = tl.arange(0, BLOCK)
         level = tl.full((), 0, tl.uint32)
         above = tl.full((), 0, tl.int32)
@@ -127,9 +159,27 @@ def _top_of_each(
             inside = row < end
             tied = ((key == level) & inside).to(tl.int32)
             order = tl.cumsum(tied, 0)
-            chosen = (key < level) | ((tied == 1) & (order <= ties_left))
+            chosen = ((key < level) & inside) | ((tied == 1) & (order <= ties_left))
             ties_left -= tl.sum(tied, 0)
-            tl.store(mask + row, chosen.to(tl.uint8), mask=inside)
+            tl.store(graph_of + row, tl.zeros((BLOCK,), tl.int64) + graph, mask=inside)
+            place = _number(perm, new_row, row, inside, chosen.to(tl.int32), place)
+
+
+@triton.jit
+def _number(perm, new_row, row, inside, chosen, place):
+    """Give the chosen rows the next new rows; returns the one after them."""
+    at = place + tl.cumsum(chosen, 0) - 1
+    tl.store(new_row + row, tl.where(chosen == 1, at, -1), mask=inside)
+    tl.store(perm + at, row.to(tl.int32), mask=chosen == 1)
+    return place + tl.sum(chosen, 0)
+
+
+@triton.jit
+def _repeat(perm, row, place, stop, STRIDE: tl.constexpr):
+    """Fill the new rows from ``place`` to ``stop`` with one old row."""
+    for first in range(place, stop, STRIDE):
+        at = first + tl.arange(0, STRIDE)
+        tl.store(perm + at, tl.zeros((STRIDE,), tl.int32) + row, mask=at < stop)
 
 
 @triton.jit
@@ -155,8 +205,8 @@ def descending(value):
     return ~ascending.to(tl.uint32, bitcast=True)
 
 
-def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """The old row of each new row, and the first new row of each old one, -1 if dropped.
+def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> Numbered:
+    """Keep the marked rows.
 
     If a graph has more new rows than marked ones, its last marked row is repeated.
 
@@ -165,40 +215,32 @@ def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> tuple[
         ptr: ``[graphs + 1]`` the first old row of each graph
         kept_ptr: ``[graphs + 1]`` the first new row of each graph
         total: new rows
-
-    Returns:
-        ``[new rows]`` int32 and ``[old rows]`` int32
     """
-    perm = torch.empty(total, dtype=torch.int32, device=mask.device)
-    new_row = torch.empty(len(mask), dtype=torch.int32, device=mask.device)
+    numbered = Numbered.empty(len(mask), total, mask.device)
     _keep_rows[(len(ptr) - 1,)](
-        mask.view(torch.uint8), ptr, kept_ptr, perm, new_row, BLOCK=_BLOCK, STRIDE=_STRIDE,
-        num_warps=1,
-    )  # fmt: skip
-    return perm, new_row
+        mask.view(torch.uint8), ptr, kept_ptr, *numbered, BLOCK=_BLOCK, STRIDE=_STRIDE, num_warps=1
+    )
+    return numbered
 
 
 @kernel()
-def _keep_rows(mask, ptr, kept_ptr, perm, new_row, BLOCK: tl.constexpr, STRIDE: tl.constexpr):
+def _keep_rows(
+    mask, ptr, kept_ptr, perm, new_row, graph_of, BLOCK: tl.constexpr, STRIDE: tl.constexpr
+):
     graph = tl.program_id(0)
     start = tl.load(ptr + graph).to(tl.int32)
     end = tl.load(ptr + graph + 1).to(tl.int32)
     place = tl.load(kept_ptr + graph).to(tl.int32)
     stop = tl.load(kept_ptr + graph + 1).to(tl.int32)
-    offset = tl.arange(0, BLOCK)
     last = start
     for first in range(start, end, BLOCK):
-        row = first + offset
+        row = first + tl.arange(0, BLOCK)
         inside = row < end
         marked = tl.load(mask + row, mask=inside, other=0).to(tl.int32)
-        at = place + tl.cumsum(marked, 0) - 1
-        tl.store(new_row + row, tl.where(marked == 1, at, -1), mask=inside)
-        tl.store(perm + at, row, mask=marked == 1)
-        place += tl.sum(marked, 0)
+        tl.store(graph_of + row, tl.zeros((BLOCK,), tl.int64) + graph, mask=inside)
+        place = _number(perm, new_row, row, inside, marked, place)
         last = tl.maximum(last, tl.max(tl.where(marked == 1, row, start), 0))
-    for first in range(place, stop, STRIDE):
-        at = first + tl.arange(0, STRIDE)
-        tl.store(perm + at, tl.zeros((STRIDE,), tl.int32) + last, mask=at < stop)
+    _repeat(perm, last, place, stop, STRIDE)
 
 
 def graph_of_rows(ptr: Tensor, total: int) -> Tensor:
@@ -230,8 +272,8 @@ def induced_csr(
     Args:
         row_ptr: ``[old rows + 1]`` int32, without the copies
         col: ``[entries]`` int32
-        perm: from `keep_rows`
-        new_row: from `keep_rows`
+        perm: of `Numbered`
+        new_row: of `Numbered`
         copies: how often each member is there in the old rows; see `sagpool.ops.copies`
         rows_each: old rows of one copy of a member
     """
