@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from sagpool.bench import Search, Store, run_experiment
+from sagpool.bench.run import ExperimentRunner
 from sagpool.fleet import MemoryShortageError
 
 
@@ -28,6 +29,30 @@ def test_cells_do_not_wait_for_each_other(bench):
         assert max(first) < min(done)
     assert [method for method, stage in events[:2]] == ["sagpool-h", "gpool-h"]
     assert {stage for _, stage in events[:4]} == {"waiting"}
+
+
+def test_the_next_cell_begins_when_the_engine_takes_it_and_ended_ones_are_forgotten(
+    bench, pretend, monkeypatch
+):
+    """So an engine that takes few at a time does not have a large experiment in memory."""
+    runners, known = [], []
+    prepare = ExperimentRunner.__post_init__
+
+    def note(runner):
+        runners.append(runner)
+        prepare(runner)
+
+    class OneByOne(type(pretend)):
+        def run(self, jobs, watcher):
+            for job in jobs:
+                known.append(len(runners[0].reached))
+                super().run([job], watcher)
+
+    monkeypatch.setattr(ExperimentRunner, "__post_init__", note)
+    bench(OneByOne(), search=Search.GRID)
+    assert known == [0, 0]
+    assert not runners[0].reached
+    assert not runners[0].running
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(bench, pretend):

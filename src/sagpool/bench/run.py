@@ -89,7 +89,8 @@ class ExperimentRunner:
         states = [CellState(cell) for cell in self.plan.cells]
         for state in states:
             self.watch(state)
-        first = [job for state in states for job in self._next(state, self._program(state))]
+        # One by one: an engine that takes them late does not have all trainings in memory at once.
+        first = (job for state in states for job in self._next(state, self._program(state)))
         self.engine.run(first, self)
         for state in states:
             # Again, with their memory: in the order of the plan, not that in which they ended.
@@ -151,10 +152,19 @@ class ExperimentRunner:
         """The next job of the cell, if it has one."""
         state, program, asked, keys, *_ = self.running.pop(job)
         if not problem:
-            return self._next(state, program, self._seen(keys.values(), asked))
+            seen = self._seen(keys.values(), asked)
+            self._forget(keys.values())
+            return self._next(state, program, seen)
         state.stage, state.reason, state.progress = "failed", problem, None
         self.watch(state)
         return []
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        """Whether trainings are stored is asked again if they are wanted again."""
+        others = [running.missing for running in self.running.values()]
+        for key in keys:
+            if not any(key in missing for missing in others):
+                self.reached.pop(key, None)
 
     def _next(
         self, state: CellState, program: Rounds[None], seen: Sequence[Validation] | None = None
