@@ -57,19 +57,23 @@ def scores(layer: LearnedRatioPool, x: Tensor, a: Tensor) -> Tensor:
     return (normal @ x @ gcn.linear.weight[0] + gcn.linear.bias[0]).view(-1) + layer.start
 
 
-def test_in_training_every_node_stays_to_the_extent_of_its_gate(x, structure):
-    layer, a = a_layer().train(), dense(structure)
+@pytest.mark.parametrize("training", [True, False])
+def test_equation_and_gradients_that_pass_straight_through(x, structure, training):
+    layer, a = a_layer().train(training), dense(structure)
     x.requires_grad_()
     pooled = layer(x, structure)
-    gate = scores(layer, x, a).sigmoid()
+    soft = scores(layer, x, a).sigmoid()
+    kept = (soft >= 0.5).double()
+    assert 0 < kept.sum() < len(kept)
+    present, gate = (soft + (hard - soft).detach() for hard in (kept, soft * kept))
     torch.testing.assert_close(pooled.x, x * gate[:, None])
-    torch.testing.assert_close(pooled.presence, gate)
-    torch.testing.assert_close(pooled.structure.degree, a @ gate)
+    torch.testing.assert_close(pooled.presence, present)
+    torch.testing.assert_close(pooled.structure.degree, a @ present)
     graph = structure.layout.graph
-    means = torch.stack([gate[graph == number].mean() for number in range(3)])
+    means = torch.stack([present[graph == number].mean() for number in range(3)])
     torch.testing.assert_close(pooled.auxiliary, 0.5 * means)
 
-    scale = (1 + a @ gate).rsqrt()
+    scale = (1 + a @ present).rsqrt()
     expected = scale[:, None] * ((a + torch.eye(len(a))) @ (scale[:, None] * x * gate[:, None]))
     found = pooled.structure.gcn(pooled.x)
     torch.testing.assert_close(found, expected)
@@ -88,6 +92,7 @@ def test_a_node_that_is_dropped_is_as_if_it_were_not_there(conv, x, structure):
     pooled = a_layer().eval()(x, structure)
     kept = pooled.presence == 1
     assert torch.equal(kept, pooled.gate >= 0.5)
+    assert torch.equal(kept, pooled.gate > 0)
     assert 0 < kept.sum() < len(kept)
     assert not pooled.x[~kept].any()
 
@@ -252,6 +257,8 @@ def test_the_call_of_pyg_keeps_the_positive_nodes(x, structure):
     out = layer(x, edges, batch=batch)
     assert torch.equal(out.perm, torch.arange(len(x))), "all of them in training"
     torch.testing.assert_close(out.x, x * out.score[:, None])
+    soft = layer.attention(x, structure).rank.sigmoid()
+    torch.testing.assert_close(out.score, soft * (soft >= 0.5))
     layer.eval()
     out = layer(x, edges, batch=batch)
     rank = layer.attention(x, structure).rank

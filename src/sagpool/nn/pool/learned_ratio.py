@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Adjacency, Structure
@@ -68,10 +70,12 @@ class ThinnedGraphs(Structure):
 class LearnedRatioPool(Pool):
     """Keeps the nodes with positive scores, however many those are.
 
-    ``g = σ(s + GNN(X, A))``, ``X_out = X ⊙ g``. In training every node stays, to the extent of its
-    gate. In prediction the nodes whose gate is below one half are dropped, and the others are as
-    in training. A node that is dropped is as if it were not there: it sends nothing, has no
-    weight in a mean, and stays away on all later levels.
+    ``g = σ(s + GNN(X, A))``, ``X_out = X ⊙ g`` for the nodes whose gate is at least one half. The
+    others are as if they were not there: they send nothing, have no weight in a mean, and stay
+    away on all later levels. Gradients pass through as if every node were there to the extent of
+    its gate (a straight-through estimator), so that a dropped node can come back. Training and
+    prediction are the same: gates that were soft in training alone gave validation losses so
+    different from the training's that trainings stopped too early.
 
     The loss gets ``budget`` times the fraction of the nodes that is kept: what does not help to
     tell the classes apart is dropped. With no budget nothing is, since no node does harm on
@@ -81,9 +85,8 @@ class LearnedRatioPool(Pool):
         in_channels: size of each input row
         conv: of the score, a key of `CONVS`
         budget: what it costs to keep all nodes of a graph
-        start: s. At first scores are near 0: with an s of 3 all nodes are kept then, with 0 a
-            random half of them in prediction. On real graphs the validation loss of a random half
-            is so bad that trainings stop before the scores are learnt
+        start: s. At first scores are near 0, so with an s of 3 all nodes are kept then, and with 0
+            a random half of them
         max_ratio: at most this fraction of the nodes is kept, those with the highest scores; the
             rows of the others are removed
         supervision: weight of `score_losses`, which training then adds; 0 for no such loss
@@ -92,6 +95,7 @@ class LearnedRatioPool(Pool):
 
     leaves = "nodes"
     learned = True
+    straight_through = True
     takes_factor = True
 
     def __init__(
@@ -130,8 +134,7 @@ class LearnedRatioPool(Pool):
                 projected, rows = matmul_with_passthrough(x, weight)
             projected = projected if factor is None else projected * factor[:, None]
             rank = self.attention(x, structure, projected).rank + self.start
-        own = self.selection, self.budget, self.training
-        pooled = keep_positive(rows, structure, rank, *own, factor=factor)
+        pooled = keep_positive(rows, structure, rank, self.selection, self.budget, factor=factor)
         if not self.supervision or not self.training:
             return pooled
         target = context.node_target()
@@ -154,17 +157,41 @@ def check_budget(budget: float) -> float:
     return budget
 
 
+class _StraightThrough(Function):
+    @staticmethod
+    def forward(ctx: Any, soft: Tensor, hard: Tensor) -> Tensor:
+        return hard.view_as(hard)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0], None
+
+
+def presence_and_gate(soft: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether each node is kept, 0 or 1, and by what it is multiplied; see `LearnedRatioPool`.
+
+    Both have the gradient of the gate.
+
+    Args:
+        soft: ``[rows]``, the gate
+    """
+    kept = (soft.detach() >= 0.5).to(soft.dtype)
+    return (
+        _StraightThrough.apply(soft, kept),
+        _StraightThrough.apply(soft, soft.detach() * kept),
+    )
+
+
 def keep_positive(
     x: Tensor,
     structure: Structure,
     rank: Tensor,
     selection: Selection,
     budget: float,
-    training: bool,
     *,
     factor: Tensor | None = None,
 ) -> Pooled:
-    """The nodes with positive ranks, each to the extent of its gate; see `LearnedRatioPool`.
+    """The nodes with positive ranks, times their gates; see `LearnedRatioPool`.
 
     Args:
         x: ``[rows, channels]``
@@ -172,14 +199,11 @@ def keep_positive(
         rank: ``[rows]``, of which the gate is the sigmoid
         selection: how many nodes may be kept at most
         budget: what it costs to keep all nodes of a graph
-        training: whether nodes are there in part
         factor: ``[rows]``, by which x has still to be multiplied, if any
     """
     check_rows(x, structure.layout)
     layout = structure.layout
-    gate = rank.sigmoid()
-    present = gate if training else (gate >= 0.5).to(gate.dtype)
-    gate = gate if training else gate * present
+    present, gate = presence_and_gate(rank.sigmoid())
     before = structure.presence if isinstance(structure, ThinnedGraphs) else None
     base = structure.base if isinstance(structure, ThinnedGraphs) else structure.csr()
     if before is not None:

@@ -175,6 +175,8 @@ class Pool(nn.Module, ABC):
 
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
     learned: bool = False  # whether it is learnt how many nodes of a graph are kept
+    # Whether its gradient is, on purpose, that of a smoother function.
+    straight_through: bool = False
     masks: int = 1  # how many pooled graphs are left of each graph, as members of their own
     one_k: bool = False  # whether the members of a fleet must all have the same k
     takes_factor: ClassVar[bool] = False  # whether it reads `Context.factor`

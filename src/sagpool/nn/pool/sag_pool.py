@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
 from sagpool.nn.pool.attention_score import AttentionScore, Augmentation
-from sagpool.nn.pool.learned_ratio import check_budget, keep_positive
+from sagpool.nn.pool.learned_ratio import check_budget, keep_positive, presence_and_gate
 from sagpool.nn.pool.masks import each_its_copy, each_its_own
 from sagpool.nn.pool.pool import Context, Pooled, check_rows
 from sagpool.nn.pool.pyg_interface import highest
@@ -57,9 +57,10 @@ class SAGPool(ScorePool):
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
         PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
-        `PoolOutput`. With a learnt ratio it has all nodes in training, to the extent of ``score``;
-        the mean of budget · score over the nodes of each graph is to be added to the loss. In
-        evaluation it has those with a score of at least one half, and one node of every graph
+        `PoolOutput`. With a learnt ratio it has all nodes in training, and those that are dropped
+        have a ``score`` and features of 0; the mean of budget · score over the nodes of each graph
+        is to be added to the loss. In evaluation it has those with a score of at least one half,
+        and one node of every graph
     """
 
     attention: AttentionScore | None
@@ -97,7 +98,7 @@ class SAGPool(ScorePool):
             raise SagpoolError(
                 "A learnt ratio has no k, min_score, nonlinearity, lowest, masks and parallel."
             )
-        self.learned = learned
+        self.learned = self.straight_through = learned
         self.budget = check_budget(0.01 if budget is None else budget)
         self.start = 3.0 if start is None else start
         if lowest and min_score is not None:
@@ -163,7 +164,7 @@ class SAGPool(ScorePool):
         if self.learned:
             _, scores = self._score(x, x, structure, context)
             rank = scores.rank
-            return keep_positive(x, structure, rank, self.selection, self.budget, self.training)
+            return keep_positive(x, structure, rank, self.selection, self.budget)
         if self.masks == 1 or self.attention is None:
             return super()._pool_packed(x, structure, context)
         layout, members = structure.layout, len(next(self.attention.parameters()))
@@ -192,6 +193,8 @@ class SAGPool(ScorePool):
         batch: Tensor | None,
         positions: bool,
     ) -> MarkedGraph:
+        if self.learned and self.training:
+            scores = scores._replace(gate=presence_and_gate(scores.gate)[1])
         if not self.learned or self.training:
             return super()._keep_pyg(x, scores, edge_index, batch, positions)
         best, _ = highest(scores.rank, batch, Selection(k=1))
