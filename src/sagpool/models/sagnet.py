@@ -26,7 +26,7 @@ from sagpool.nn import (
 )
 from sagpool.nn.conv import HiddenLevel, InputLevel, Level
 from sagpool.nn.pool import Context
-from sagpool.ops import segment_sum
+from sagpool.ops import segment_mean_max, segment_sum
 
 GIN_LAYERS = 5
 
@@ -66,8 +66,12 @@ class Block(nn.Module):
         self.first = Linear(channels, channels, members=members)
         self.second = Linear(channels, channels, members=members)
         self.norms = nn.ModuleList(new_norm(norm, channels, members) for _ in range(2))
+        self.fused = norm == "none"
 
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        if self.fused:
+            h, _ = self.first.relu(structure.sum_with_self(x))
+            return x + self.second.relu(h)[0]
         h = self.first(structure.sum_with_self(x))
         h = self.second(self.norms[0](h, structure.layout).relu())
         return x + self.norms[1](h, structure.layout).relu()
@@ -151,11 +155,13 @@ class SAGNet(nn.Module):
         read, levels = [], list[Pooled]()
         for level, block in enumerate(self.blocks):
             x = block(x, structure)
-            read.append(self.readout(x, structure.layout))
+            layout = structure.layout
+            mean_max = segment_mean_max(x, layout.node_ptr, layout.graph)
+            read.append(self.readout(mean_max, layout))
             if self.pools:
                 pooled = cast(Pooled, self.pools[level](x, structure, Context(streams)))
                 x, structure = pooled.x, pooled.structure
-                read.append(self.readout(x, structure.layout))
+                read.append(self.readout(pooled.readout("mean-max"), structure.layout))
                 levels.append(pooled)
         layout = batch.structure.layout
         sums = segment_sum(features, layout.node_ptr, layout.graph)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.graphs import Graphs
-from sagpool.ops import Layout, asinh, segment_max, segment_sum
+from sagpool.ops import Layout, asinh
 
 
 class FromGraphs(nn.Module, ABC):
@@ -135,7 +135,8 @@ class SumMeanMax(FromGraphs):
         members: how many models train side by side
 
     Shapes:
-        x: ``[rows, channels]``, result: ``[members * graphs, 3 * channels]``
+        mean_max: ``[members * graphs, 2 * channels]``, mean ‖ max of each graph
+        result: ``[members * graphs, 3 * channels]``
     """
 
     from_graphs = ("scale",)
@@ -151,12 +152,11 @@ class SumMeanMax(FromGraphs):
     def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
         return {"scale": torch.tensor([1 / graphs.node_counts[train].mean()])}
 
-    def forward(self, x: Tensor, layout: Layout) -> Tensor:
-        by_graph = layout.node_ptr, layout.graph
-        total = segment_sum(x, *by_graph)  # [members * graphs, channels]
-        mean = total / layout.node_ptr.diff()[:, None].to(x.dtype)
-        scaled = total.view(layout.members, layout.graphs, -1) * self.scale
-        return torch.cat([scaled.view_as(total), mean, segment_max(x, *by_graph)], 1)
+    def forward(self, mean_max: Tensor, layout: Layout) -> Tensor:
+        mean = mean_max[:, : mean_max.shape[1] // 2]
+        nodes = layout.node_ptr.diff().view(layout.members, layout.graphs, 1).to(mean.dtype)
+        scaled = mean.view(layout.members, layout.graphs, -1) * (nodes * self.scale)
+        return torch.cat([scaled.view_as(mean), mean_max], 1)
 
 
 def mean_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
