@@ -28,7 +28,8 @@ from sagpool.fleet.random_guard import SeededDraws
 from sagpool.fleet.schedule import shape_of, split_of
 from sagpool.graphs import Graphs, load, pack, with_node_targets
 from sagpool.models import build
-from sagpool.nn import Streams
+from sagpool.nn import Scores, Streams
+from sagpool.nn.pool import pools_of
 
 CHUNK = 500  # graphs in a batch
 SATURATED = 0.01  # from the end of the gate's range, as a fraction of it
@@ -43,20 +44,26 @@ def parts_of(graphs: Graphs, training: Training) -> dict[str, np.ndarray]:
 
 @torch.no_grad()
 def first_pooling(model: nn.Module, graphs: Graphs, numbers: np.ndarray) -> dict[str, np.ndarray]:
-    """Of each node: its gate as in training, and whether it is kept in prediction."""
-    gates, kept = [], []
+    """Of each node: the sigmoid or tanh of its score, and whether it is kept."""
+    gates, kept, pool = [], [], pools_of(model)[0]
+
+    def note(_: object, __: object, scores: Scores) -> None:
+        rank = scores.rank
+        gates.append((rank + pool.start).sigmoid() if pool.learned else rank.tanh())
+
+    hook = pool.attention.register_forward_hook(note)
     for start in range(0, len(numbers), CHUNK):
         batch = pack(graphs, [numbers[start : start + CHUNK]])
         rows = int(batch.structure.layout.sizes[0, :-1].sum())
         streams = Streams(torch.zeros(1, dtype=torch.int64))
-        level = model.train()(batch, streams).levels[0]
-        gates.append(level.gate[:rows].numpy())
         level = model.eval()(batch, streams).levels[0]
+        gates[-1] = gates[-1][:rows]
         chosen = np.zeros(len(level.gate), bool)
         there = level.perm if level.presence is None else level.perm[level.presence > 0]
         chosen[there.numpy()] = True
         kept.append(chosen[:rows])
-    return {"gate": np.concatenate(gates), "kept": np.concatenate(kept)}
+    hook.remove()
+    return {"gate": torch.cat(gates).numpy(), "kept": np.concatenate(kept)}
 
 
 def measure(graphs: Graphs, training: Training, result: Result) -> Iterator[dict[str, Any]]:

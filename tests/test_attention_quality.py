@@ -13,7 +13,7 @@ from sagpool.graphs import colors
 from sagpool.graphs.counting import GREEN
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "attention_quality.py"
-SETTINGS = {"conv": "mlp", "score": "mlp"}
+SETTINGS = {"conv": "mlp", "score": "mlp", "start": 0.0}
 
 
 @pytest.fixture(scope="module")

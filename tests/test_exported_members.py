@@ -33,6 +33,7 @@ def test_the_names_of_graphs():
         "EdgeList",
         "Graphs",
         "HostGraphs",
+        "InducedGraphs",
         "Split",
         "Statistics",
         "Structure",

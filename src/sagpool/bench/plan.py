@@ -140,7 +140,7 @@ def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Tra
 def settings_of(training: Training) -> dict[str, Value]:
     """Everything that decides a training except its method, seed and fold.
 
-    That includes the version of a method that is not part of the package.
+    That includes the version of its method, if it has one of its own.
     """
     every = training.to_dict()
     settings = {name: every[name] for name in every if name not in ("method", "seed", "fold")}

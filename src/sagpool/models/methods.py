@@ -136,6 +136,8 @@ for _masks in (2, 4):
     _register_masks(_masks)
 
 
+# 1 had gates that were soft in training, and began with half of the nodes.
+RATIO_VERSION = "2"
 RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01, "start": 3.0}
 
 
@@ -150,13 +152,13 @@ def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> Le
     )
 
 
-@register("sagpool-h-ratio", settings=RATIO_SETTINGS)
+@register("sagpool-h-ratio", settings=RATIO_SETTINGS, version=RATIO_VERSION)
 def sagpool_h_ratio(shape: Shape) -> nn.Module:
     """With as many nodes as the graph needs, in place of a ratio."""
     return hierarchical(shape, lambda _: _learned_ratio(shape.hidden, shape))
 
 
-@register("sagpool-g-ratio", settings={**RATIO_SETTINGS, "supervision": 0.0})
+@register("sagpool-g-ratio", settings={**RATIO_SETTINGS, "supervision": 0.0}, version=RATIO_VERSION)
 def sagpool_g_ratio(shape: Shape) -> nn.Module:
     """With as many nodes as the graph needs, in place of k."""
     supervision = float(shape.settings["supervision"])

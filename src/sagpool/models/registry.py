@@ -88,7 +88,7 @@ class Method:
         build: makes a model of a given shape
         settings: all settings of the method beyond those of a `Training`, with their defaults
         version: of its code; empty for the methods of this package, whose results have a version
-            of their own (`sagpool.fleet.NUMERICS`)
+            of their own (`sagpool.fleet.NUMERICS`), unless one of them alone has changed
         display: how it appears in reports
     """
 
@@ -184,7 +184,7 @@ def method_settings(name: str) -> dict[str, Value]:
 
 
 def method_version(name: str) -> str:
-    """The version of a method's code; empty for the methods of this package."""
+    """The version of a method's code; empty for most methods of this package."""
     return find_method(name).version
 
 
