@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from sagpool import Graphs, SagpoolError, load
-from sagpool.bench.plan import training_of
+from sagpool.bench.plan import METHOD_VERSION, training_of
 from sagpool.bench.precision import PRECISIONS, computing_in
 from sagpool.fleet import NUMERICS
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots
 from sagpool.graphs.features import FEATURE_KINDS, unit_rows
+from sagpool.models import method_version
 from sagpool.ops.device import find_device
 
 # Rounding may swap the ranks of two nodes, so a few trainings may differ slightly.
@@ -105,11 +106,14 @@ def main() -> None:
             try:
                 if int(row["numerics"]) != NUMERICS:
                     raise SagpoolError("It was made with another version of the numerics.")
+                own = settings[row["settings"]]
+                if own.get(METHOD_VERSION, "") != method_version(row["method"]):
+                    raise SagpoolError("It was made with another version of the method.")
                 key = (row["name"], row["data"])
                 if key not in loaded:
                     loaded[key] = load_as_published(row, kinds).to(device)
                 graphs = loaded[key]
-                differences.append(difference(row, graphs, settings[row["settings"]]))
+                differences.append(difference(row, graphs, own))
                 print(f"{what}: {differences[-1]:.1e}", flush=True)
             except SagpoolError as error:
                 print(f"{what}: not checked. {error}", flush=True)
