@@ -137,9 +137,13 @@ def test_output_in_a_terminal_that_knows_only_ascii(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_output_to_a_full_disk():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_disk(unbuffered):
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        ended = run("data", "MUTAG", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        ended = run(
+            "data", "MUTAG", capture_output=False, stdout=full, stderr=subprocess.PIPE, env=env
+        )
     assert ended.returncode == 2
     assert ended.stderr == "sagpool: The output or a file: No space left on device.\n"
 

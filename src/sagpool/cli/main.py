@@ -13,8 +13,7 @@ from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 def main() -> None:
     logging.basicConfig(format="sagpool: %(message)s", level=logging.WARNING)
     _make_printable()
-    code = _run()
-    sys.exit(_flush() or code)
+    sys.exit(_flush(_run()))
 
 
 def _run() -> int | str | None:
@@ -69,15 +68,16 @@ def _make_printable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flush() -> int:
-    """Write what is still buffered; the exit code if that fails, otherwise 0."""
+def _flush(code: int | str | None) -> int | str | None:
+    """Write what is still buffered; another exit code if that fails after a success."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         sys.stdout = io.StringIO()  # otherwise Python would try again at its end
         reason = getattr(error, "strerror", None) or error
-        return _fail(f"The output cannot be printed: {reason}. Files are complete.")
-    return 0
+        # A command that has failed has said so; perhaps it was for the same reason.
+        return code or _fail(f"The output cannot be printed: {reason}. Files are complete.")
+    return code
 
 
 if __name__ == "__main__":
