@@ -98,8 +98,8 @@ class Figures:
         begin = time.perf_counter()
         result = run_experiment(
             "lee2019",
-            datasets=datasets,
-            methods=methods,
+            datasets=datasets.split(","),
+            methods=methods.split(","),
             seeds=seeds,
             settings=settings,
             search=search,

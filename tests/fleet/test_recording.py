@@ -3,6 +3,7 @@
 import gc
 import os
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize, Spread
 from sagpool.fleet.recording import Recorder, RecordingMemory, _Recording, can_record
 from sagpool.fleet.schedule import Slots, trained_on
+from sagpool.fleet.scheduler import _compute_what_fleets_share
+from sagpool.fleet.work import Work
 from sagpool.graphs import Graphs, load
 from sagpool.graphs.counting import colors
 from sagpool.models import Shape, build, methods
@@ -263,6 +266,24 @@ def test_nothing_is_collected_while_a_thread_records():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records")
+def test_a_work_can_begin_while_another_one_records(few):
+    """As in a search of several cells, which begins the next round of one after the other."""
+    work, number = Work(few.to(DEVICE), [Training("sagpool-h")]), torch.zeros(1, device=DEVICE)
+
+    def begin():
+        _compute_what_fleets_share(work)
+        Profile(work.graphs.device, on=True)
+
+    def step():
+        number.add_(1)
+        with ThreadPoolExecutor(1) as other:
+            other.submit(begin).result()
+
+    RecordingMemory().record(step).replay()
+    assert number.item() == 1
 
 
 def test_after_an_error_others_record_into_new_memory(few, monkeypatch):

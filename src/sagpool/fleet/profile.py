@@ -49,7 +49,7 @@ class Profile:
         if self.on and self.device.type == "cuda":
             self.base = torch.cuda.Event(enable_timing=True)
             self.base.record(torch.cuda.current_stream(self.device))
-            torch.cuda.synchronize(self.device)
+            self.base.synchronize()
             self.begin = time.perf_counter()
 
     @contextmanager

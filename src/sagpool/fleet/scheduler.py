@@ -266,5 +266,5 @@ def _compute_what_fleets_share(work: Work) -> None:
     source = work.graphs.batch_source
     _ = source.row_ptr, source.starts, source.sizes
     source.propagated(work.dtype)
-    if work.graphs.device.type == "cuda":
-        torch.cuda.synchronize(work.graphs.device)
+    if work.graphs.device.type == "cuda":  # not the device: other fleets may be recording
+        torch.cuda.current_stream(work.graphs.device).synchronize()
