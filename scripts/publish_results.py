@@ -1,6 +1,7 @@
-"""Write the compact rows, the tables and the main figures of a run store to results/.
+r"""Write the compact rows, the tables and the main figures of a run store to results/.
 
-python scripts/publish_results.py STORE results/lee2019 --page docs/reproduction.md
+python scripts/publish_results.py STORE results/controls --beside results/lee2019 \
+    --page docs/reproduction.md
 
 What follows from the rows alone is written by reproduction_page.py. Unfinished cells are left out:
 they only have the trainings that stopped first, a biased sample.
@@ -15,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from published_rows import write_rows
-from reproduction_page import EXPERIMENT, write_derived
+from reproduction_page import EXPERIMENT, write_derived, write_page
 
 from sagpool import SagpoolError
 from sagpool.bench.experiment_file import load_experiment
@@ -86,6 +87,9 @@ def main() -> None:
         help="several cells ran on the device at once, so leave out the comparison of times",
     )
     parser.add_argument("--page", type=Path, help="whose numbers are written anew")
+    parser.add_argument(
+        "--beside", type=Path, nargs="+", default=[], help="other folders with rows for the page"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder
     with TemporaryDirectory() as made:
@@ -109,7 +113,9 @@ def main() -> None:
             if not costs and not file.name.startswith(CLAIMS):
                 shutil.copy(file, folder / file.parent.name)
         try:
-            write_derived(folder, arguments.page)
+            write_derived(folder)
+            if arguments.page:
+                write_page([*arguments.beside, folder], arguments.page)
         except (OSError, SagpoolError) as error:
             sys.exit(f"{error}")
     for sentence in left_out:

@@ -1,4 +1,4 @@
-"""The rows in a folder of results, by cell: written from a run store, and read again.
+"""The rows in folders of results, by cell: written from a run store, and read again.
 
 rows.csv has a row per training, settings.json its settings by number, and cells.json the cells that
 tables show, with the numbers by which rows refer to them.
@@ -7,7 +7,7 @@ tables show, with the numbers by which rows refer to them.
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,30 +133,30 @@ class PublishedGroup:
 
 @dataclass(frozen=True)
 class Published:
-    """The groups of cells in a folder of results."""
+    """The groups of cells in folders of results."""
 
     experiment: Experiment
     groups: list[PublishedGroup]
     judged: list[Judged]
 
 
-def read_published(folder: Path, experiment: Experiment) -> Published:
-    """Read the rows and, for the features of the data sets, tables/data.csv."""
-    settings = json.loads((folder / "settings.json").read_text("utf-8"))
-    rows = read_csv(folder / "rows.csv")
-    cells, rows_of = _cells(folder, rows, experiment)
+def read_published(folders: Sequence[Path], experiment: Experiment) -> Published:
+    """Read the rows of all folders as if one store had made them."""
     found: dict[tuple[tuple[str, ...], Chosen], dict[Key, list[dict[str, str]]]] = {}
     made: dict[tuple[tuple[str, ...], Chosen], dict[Key, CellRows]] = {}
-    for number, cell in cells.items():
-        here = rows_of[number]
-        group, key = (
-            (tuple(cell["protocol"]), Chosen(cell["chosen"])),
-            (cell["dataset"], cell["method"]),
-        )
-        found.setdefault(group, {})[key] = here
-        made.setdefault(group, {})[key] = _cell_rows(
-            here, settings[here[0]["settings"]], cell["note"]
-        )
+    for folder in folders:
+        settings = json.loads((folder / "settings.json").read_text("utf-8"))
+        cells, rows_of = _cells(folder, read_csv(folder / "rows.csv"), experiment)
+        for number, cell in cells.items():
+            here = rows_of[number]
+            group = (tuple(cell["protocol"]), Chosen(cell["chosen"]))
+            key = (cell["dataset"], cell["method"])
+            if key in found.setdefault(group, {}):
+                raise SagpoolError(f"{folder} has {' '.join(key)}, and so has another folder.")
+            found[group][key] = here
+            made.setdefault(group, {})[key] = _cell_rows(
+                here, settings[here[0]["settings"]], cell["note"]
+            )
     groups = []
     for (differences, chosen), cell_rows in found.items():
         order = [
@@ -174,7 +174,10 @@ def read_published(folder: Path, experiment: Experiment) -> Published:
 def _cells(
     folder: Path, rows: list[dict[str, str]], experiment: Experiment
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, str]]]]:
-    """The cells by number, and their rows. Older folders have one cell of each method."""
+    """The cells by number, and their rows.
+
+    Older folders have one cell of each method, and the kinds of features in tables/data.csv.
+    """
     rows_of: dict[str, list[dict[str, str]]] = defaultdict(list)
     if (folder / "cells.json").exists():
         for row in rows:

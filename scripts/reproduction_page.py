@@ -1,9 +1,10 @@
 """Write what follows from published rows: tables beside them, and numbers of a page.
 
-python scripts/reproduction_page.py results/lee2019 docs/reproduction.md
+python scripts/reproduction_page.py results/lee2019 results/controls docs/reproduction.md
 
-The page has pairs of markers, ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, and the text
-between them is replaced. The same rows give the same bytes.
+The claims are judged by the rows of all folders together; the tables beside the rows of a folder
+know only these. The page has pairs of markers, ``<!-- begin NAME -->`` and ``<!-- end NAME -->``,
+and the text between them is replaced. The same rows give the same bytes.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import itertools
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,15 @@ from sagpool.bench.claims import Judged, Line, Verdict, p_text
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
-from sagpool.report.sections.claims import claims_table, comparisons_table, phrase, summary
+from sagpool.report.picture import render_all
+from sagpool.report.sections.claims import (
+    CONTROL,
+    claims_table,
+    comparisons_table,
+    phrase,
+    summary,
+)
+from sagpool.report.sections.differences import differences_drawing
 from sagpool.statistics import SIGNIFICANT, compare, holm, spread_ratio
 
 FEWER = "† Some of the rows are missing or incomplete."
@@ -245,19 +254,34 @@ def filled(page: str, texts: Mapping[str, str]) -> str:
     return page
 
 
-def write_derived(folder: Path, page: Path | None = None) -> None:
-    """Write comparison.md, the tables of the claims, and the numbers of the page."""
-    published = read_published(folder, load_experiment(EXPERIMENT))
-    texts = {name: block(published) for name, block in BLOCKS.items()}
-    (folder / "comparison.md").write_text(texts["comparison"] + "\n", "utf-8")
+def write_derived(folder: Path) -> None:
+    """Write comparison.md and the tables of the claims beside the rows."""
+    published = read_published([folder], load_experiment(EXPERIMENT))
+    (folder / "comparison.md").write_text(comparison(published) + "\n", "utf-8")
     if any(one.found.lines for one in published.judged):
         for table in (claims_table(published.judged), comparisons_table(published.judged)):
             path = folder / "tables" / table.name
             path.with_suffix(".md").write_text(table.to_markdown(), "utf-8")
             path.with_suffix(".csv").write_text(table.to_csv(), "utf-8")
-    if page:
-        texts["complexity"] = complexity_section(folder)
-        page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")
+
+
+def write_page(folders: Sequence[Path], page: Path) -> None:
+    """Write the numbers of the page, from the rows of all folders together.
+
+    The picture of the controls goes to the last folder.
+    """
+    published = read_published(folders, load_experiment(EXPERIMENT))
+    controls = [one for one in published.judged if one.claim.where == CONTROL]
+    drawing = differences_drawing("differences", "What the controls say", controls)
+    if drawing:
+        (picture,) = render_all([drawing]).values()
+        path = folders[-1] / "figures" / f"{picture.name}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(picture.png)
+    texts = {name: block(published) for name, block in BLOCKS.items()}
+    sections = (complexity_section(folder) for folder in folders)
+    texts["complexity"] = "\n\n".join(section for section in sections if section)
+    page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")
 
 
 def _row(cells: list[object]) -> str:
@@ -274,11 +298,13 @@ def _p(p: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="folder")
     parser.add_argument("page", type=Path)
     arguments = parser.parse_args()
     try:
-        write_derived(arguments.folder, arguments.page)
+        for folder in arguments.folders:
+            write_derived(folder)
+        write_page(arguments.folders, arguments.page)
     except (OSError, SagpoolError) as error:
         sys.exit(f"{error}")
 

@@ -81,29 +81,42 @@ DERIVED = [
 
 @pytest.fixture
 def derive(run_script):
-    return lambda folder, page: run_script("reproduction_page.py", folder, page)
+    return lambda *folders_and_page: run_script("reproduction_page.py", *folders_and_page)
 
 
 def test_the_page_and_the_tables_follow_from_the_rows(derive, tmp_path):
     """After a change of the rows, the claims or the statistics, run reproduction_page.py."""
-    published, folder = ROOT / "results" / "lee2019", tmp_path / "lee2019"
-    (folder / "tables").mkdir(parents=True)
-    for name in ("rows.csv", "settings.json", "tables/data.csv"):
-        shutil.copy(published / name, folder / name)
+    folders = {name: tmp_path / name for name in ("lee2019", "controls")}
+    for name, folder in folders.items():
+        (folder / "tables").mkdir(parents=True)
+        for file in ("rows.csv", "settings.json", "tables/data.csv", "cells.json"):
+            if (ROOT / "results" / name / file).exists():
+                shutil.copy(ROOT / "results" / name / file, folder / file)
     page = tmp_path / "page.md"
     between = re.compile(r"(<!-- begin \w+ -->\n).*?(<!-- end)", re.DOTALL)
     page.write_text(between.sub(r"\1\2", PAGE.read_text("utf-8")), "utf-8")
-    done = derive(folder, page)
+    done = derive(*folders.values(), page)
     assert done.code == 0, done.err
     assert page.read_bytes() == PAGE.read_bytes()
-    for name in DERIVED:
-        assert (folder / name).read_bytes() == (published / name).read_bytes(), name
+    for name, folder in folders.items():
+        for file in DERIVED:
+            published = ROOT / "results" / name / file
+            assert (folder / file).read_bytes() == published.read_bytes(), (name, file)
+
+
+def test_a_cell_in_two_folders_is_an_error(published, derive, tmp_path):
+    page = shutil.copy(PAGE, tmp_path / "page.md")
+    again = shutil.copytree(published, tmp_path / "again")
+    done = derive(published, again, page)
+    assert done.code == 1
+    assert done.err.endswith("again has MUTAG diffpool-h, ratio 0.5, and so has another folder.")
+    assert page.read_bytes() == PAGE.read_bytes()
 
 
 def test_the_agreement_with_the_paper_against_scipy():
     read_published = runpy.run_path(str(SCRIPTS / "published_rows.py"))["read_published"]
     paper = load_experiment("lee2019")
-    published = read_published(ROOT / "results" / "lee2019", paper)
+    published = read_published([ROOT / "results" / "lee2019"], paper)
     means: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows_of(ROOT / "results" / "lee2019" / "rows.csv"):
         seeds = means.setdefault((row["name"], row["method"]), {})

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sagpool.bench.claims import Gap
+from sagpool.bench.claims import Gap, Judged, Judgement, Line, Verdict
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.report import write_report
 from sagpool.report.content import read_content
 from sagpool.report.sections.claims import gap_phrases
+from sagpool.report.sections.differences import differences_drawing
 
 EXPERIMENT = """
 datasets: {FIRST: , SECOND: }
@@ -112,6 +113,54 @@ def test_every_comparison_is_listed(report):
     ]
     assert [float(line["value"]) > 9 for line in lines] == [True] * 4
     assert [line["outcome"] for line in lines] == ["higher", "better", "better", "better"]
+
+
+def drawn(judged) -> list[tuple[str, float]]:
+    """The rows of the picture from top to bottom, with the places of their marks."""
+    drawing = differences_drawing("differences", "Differences", judged)
+    (axes,) = drawing.figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    found = {round(line.get_ydata()[0]): line.get_xdata()[0] for line in axes.lines[1:]}
+    headings = {int(text.get_position()[1]): text.get_text() for text in axes.texts}
+    return [(label or headings[row], found.get(row)) for row, label in enumerate(labels)]
+
+
+def judged_by(lines: dict[tuple[str, str], list[float]], kind: str = "better") -> Judged:
+    made = tuple(
+        Line(name, (first,), (second,), value, value - 1, value + 1, 0.5, "undecided", 20)
+        for (first, second), values in lines.items()
+        for name, value in zip(("FIRST", "SECOND", ""), values, strict=True)
+    )
+    claim = replace(read_experiment(EXPERIMENT, "claimed").claims[0], kind=kind)
+    return Judged(claim, Judgement(Verdict.UNDECIDED, lines=made), None)
+
+
+def test_differences_are_drawn_once_and_in_order():
+    one = judged_by({("sagpool-h", "gpool-h"): [1, 2, 1.5], ("sagpool-h", "random-h"): [-1, 0, -2]})
+    again = judged_by({("sagpool-h", "gpool-h"): [1, 2, 1.5]}, "no-worse")
+    assert drawn([one, again]) == [
+        *[("sagpool-h − gpool-h", None), ("FIRST", 1), ("SECOND", 2), ("mean", 1.5)],
+        *[("sagpool-h − random-h", None), ("FIRST", -1), ("SECOND", 0), ("mean", -2)],
+    ]
+
+
+def test_a_long_heading_of_the_differences_has_two_rows():
+    long = judged_by({("sagpool-h-augmentation", "a-method-with-a-long-name-h"): [1, 2, 3]})
+    assert [label for label, _ in drawn([long])][:3] == [
+        "sagpool-h-augmentation −",
+        "a-method-with-a-long-name-h",
+        "FIRST",
+    ]
+
+
+def test_what_compares_no_methods_is_not_drawn():
+    ratios = judged_by({("sagpool-h", "gpool-h"): [1, 2, 1.5]}, "steadier")
+    assert differences_drawing("differences", "Differences", [ratios]) is None
+
+
+def test_the_report_has_the_picture_of_the_differences(report):
+    assert (report / "figures/claims-differences.png").exists()
+    assert "All differences in one picture" in (report / "report.html").read_text()
 
 
 def test_without_claims_there_is_no_section(rich):

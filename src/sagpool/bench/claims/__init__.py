@@ -4,9 +4,11 @@ from sagpool.bench.claims.claim import Claim, read_claims
 from sagpool.bench.claims.evidence import CellRows, Evidence
 from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
 from sagpool.bench.claims.judging import RULE, Judged, judge_claims
+from sagpool.bench.claims.kinds import COMPARED
 from sagpool.bench.claims.phrases import Method, Phrase, p_text
 
 __all__ = [
+    "COMPARED",
     "RULE",
     "CellRows",
     "Claim",

@@ -65,3 +65,4 @@ KINDS: dict[str, type[Test]] = {
     "parameters": Parameters,
     "untested": Untested,
 }
+COMPARED = ("better", "no-worse", "equivalent", "differ")  # two methods, by their accuracies

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sagpool.bench.claims import (
+    COMPARED,
     RULE,
     CellRows,
     Claim,
@@ -22,6 +23,7 @@ from sagpool.bench.claims import (
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.differences import differences_drawing
 from sagpool.report.sections.results import protocol
 from sagpool.report.table import Cell, Table, joined, listing, method, number, numbers, text, words
 from sagpool.statistics import SIGNIFICANT
@@ -39,18 +41,17 @@ def section(content: Content) -> Section:
         if group.differences == first.differences
     }
     judged = judge_claims(content.experiment, cells) if content.experiment else []
-    lines = any(one.found.lines for one in judged)
-    return Section(
-        "claims",
-        "Claims and verdicts",
-        [
+    parts = []
+    if any(one.found.lines for one in judged):
+        parts = [
             Part(table=claims_table(judged)),
             Part("All comparisons of the claims", comparisons_table(judged), folded=True),
         ]
-        if lines
-        else [],
-        [summary(judged), *([protocol(content, first)] if first.differences else [])],
-    )
+    drawing = differences_drawing("claims-differences", "Differences behind the verdicts", judged)
+    if drawing:
+        parts.append(Part("All differences in one picture", drawings=[drawing], folded=True))
+    intro = [summary(judged), *([protocol(content, first)] if first.differences else [])]
+    return Section("claims", "Claims and verdicts", parts, intro)
 
 
 def summary(judged: Sequence[Judged]) -> str:
@@ -208,7 +209,7 @@ def _record(one: Judged) -> dict[str, Any]:
 
 def _notes(judged: Sequence[Judged]) -> list[str]:
     kinds = {one.claim.kind for one in judged if one.found.lines}
-    compared = bool(kinds & {"better", "no-worse", "equivalent", "differ"})
+    compared = bool(kinds & {*COMPARED})
     applies = {
         f"{MARK} Some of the rows are missing, incomplete or of other data; the last column says "
         "which.": any(one.marked for one in judged),
