@@ -27,9 +27,6 @@ from sagpool.fleet import NUMERICS, MemoryShortageError, Training
 from sagpool.foreign.values import shorten
 from sagpool.models import method_version
 
-# An experiment as a whole (with evaluation, compiling and the tails of fleets) reaches this
-# fraction of the rate of a full fleet.
-EFFICIENCY = 0.6
 # Shorter invocations say little about the speed of a device.
 LONG_ENOUGH_SECONDS = 30
 
@@ -85,7 +82,7 @@ def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
     rate = _measured_rate(workloads, comparable, ended)
     measured = rate is not None
     if rate is None:
-        rate, device = EFFICIENCY * figures["bytes_per_second"], figures["device"]
+        rate, device = figures["bytes_per_second"], figures["device"]
     return TimeEstimate(device, measured, tuple(one.time(rate) for one in workloads))
 
 
