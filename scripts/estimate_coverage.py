@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--data", default="NCI1")
     parser.add_argument("--features", default="all")
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--graphs", type=int, default=300, help="in a subsample")
     parser.add_argument("--folds", type=int, default=None)
     parser.add_argument(
@@ -37,12 +38,13 @@ def main() -> None:
     graphs = load(options.data, options.features)
     key = [options.data, options.features, options.graphs, options.folds, options.candidates]
     rows = read_rows(options.out, key)
-    for seed in range(options.repeats):
+    seeds = range(options.first_seed, options.first_seed + options.repeats)
+    for seed in seeds:
         if seed not in rows:
             rows[seed] = one_subsample(graphs, seed, options)
             with options.out.open("a") as file:
                 file.write(json.dumps({"key": key, "seed": seed, **rows[seed]}) + "\n")
-    found = summary([rows[seed] for seed in range(options.repeats)])
+    found = summary([rows[seed] for seed in seeds])
     print(json.dumps(found, indent=2) if options.json else sentences(found))
 
 

@@ -75,6 +75,6 @@ def test_what_a_folder_says_about_itself_may_be_anything(model, about):
 
 def test_a_fit(model):
     rows = (Row("sagpool-h", "net", 0.75, 0.5, 0.1, 0.0, 0.0, 1.0, 3.0),)
-    fit = Fit(model, ESTIMATE, rows, None, None, interrupted=False)
+    fit = Fit(model, ESTIMATE, rows, None, None, None, interrupted=False)
     assert "sagpool-h 1.00" in text_of(fit)
     assert len(repr(fit)) < 300

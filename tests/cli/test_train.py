@@ -176,3 +176,26 @@ def test_a_stopped_training_is_continued_and_its_checkpoint_removed(sagpool, fol
     monkeypatch.chdir(folder)
     assert sagpool("train", "MUTAG", "-o", "model", *SHORT).code == 0
     assert not list((folder / "model").glob("checkpoint-*.npz"))
+
+
+def test_the_latest_molecules_are_held_out(sagpool, folder):
+    heads = ["OCC", "NCC", "CCC", "ClCC", "BrCC", "SCC"]
+    rows = [f"{heads[i % 6]}{'C' * (i % 7)},{'ab'[i % 2]},{2000 + i // 6}" for i in range(60)]
+    (folder / "x.csv").write_text("\n".join(["smiles,label,year", *rows]))
+    by_time = ("--split", "time", "--time-column", "year")
+    told = sagpool("train", "x.csv", "-o", "model", "--only", "simple", *by_time)
+    assert told.code == 0, told.err
+    assert "Estimate from the latest 12 graphs and a model of the 48 before them, with" in told.out
+    with (folder / "model" / "out-of-fold.csv").open() as file:
+        held_out = list(csv.DictReader(file))
+    assert [row["id"] for row in held_out] == [row.split(",")[0] for row in rows[48:]]
+    page = (folder / "model" / "report.html").read_text()
+    assert "Scores on the latest 12 graphs, by a model of the 48 before them" in page
+    assert "the latest 12 graphs and a model" in (folder / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("given", [("--split", "time"), ("--time-column", "year")])
+def test_a_split_by_time_needs_both_options(sagpool, folder, given):
+    told = sagpool("train", "x.csv", "-o", "model", *given)
+    assert told.code == 2
+    assert "--split time and --time-column need each other" in told.err

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sagpool.classifier.estimate import estimated_by
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.score_names import NAMES, score_text
 from sagpool.html import Html, card, facts, note
@@ -83,8 +84,8 @@ def _scores(estimate: Mapping[str, Any]) -> dict[str, str]:
         case {"majority": float(fraction)}:
             shown["most frequent class"] = f"{fraction:.1%}"
     match estimate:
-        case {"folds": int(folds)}:
-            shown["estimated by"] = f"{folds}-fold cross-validation"
+        case {"folds": int(), "graphs": int()}:
+            shown["estimated by"] = estimated_by(estimate)
     return shown
 
 

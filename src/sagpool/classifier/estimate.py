@@ -8,13 +8,14 @@ predicted. The scores are those of all graphs together.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sagpool.classifier.choice import Rules, choose
+from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.model import decide
 from sagpool.fleet.metrics import (
     Bin,
@@ -51,7 +52,7 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OutOfFoldPredictions:
-    """Predictions for all graphs by models that did not see them."""
+    """Predictions for graphs by models that did not see them."""
 
     outputs: np.ndarray  # [graphs, outputs]
     predicted: np.ndarray
@@ -66,7 +67,7 @@ class Estimate:
     Args:
         task: of the model
         graphs: that were held out, each once
-        folds: of the cross-validation
+        folds: of the cross-validation by which the model was chosen
         scores: by name, in the order in which they are printed; with several tasks, means
         per_task: the scores of each task, if there are several
         majority: accuracy of always predicting the most frequent class, for a classification
@@ -75,6 +76,8 @@ class Estimate:
         coverage: of the prediction sets
         confusion: ``[classes][classes]`` graphs, by class (row) and prediction, of a classification
         calibration: the points of the calibration curve; empty for a regression
+        trained_on: earlier graphs that the model for the estimate was trained on, if the graphs
+            that were held out are the latest; None for a cross-validation
     """
 
     task: Task
@@ -87,6 +90,7 @@ class Estimate:
     coverage: Coverage
     confusion: list[list[int]] | None
     calibration: list[Bin]
+    trained_on: int | None = None
 
     @property
     def accuracy(self) -> float:
@@ -125,6 +129,8 @@ class Estimate:
             "confusion": self.confusion,
             "calibration": [one._asdict() for one in self.calibration],
         }
+        if self.trained_on is not None:
+            found["trained_on"] = self.trained_on
         if self.task == "classification":
             found |= {
                 "accuracy": self.accuracy,
@@ -160,24 +166,45 @@ def cross_fit(
     """
     task = rules.task
     tasks = 1 if task == "classification" else outputs.shape[2]
-    made = np.empty(outputs.shape[1:])
     predicted = np.empty(truth.shape, np.int64 if task != "regression" else np.float64)
     contained, sizes = np.empty((len(truth), tasks)), np.empty((len(truth), tasks))
+    every = OutOfFoldPredictions(np.empty(outputs.shape[1:]), predicted, contained, sizes)
     for one in np.unique(fold):
         here = fold == one
         used = np.array([one not in folds for folds in left_out] or [True] * len(outputs))
         used |= not used.any()
         allowed = replace(rules, simple=rules.simple[used])
         choice = choose(allowed, outputs[used][:, ~here], truth[~here])
-        made[here] = choice.apply(outputs[used][:, here])
-        predicted[here] = decide(task, made[here], choice.decision)
-        contained[here] = choice.conformal.contains(task, made[here], truth[here])
-        if task == "regression":
-            sizes[here] = np.diff(choice.conformal.interval(made[here]), axis=2)[:, :, 0]
-        else:
-            sets = choice.conformal.sets(task, made[here])
-            sizes[here] = sets.sum(-1).reshape(len(sets), -1)
-    return OutOfFoldPredictions(made, predicted, contained, sizes)
+        made = choice.apply(outputs[used][:, here])
+        decided = decide(task, made, choice.decision)
+        found = held_out_predictions(task, made, decided, choice.conformal, truth[here])
+        for name, values in vars(found).items():
+            getattr(every, name)[here] = values
+    return every
+
+
+def held_out_predictions(
+    task: Task,
+    outputs: np.ndarray,
+    predicted: np.ndarray,
+    conformal: Conformal,
+    truth: np.ndarray,
+) -> OutOfFoldPredictions:
+    """Predictions of one model for graphs that it did not see, with the sets that it promises.
+
+    Args:
+        task: of the model
+        outputs: ``[graphs, outputs]``
+        predicted: ``[graphs]``, or ``[graphs, tasks]``
+        conformal: of the model
+        truth: ``[graphs]`` classes, or ``[graphs, tasks]``
+    """
+    if task == "regression":
+        sizes = np.diff(conformal.interval(outputs), axis=2)[:, :, 0]
+    else:
+        sets = conformal.sets(task, outputs)
+        sizes = sets.sum(-1).reshape(len(sets), -1)
+    return OutOfFoldPredictions(outputs, predicted, conformal.contains(task, outputs, truth), sizes)
 
 
 def estimate(
@@ -190,6 +217,7 @@ def estimate(
     group: np.ndarray | None = None,
     target_names: tuple[str, ...] = (),
     seed: int = 0,
+    trained_on: int | None = None,
 ) -> Estimate:
     """Scores of out-of-fold predictions, with intervals from a bootstrap over graphs (or groups).
 
@@ -202,6 +230,7 @@ def estimate(
         group: ``[graphs]``; graphs of one group are not independent
         target_names: of the tasks
         seed: of the bootstrap
+        trained_on: see `Estimate`
     """
     outputs, predicted = predictions.outputs, predictions.predicted
 
@@ -244,7 +273,15 @@ def estimate(
         ),
         confusion=matrix,
         calibration=[] if task == "regression" else calibration_curve(task, truth, outputs),
+        trained_on=trained_on,
     )
+
+
+def estimated_by(estimate: Mapping[str, Any]) -> str:
+    """How an estimate was made, in words, from its JSON values."""
+    if (before := estimate.get("trained_on")) is not None:
+        return f"the latest {estimate['graphs']} graphs and a model of the {before} before them"
+    return f"{estimate['folds']}-fold cross-validation"
 
 
 def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[float, float]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from sagpool.classifier.by_time import fit_by_time
 from sagpool.classifier.candidates import Candidate, NetCandidate, Only, candidates_for
 from sagpool.classifier.choice import Choice, Rules, choose
 from sagpool.classifier.conformal import COVERAGE, Conformal
@@ -40,14 +42,17 @@ class Fit:
         model: to save and to predict with
         estimate: of its scores on new graphs
         leaderboard: a row for each candidate, the best first
-        fold: ``[graphs]`` in which each graph was held out
-        out_of_fold: predictions for all graphs, each by models that did not see it
+        held_out: numbers of the graphs that the estimate is about, ascending: all of them, or
+            the latest
+        fold: in which each of those was held out
+        out_of_fold: predictions for those, each by models that did not see it
         interrupted: whether candidates are missing, because of Ctrl-C or for lack of time
     """
 
     model: TrainedModel
     estimate: Estimate
     leaderboard: tuple[Row, ...]
+    held_out: np.ndarray
     fold: np.ndarray
     out_of_fold: OutOfFoldPredictions
     interrupted: bool
@@ -91,6 +96,9 @@ def fit(
     In the final model, simple models are fitted to all graphs, and nets are the ensemble of those
     of the folds.
 
+    If it is known when the graphs were made (``graphs.time``), the estimate is that of a model of
+    the earlier graphs on the latest fifth, and the final model is fitted to all of them anew.
+
     Args:
         graphs: with classes or targets
         candidates: what to choose from; by default `candidates_for` with the next four arguments
@@ -116,6 +124,16 @@ def fit(
     if not 0 < coverage < 1:
         raise SagpoolError(f"coverage must be between 0 and 1, not {coverage}.")
     device = find_device(device)  # before hours of work
+    if graphs.time is not None:
+        same = partial(
+            fit, candidates=candidates, method=method, settings=settings, search=search, only=only,
+            folds=folds, seed=seed, coverage=coverage, class_weight=class_weight, device=device,
+            members=members, keep_on_interrupt=keep_on_interrupt,
+        )  # fmt: skip
+        return fit_by_time(
+            graphs, same, seed=seed, minutes=minutes, on_progress=on_progress,
+            checkpoint=checkpoint,
+        )  # fmt: skip
     folds = folds_for(graphs, folds)
     if candidates is None:
         candidates = candidates_for(
@@ -173,7 +191,8 @@ def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> F
     )
     rows = leaderboard(graphs.task, trials, choice, predictions.outputs, truth)
     model = _model(trials, choice, estimated, rows)
-    return Fit(model, estimated, rows, trials.fold, predictions, interrupted)
+    held_out = np.arange(len(graphs))
+    return Fit(model, estimated, rows, held_out, trials.fold, predictions, interrupted)
 
 
 def _model(

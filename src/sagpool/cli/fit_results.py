@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.classifier import Fit
+from sagpool.classifier.estimate import estimated_by
 from sagpool.classifier.folder import files_of
 from sagpool.classifier.leaderboard import SCORE, Row
 from sagpool.classifier.score_names import NAMES, score_text
@@ -122,7 +123,7 @@ def _gap(row: Row) -> str:
 
 def _estimate(fitted: Fit) -> list[str]:
     estimate = fitted.estimate
-    lines = [f"Estimate from {estimate.folds}-fold cross-validation, with 95 % intervals:"]
+    lines = [f"Estimate from {estimated_by(estimate.to_json())}, with 95 % intervals:"]
     for name, score in estimate.scores.items():
         if np.isnan(score.value):
             continue
@@ -148,11 +149,12 @@ def _estimate(fitted: Fit) -> list[str]:
 
 
 def out_of_fold_csv(graphs: Graphs, fitted: Fit) -> str:
-    """One row for each graph: its truth, and what models that did not see it predict."""
+    """One row for each held-out graph: its truth, and what models that did not see it predict."""
     found, names = fitted.out_of_fold, fitted.model.output_names
+    graphs = graphs[fitted.held_out]
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
-    ids = np.arange(1, len(graphs) + 1) if graphs.ids is None else graphs.ids
+    ids = fitted.held_out + 1 if graphs.ids is None else graphs.ids
     columns: dict[str, Any] = {"id": map(as_text, map(str, ids)), "fold": fitted.fold.tolist()}
     if graphs.task == "classification":
         assert graphs.y is not None

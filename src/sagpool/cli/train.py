@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -53,8 +54,11 @@ def train(
         typer.Option(min=2, max=10**6, help="Of the cross-validation; by default 10 or fewer."),
     ] = None,
     split: Annotated[
-        Literal["random", "scaffold"],
-        typer.Option(help="Folds of molecules: scaffold keeps those of one scaffold together."),
+        Literal["random", "scaffold", "time"],
+        typer.Option(
+            help="How molecules are held out: scaffold keeps those of one scaffold together; time "
+            "predicts the latest ones with a model of those before."
+        ),
     ] = "random",
     class_weight: Annotated[
         Literal["balanced"] | None,
@@ -70,6 +74,10 @@ def train(
     smiles_column: options.SmilesColumn = None,
     label_column: options.LabelColumns = None,
     id_column: options.IdColumn = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(help="Column, or SDF property, with numbers or dates, for --split time."),
+    ] = None,
     device: options.Device = "auto",
     members: Annotated[
         int | None, typer.Option(min=1, max=2**20, help="Models side by side.")
@@ -79,11 +87,15 @@ def train(
 ) -> None:
     """Choose a model for your graphs, estimate its accuracy, and train it on all graphs."""
     chosen = _settings(settings, method)
+    if (split == "time") != (time_column is not None):
+        missing = "--time-column" if split == "time" else "--split time"
+        raise SagpoolError(f"--split time and --time-column need each other; add {missing}.")
+    columns = options.columns_of(smiles_column, label_column, id_column)
     folder = OutputFolder(output, "train", force=force)
     graphs = load(
         data,
         features,
-        columns=options.columns_of(smiles_column, label_column, id_column),
+        columns=replace(columns, time=time_column),
         task=task,
         scaffolds=split == "scaffold",
         need_labels=True,
@@ -91,7 +103,7 @@ def train(
     # Each set of options has its own checkpoint, so that changed options start from the beginning.
     version = method_version(method) if method else ""
     decisive = [data, task, method, version, chosen, quick, only, folds, split, class_weight]
-    key = json.dumps([*decisive, seed, features, label_column])
+    key = json.dumps([*decisive, seed, features, label_column, time_column])
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     console = new_console(stderr=True)
     console.print(f"{graphs!r}", highlight=False, soft_wrap=True)

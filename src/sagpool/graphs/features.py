@@ -64,6 +64,7 @@ def choose_features(
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr),
         targets=None if raw.targets is None else torch.from_numpy(raw.targets),
         group=None if raw.group is None else torch.from_numpy(raw.group),
+        time=None if raw.time is None else torch.from_numpy(raw.time),
         fragments=raw.fragments,
         ids=_numbers(len(raw.node_counts)) if raw.ids is None else raw.ids,
         node_label_names=chosen.label_names,

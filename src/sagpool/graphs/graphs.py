@@ -68,6 +68,7 @@ class Graphs:
         targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
         fold: ``[graphs]`` int64, the fold of a cross-validation that tests each graph, if given
         group: ``[graphs]`` int64; graphs of one group (a scaffold) are never split up
+        time: ``[graphs]`` int64, the order in which graphs were made; equal for the same time
         fragments: ``[graphs, 2**32]`` sparse counts of the Morgan environments of molecules
         ids: ``[graphs]`` the name of each graph in its source
         node_label_names: label of each one-hot column
@@ -97,6 +98,7 @@ class Graphs:
     targets: Tensor | None = None
     fold: Tensor | None = None
     group: Tensor | None = None
+    time: Tensor | None = None
     fragments: csr_array | None = None
     ids: np.ndarray | None = None
     node_label_names: tuple[str, ...] = ()
@@ -257,9 +259,10 @@ class Graphs:
         if self.fragments is not None:
             for array in (self.fragments.indptr, self.fragments.indices, self.fragments.data):
                 digest.update(np.ascontiguousarray(array).data)
-        if self.group is not None:
-            digest.update(b"group")
-            digest.update(self.group.contiguous().cpu().numpy().data)
+        for field in ("group", "time"):
+            if (tensor := getattr(self, field)) is not None:
+                digest.update(field.encode())
+                digest.update(tensor.contiguous().cpu().numpy().data)
         described = (self.task, self.target_names, self.continuous, self.encoding)
         if described != ("classification", (), 0, None):
             digest.update(repr(described).encode())
@@ -369,6 +372,7 @@ TENSORS = {
     "targets": "graph",
     "fold": "graph",
     "group": "graph",
+    "time": "graph",
 }
 
 

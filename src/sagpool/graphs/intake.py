@@ -14,6 +14,7 @@ from sagpool.foreign.limits import BARE_NODES
 from sagpool.graphs.edge_cleaning import pack_edges
 from sagpool.graphs.raw_graphs import Codes, Labels, RawGraphs, encode_some, encode_texts
 from sagpool.graphs.records import Record, all_or_none
+from sagpool.graphs.times import ranks_of_times
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -66,8 +67,16 @@ def pack_records(
         attribute_names=records[0].attribute_names,
         ids=np.array([record.name for record in records], object),
         group=None if None in groups else encode_texts(groups).code,  # type: ignore[arg-type]
+        time=_times(records),
         fragments=_fragments(records),
     )
+
+
+def _times(records: Sequence[Record]) -> np.ndarray | None:
+    given = [record for record in records if record.time is not None]
+    if not given:
+        return None
+    return ranks_of_times([str(one.time) for one in given], [one.place for one in given])
 
 
 def pack_arrays(

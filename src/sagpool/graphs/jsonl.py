@@ -41,6 +41,8 @@ _decoder = json.JSONDecoder(parse_constant=_refuse)
 
 def read_jsonl(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterator[Record]:
     """The graphs of a file, one at a time; a reader of `record_files.FORMATS`."""
+    if named := columns.smiles or columns.id or columns.time:
+        raise SagpoolError(f"{name} is not a table, so it has no column {named!r}.")
     for number, line in enumerate(text_lines(file, name, "\n"), 1):
         if line.strip():
             yield _Line(f"{name}, line {number}").record(line, number)

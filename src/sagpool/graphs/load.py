@@ -119,7 +119,7 @@ def _with_classes(graphs: Graphs, task: Task, scaffolds: bool, columns: Columns)
         raise SagpoolError(f"{graphs.name} has classes, no targets for {task}.")
     if scaffolds:
         raise SagpoolError(f"{graphs.name} has no molecules, so it has no scaffolds.")
-    if named := columns.smiles or columns.label or columns.id:
+    if named := columns.smiles or columns.label or columns.id or columns.time:
         raise SagpoolError(f"{graphs.name} is not a table, so it has no column {named!r}.")
     return graphs
 

@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO
@@ -41,9 +42,10 @@ def read_smiles(
         standard = f"for the SMILES ({', '.join(SMILES_NAMES)})"
         raise _no_column(name, header, columns.smiles, standard)
     labels = _label_columns(name, header, columns)
-    own_id = _column(header, columns.id, ())
-    if own_id is None and columns.id:
-        raise _no_column(name, header, columns.id, "")
+    own_id, time = (_column(header, title, ()) for title in (columns.id, columns.time))
+    for title, column in ((columns.id, own_id), (columns.time, time)):
+        if column is None and title:
+            raise _no_column(name, header, title, "")
     with Skipped(name) as skipped:
         for place, cells in rows:
             if len(cells) != len(header):
@@ -57,7 +59,8 @@ def read_smiles(
             skipped.read += 1
             title = text if own_id is None else cells[own_id].strip() or text
             targets = {title: cells[label].strip() or None for title, label in labels.items()}
-            yield record_of(molecule, place, title, targets)
+            record = record_of(molecule, place, title, targets)
+            yield record if time is None else replace(record, time=cells[time].strip())
 
 
 def _label_columns(name: str, header: list[str], columns: Columns) -> dict[str, int]:
@@ -127,7 +130,13 @@ def read_sdf(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterato
             if columns.id and (key := properties.get(columns.id.lower())):
                 title, identified = molecule.GetProp(key).strip() or title, True
             skipped.read += 1
-            yield record_of(molecule, place, title or str(number), targets)
+            record = record_of(molecule, place, title or str(number), targets)
+            if columns.time:
+                key = properties.get(columns.time.lower())
+                if key is None:
+                    raise SagpoolError(f"{place} has no property '{columns.time}'.")
+                record = replace(record, time=molecule.GetProp(key).strip())
+            yield record
     if not skipped.read:
         return
     listed = f"its properties are {', '.join(seen)[:200] or 'none'}"

@@ -57,6 +57,7 @@ class RawGraphs:
     target_names: tuple[str, ...] = ()
     task: Task = "classification"
     group: np.ndarray | None = None  # [graphs] int64
+    time: np.ndarray | None = None  # [graphs] int64, higher ones are later
     fragments: csr_array | None = None  # [graphs, 2**32]
     ids: np.ndarray | None = None  # [graphs] texts
     repairs: Repairs = NO_REPAIRS

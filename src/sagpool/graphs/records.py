@@ -38,6 +38,7 @@ class Record:
     edge_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     fragments: Mapping[int, int] | None = None  # counts of the Morgan environments of a molecule
     group: str | None = None  # graphs of one group are never split up
+    time: str | None = None  # when it was made: a number or a date
 
     def __post_init__(self) -> None:
         nodes, edges = self.nodes, self.edges
@@ -91,6 +92,7 @@ class Columns:
     smiles: str | None = None
     label: str | tuple[str, ...] | None = None  # of the class, or of several targets
     id: str | None = None
+    time: str | None = None  # when each graph was made: numbers or dates
     expected: tuple[str, ...] = ()  # labels that are read if they are there, without ``label``
     need_label: bool = False  # whether it is an error if there is no label at all
 

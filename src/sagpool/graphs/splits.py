@@ -188,6 +188,16 @@ def time_split(
     return Split(np.sort(order[:first]), np.sort(order[first:last]), np.sort(order[last:]))
 
 
+def latest(time: Tensor | np.ndarray, fraction: float) -> np.ndarray:
+    """``[graphs]`` bool: about this fraction of the graphs, those with the latest times.
+
+    Graphs of the same time stay together, so there may be a few more.
+    """
+    time = np.asarray(time)
+    count = max(1, round(fraction * len(time)))
+    return time >= np.sort(time)[-count]
+
+
 def _by_class(y: np.ndarray, *key: int | str) -> np.ndarray:
     """Positions sorted by class, in random order inside each class."""
     shuffled = permutation(key_of(*key), len(y))

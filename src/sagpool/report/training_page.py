@@ -49,7 +49,7 @@ def _drawings(graphs: Graphs, fitted: Fit) -> list[Drawing]:
     assert graphs.targets is not None
     drawings = []
     for place, name in enumerate(graphs.target_names):
-        truth = graphs.targets[:, place].cpu().numpy()
+        truth = graphs.targets[fitted.held_out, place].cpu().numpy()
         figure, axes = canvas.new_panel(name, HEIGHT)
         draw_predictions(axes, truth, fitted.out_of_fold.outputs[:, place])
         drawings.append(Drawing(f"predicted-{place}", "Held-out graphs", figure))

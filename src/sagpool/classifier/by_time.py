@@ -1,0 +1,100 @@
+"""An estimate for graphs to come: the latest ones, by a model that was made before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from sagpool.classifier.estimate import estimate, held_out_predictions
+from sagpool.classifier.out_of_fold import truth_of
+from sagpool.classifier.progress import FitProgress
+from sagpool.errors import SagpoolError
+from sagpool.graphs import Graphs
+from sagpool.graphs.splits import latest
+
+if TYPE_CHECKING:
+    from sagpool.classifier.fit import Fit
+
+LATER = 0.2  # of the graphs
+
+
+class FitGraphs(Protocol):
+    """`sagpool.classifier.fit` with most of its options."""
+
+    def __call__(self, graphs: Graphs, **options: Any) -> Fit: ...
+
+
+def fit_by_time(
+    graphs: Graphs,
+    fit: FitGraphs,
+    *,
+    seed: int,
+    minutes: float | None,
+    on_progress: Callable[[FitProgress], None],
+    checkpoint: Callable[[str], Path] | None,
+) -> Fit:
+    """Fit a model to the earlier graphs, estimate its scores on the latest, and fit one to all.
+
+    Everything that is chosen for the estimate (candidates, their weights, calibration, prediction
+    sets) follows from the earlier graphs alone. The model for all graphs is chosen anew.
+    """
+    assert graphs.time is not None
+    later = latest(graphs.time.cpu(), LATER)
+    if later.all():
+        raise SagpoolError(f"All graphs of {graphs.name} have the same time; 2 are needed.")
+    timeless = replace(graphs, time=None)
+
+    def fit_part(name: str, part: Graphs, done: float) -> Fit:
+        def told(progress: FitProgress) -> None:
+            on_progress(
+                replace(
+                    progress,
+                    stage=f"{progress.stage} ({name})",
+                    fraction=done + progress.fraction / 2,
+                    seconds_left=None,
+                )
+            )
+
+        return fit(
+            part,
+            minutes=None if minutes is None else minutes / 2,
+            on_progress=told,
+            checkpoint=None
+            if checkpoint is None
+            else lambda method: checkpoint(f"{name}-{method}"),
+        )
+
+    before = fit_part("earlier graphs", timeless[np.flatnonzero(~later)], 0.0)
+    numbers = np.flatnonzero(later)
+    new = timeless[numbers]
+    found, conformal = before.model.predict_proba(new), before.model.conformal
+    assert conformal is not None
+    truth = truth_of(new)
+    predictions = held_out_predictions(
+        new.task, found.probabilities, found.predicted, conformal, truth
+    )
+    of_later = estimate(
+        new.task,
+        predictions,
+        truth,
+        folds=before.estimate.folds,
+        coverage=before.estimate.coverage.promised,
+        target_names=new.target_names,
+        seed=seed,
+        trained_on=len(graphs) - len(numbers),
+    )
+    whole = fit_part("all graphs", timeless, 0.5)
+    about = {**whole.model.about, "estimate": of_later.to_json()}
+    return replace(
+        whole,
+        model=replace(whole.model, about=about),
+        estimate=of_later,
+        held_out=numbers,
+        fold=np.zeros(len(numbers), np.int64),
+        out_of_fold=predictions,
+        interrupted=before.interrupted or whole.interrupted,
+    )

@@ -1,0 +1,58 @@
+"""When graphs were made, as a table says it: numbers or dates."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from sagpool.errors import SagpoolError
+from sagpool.foreign.values import shorten
+
+
+def ranks_of_times(texts: Sequence[str], places: Sequence[str]) -> np.ndarray:
+    """``[texts]`` int64 from 0: later ones have higher numbers, equal ones the same.
+
+    Args:
+        texts: all numbers (such as years), or all dates of ISO 8601 (2024-05-31, 2024-05, with or
+            without a time of day; without a zone it is UTC)
+        places: where each of them was read, for messages
+    """
+    values = np.array([_number(text) for text in texts])
+    unknown = np.isnan(values)
+    if unknown.all():
+        values = np.array(
+            [_seconds(text, place) for text, place in zip(texts, places, strict=True)]
+        )
+    elif unknown.any():
+        first = int(unknown.argmax())
+        other = int(unknown.argmin())
+        raise SagpoolError(
+            f"{places[first]}: the time {_quoted(texts[first])} is no number, but "
+            f"{_quoted(texts[other])} ({places[other]}) is one."
+        )
+    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _number(text: str) -> float:
+    """NaN if it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return np.nan
+    return value if np.isfinite(value) else np.nan
+
+
+def _seconds(text: str, place: str) -> float:
+    # A month is its first day.
+    whole = f"{text}-01" if len(text) == len("2024-05") and text[4:5] == "-" else text
+    try:
+        moment = datetime.fromisoformat(whole)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise SagpoolError(
+            f"{place}: the time {_quoted(text)} is neither a number nor a date such as 2024-05-31."
+        ) from None
+
+
+def _quoted(text: str) -> str:
+    return shorten(text) if text else "(an empty cell)"
