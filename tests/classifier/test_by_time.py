@@ -67,11 +67,33 @@ def test_nets_by_time_and_what_is_told_meanwhile(dated, tmp_path):
     net = NetCandidate("mine", Training("nopool-g", hidden=4, max_epochs=2, folds=FOLDS))
     found = fit(dated, candidates=[net, LINEAR], folds=FOLDS, on_progress=told.append,
                 checkpoint=checkpoint)  # fmt: skip
-    assert files == ["earlier graphs-nopool-g", "all graphs-nopool-g"]
+    assert files == ["earlier-nopool-g", "all-nopool-g"]
     fractions = [one.fraction for one in told]
     assert fractions == sorted(fractions)
     assert (min(fractions) < 0.1, max(fractions)) == (True, 1.0)
     assert {one.stage.split(" (")[1] for one in told} == {"earlier graphs)", "all graphs)"}
+    assert found.estimate.graphs == 38
+
+
+@pytest.mark.parametrize("part", ["earlier", "all"])
+def test_ctrl_c_keeps_what_there_is_of_the_model_of_all_graphs(dated, part):
+    def interrupt(progress):
+        if progress.stage == f"wl-linear ({part} graphs)":
+            raise KeyboardInterrupt
+
+    def run():
+        return fit(
+            dated, candidates=[LINEAR, SimpleCandidate("wl-linear")], folds=FOLDS,
+            on_progress=interrupt, keep_on_interrupt=True,
+        )  # fmt: skip
+
+    if part == "earlier":
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        return
+    found = run()
+    assert found.interrupted
+    assert [row.name for row in found.leaderboard] == ["counts-linear"]
     assert found.estimate.graphs == 38
 
 

@@ -48,16 +48,10 @@ def fit_by_time(
         raise SagpoolError(f"All graphs of {graphs.name} have the same time; 2 are needed.")
     timeless = replace(graphs, time=None)
 
-    def fit_part(name: str, part: Graphs, done: float) -> Fit:
+    def fit_part(name: str, part: Graphs, done: float, **options: Any) -> Fit:
         def told(progress: FitProgress) -> None:
-            on_progress(
-                replace(
-                    progress,
-                    stage=f"{progress.stage} ({name})",
-                    fraction=done + progress.fraction / 2,
-                    seconds_left=None,
-                )
-            )
+            stage, fraction = f"{progress.stage} ({name} graphs)", done + progress.fraction / 2
+            on_progress(FitProgress(stage, fraction, None))
 
         return fit(
             part,
@@ -66,9 +60,12 @@ def fit_by_time(
             checkpoint=None
             if checkpoint is None
             else lambda method: checkpoint(f"{name}-{method}"),
+            **options,
         )
 
-    before = fit_part("earlier graphs", timeless[np.flatnonzero(~later)], 0.0)
+    # Ctrl-C in this part ends the fit: there is no model of all graphs yet.
+    earlier = timeless[np.flatnonzero(~later)]
+    before = fit_part("earlier", earlier, 0.0, keep_on_interrupt=False)
     numbers = np.flatnonzero(later)
     new = timeless[numbers]
     found, conformal = before.model.predict_proba(new), before.model.conformal
@@ -87,7 +84,7 @@ def fit_by_time(
         seed=seed,
         trained_on=len(graphs) - len(numbers),
     )
-    whole = fit_part("all graphs", timeless, 0.5)
+    whole = fit_part("all", timeless, 0.5)
     about = {**whole.model.about, "estimate": of_later.to_json()}
     return replace(
         whole,
