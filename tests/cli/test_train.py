@@ -191,6 +191,7 @@ def test_the_latest_molecules_are_held_out(sagpool, folder):
     assert [row["id"] for row in held_out] == [row.split(",")[0] for row in rows[48:]]
     page = (folder / "model" / "report.html").read_text()
     assert "Scores on the latest 12 graphs, by a model of the 48 before them" in page
+    assert "chosen on the earlier graphs, so no graph" in page
     assert "the latest 12 graphs and a model" in (folder / "model" / "README.md").read_text()
 
 
