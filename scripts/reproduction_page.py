@@ -2,8 +2,8 @@
 
 python scripts/reproduction_page.py results/lee2019 results/controls docs/reproduction.md
 
-The claims are judged by the rows of all folders together; the tables beside the rows of a folder
-know only these. The page has pairs of markers, ``<!-- begin NAME -->`` and ``<!-- end NAME -->``,
+The claims are judged by the rows of all folders together; their tables go to a folder ``claims``
+beside them. The page has pairs of markers, ``<!-- begin NAME -->`` and ``<!-- end NAME -->``,
 and the text between them is replaced. The same rows give the same bytes.
 """
 
@@ -41,6 +41,7 @@ NOT_SEARCHED = (
     "does not report them. So a difference can come from the settings alone, and a comparison of "
     "methods with fixed settings is one under these settings."
 )
+CLAIMS = "claims"  # folder of their tables
 EXPERIMENT = "lee2019"  # whose claims are judged, and whose protocol is the usual one
 
 
@@ -215,7 +216,7 @@ def _pairs(group: PublishedGroup) -> list[str]:
 
 
 def _kernels(group: PublishedGroup) -> list[str]:
-    """Which versions of the kernels made the rows; nothing in folders that do not tell."""
+    """Which versions of the kernels made the rows; nothing if no folder tells."""
     used = {
         key: dict.fromkeys(row["kernels"] for row in rows if "kernels" in row)
         for key, rows in group.rows.items()
@@ -223,8 +224,10 @@ def _kernels(group: PublishedGroup) -> list[str]:
     every = dict.fromkeys(kernels for cell in used.values() for kernels in cell)
     if not every:
         return []
+    untold = sum(not kernels for kernels in used.values())
     mixed = [f"{names.plain(m)} on {d}" for (d, m), kernels in used.items() if len(kernels) > 1]
-    sentence = f"- Hash of the kernels that made the rows: {', '.join(every)}."
+    sentence = f"- Hash of the kernels that made the rows: {', '.join(every)}"
+    sentence += f"; not recorded for {untold} of {len(used)} cells." if untold else "."
     return [sentence + (f" Means over several of them: {', '.join(mixed)}." if mixed else "")]
 
 
@@ -255,33 +258,35 @@ def filled(page: str, texts: Mapping[str, str]) -> str:
 
 
 def write_derived(folder: Path) -> None:
-    """Write comparison.md and the tables of the claims beside the rows."""
+    """Write comparison.md beside the rows."""
     published = read_published([folder], load_experiment(EXPERIMENT))
     (folder / "comparison.md").write_text(comparison(published) + "\n", "utf-8")
-    if any(one.found.lines for one in published.judged):
-        for table in (claims_table(published.judged), comparisons_table(published.judged)):
-            path = folder / "tables" / table.name
-            path.with_suffix(".md").write_text(table.to_markdown(), "utf-8")
-            path.with_suffix(".csv").write_text(table.to_csv(), "utf-8")
 
 
 def write_page(folders: Sequence[Path], page: Path) -> None:
     """Write the numbers of the page, from the rows of all folders together.
 
-    The picture of the controls goes to the last folder.
+    The tables of the claims, and the picture of the controls, go to a folder beside them.
     """
     published = read_published(folders, load_experiment(EXPERIMENT))
-    controls = [one for one in published.judged if one.claim.where == CONTROL]
-    drawing = differences_drawing("differences", "What the controls say", controls)
-    if drawing:
-        (picture,) = render_all([drawing]).values()
-        path = folders[-1] / "figures" / f"{picture.name}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(picture.png)
+    _write_claims(published, folders[0].parent / CLAIMS)
     texts = {name: block(published) for name, block in BLOCKS.items()}
     sections = (complexity_section(folder) for folder in folders)
     texts["complexity"] = "\n\n".join(section for section in sections if section)
     page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")
+
+
+def _write_claims(published: Published, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for table in (claims_table(published.judged), comparisons_table(published.judged)):
+        path = folder / table.name
+        path.with_suffix(".md").write_text(table.to_markdown(), "utf-8")
+        path.with_suffix(".csv").write_text(table.to_csv(), "utf-8")
+    controls = [one for one in published.judged if one.claim.where == CONTROL]
+    drawing = differences_drawing("controls", "What the controls say", controls)
+    if drawing:
+        (picture,) = render_all([drawing]).values()
+        (folder / f"{picture.name}.png").write_bytes(picture.png)
 
 
 def _row(cells: list[object]) -> str:

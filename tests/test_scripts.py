@@ -73,9 +73,10 @@ def test_what_is_published(published):
     assert command["command"] == "sagpool bench quick --split=a.csv --store runs.sqlite"
 
 
+FOLDERS = ("lee2019", "controls")  # of which the page is made
 DERIVED = [
-    "comparison.md",
-    *(f"tables/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),
+    *(f"{folder}/comparison.md" for folder in FOLDERS),
+    *(f"claims/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),
 ]
 
 
@@ -86,22 +87,20 @@ def derive(run_script):
 
 def test_the_page_and_the_tables_follow_from_the_rows(derive, tmp_path):
     """After a change of the rows, the claims or the statistics, run reproduction_page.py."""
-    folders = {name: tmp_path / name for name in ("lee2019", "controls")}
-    for name, folder in folders.items():
-        (folder / "tables").mkdir(parents=True)
+    for name in FOLDERS:
+        (tmp_path / name / "tables").mkdir(parents=True)
         for file in ("rows.csv", "settings.json", "tables/data.csv", "cells.json"):
             if (ROOT / "results" / name / file).exists():
-                shutil.copy(ROOT / "results" / name / file, folder / file)
+                shutil.copy(ROOT / "results" / name / file, tmp_path / name / file)
     page = tmp_path / "page.md"
     between = re.compile(r"(<!-- begin \w+ -->\n).*?(<!-- end)", re.DOTALL)
     page.write_text(between.sub(r"\1\2", PAGE.read_text("utf-8")), "utf-8")
-    done = derive(*folders.values(), page)
+    done = derive(*(tmp_path / name for name in FOLDERS), page)
     assert done.code == 0, done.err
     assert page.read_bytes() == PAGE.read_bytes()
-    for name, folder in folders.items():
-        for file in DERIVED:
-            published = ROOT / "results" / name / file
-            assert (folder / file).read_bytes() == published.read_bytes(), (name, file)
+    for file in DERIVED:
+        assert (tmp_path / file).read_bytes() == (ROOT / "results" / file).read_bytes(), file
+    assert (tmp_path / "claims" / "controls.png").exists()
 
 
 def test_a_cell_in_two_folders_is_an_error(published, derive, tmp_path):

@@ -46,8 +46,7 @@ def test_the_latest_graphs_are_predicted_by_a_model_of_the_earlier_ones(mutag, d
 
 def test_the_model_is_that_of_all_graphs(mutag, by_time):
     whole = fit(mutag, candidates=[LINEAR], folds=FOLDS)
-    for fitted in (whole, by_time):
-        assert fitted.leaderboard[0].score == whole.leaderboard[0].score
+    assert by_time.leaderboard[0].score == whole.leaderboard[0].score
     np.testing.assert_allclose(
         by_time.model.predict_proba(mutag).probabilities,
         whole.model.predict_proba(mutag).probabilities,
@@ -75,28 +74,87 @@ def test_nets_by_time_and_what_is_told_meanwhile(dated, tmp_path):
     assert found.estimate.graphs == 38
 
 
-@pytest.mark.parametrize("part", ["earlier", "all"])
-def test_ctrl_c_keeps_what_there_is_of_the_model_of_all_graphs(dated, part):
+def fit_until(dated, stage):
+    """Ctrl-C at this stage."""
+
     def interrupt(progress):
-        if progress.stage == f"wl-linear ({part} graphs)":
+        if progress.stage == stage:
             raise KeyboardInterrupt
 
-    def run():
-        return fit(
-            dated, candidates=[LINEAR, SimpleCandidate("wl-linear")], folds=FOLDS,
-            on_progress=interrupt, keep_on_interrupt=True,
-        )  # fmt: skip
+    return fit(
+        dated, candidates=[LINEAR, SimpleCandidate("wl-linear")], folds=FOLDS,
+        on_progress=interrupt, keep_on_interrupt=True,
+    )  # fmt: skip
 
-    if part == "earlier":
-        with pytest.raises(KeyboardInterrupt):
-            run()
-        return
-    found = run()
+
+def test_ctrl_c_keeps_what_there_is_of_the_model_of_all_graphs(dated):
+    found = fit_until(dated, "wl-linear (all graphs)")
     assert found.interrupted
     assert [row.name for row in found.leaderboard] == ["counts-linear"]
     assert found.estimate.graphs == 38
 
 
-def test_a_single_time_is_refused(mutag):
-    with pytest.raises(SagpoolError, match=r"^All graphs of MUTAG have the same time; 2 are nee"):
-        fit(replace(mutag, time=torch.zeros(188, dtype=torch.int64)), candidates=[LINEAR])
+def test_ctrl_c_before_there_is_such_a_model_ends_the_fit(dated):
+    with pytest.raises(KeyboardInterrupt):
+        fit_until(dated, "wl-linear (earlier graphs)")
+
+
+def test_the_most_frequent_class_is_that_of_the_earlier_graphs(mutag):
+    """Among the latest it may be another, which nobody could have known."""
+    by_class = torch.argsort(mutag.y, descending=True, stable=True)  # the rare class comes last
+    time = torch.empty(188, dtype=torch.int64)
+    time[by_class] = torch.arange(188)
+    found = fit(replace(mutag, time=time), candidates=[LINEAR], folds=FOLDS)
+    latest = mutag.y[found.held_out]
+    assert (latest == 0).all()
+    assert found.estimate.majority == 0
+
+
+def test_balanced_decisions_are_those_of_the_earlier_model(mutag, dated):
+    later = np.flatnonzero(dated.time.numpy() >= 188 - 38)
+    options = {"candidates": [LINEAR], "folds": FOLDS, "class_weight": "balanced"}
+    found = fit(dated, **options)
+    earlier = fit(mutag[np.setdiff1d(np.arange(188), later)], **options)
+    expected = earlier.model.predict_proba(mutag[later]).predicted
+    assert found.out_of_fold.predicted.tolist() == expected.tolist()
+
+
+def dated_by(graphs, time) -> object:
+    return replace(graphs, time=torch.as_tensor(time))
+
+
+@pytest.mark.parametrize(
+    ("time", "problem"),
+    [
+        ([0] * 188, r"MUTAG cannot be split by time: All graphs have the same time\.$"),
+        (
+            [0] * 6 + [1] * 182,
+            r"MUTAG cannot be split by time: 182 of its 188 graphs have the latest time\.$",
+        ),
+    ],
+)
+def test_times_that_tell_nothing_are_refused(mutag, time, problem):
+    with pytest.raises(SagpoolError, match=problem):
+        fit(dated_by(mutag, time), candidates=[LINEAR])
+
+
+def test_an_error_about_the_earlier_graphs_says_so(mutag):
+    frequent, rare = (torch.nonzero(mutag.y == y).view(-1) for y in (1, 0))
+    graphs = dated_by(mutag[torch.cat([frequent, rare[:20]])], range(len(frequent) + 20))
+    with pytest.raises(SagpoolError, match=r"^All graphs of MUTAG \(earlier graphs\) have the cl"):
+        fit(graphs, candidates=[LINEAR], folds=FOLDS)
+
+
+def test_groups_and_times_are_not_mixed(dated):
+    grouped = replace(dated, group=torch.arange(188))
+    with pytest.raises(SagpoolError, match=r"^MUTAG has both groups and times; a fit can use one"):
+        fit(grouped, candidates=[LINEAR])
+
+
+def test_something_has_to_be_measured_late(mutag):
+    targets = torch.arange(188.0)[:, None]
+    targets[150:] = torch.nan
+    graphs = replace(mutag, y=None, class_names=(), targets=targets, target_names=("a",),
+                     task="regression")  # fmt: skip
+    with pytest.raises(SagpoolError, match=r"^Nothing was measured for the latest graphs of MUTAG"):
+        fit(dated_by(graphs, range(188)), candidates=[LINEAR])

@@ -30,7 +30,7 @@ def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", *SHORT)
     assert told.code == 0
     assert "Model: sagpool-g.\n" in told.out
-    assert "Estimate from 2-fold cross-validation, with 95 % intervals:" in told.out
+    assert "Estimated by 2-fold cross-validation, with 95 % intervals:" in told.out
     assert re.search(r"most frequent class, always predicted +66.5%\n", told.out)
     assert re.search(r"prediction sets contain the truth +\d+.\d% +promised 90%", told.out)
     assert "Warning: the model is not shown to be better than always predicting" in told.out
@@ -185,18 +185,36 @@ def test_the_latest_molecules_are_held_out(sagpool, folder):
     by_time = ("--split", "time", "--time-column", "year")
     told = sagpool("train", "x.csv", "-o", "model", "--only", "simple", *by_time)
     assert told.code == 0, told.err
-    assert "Estimate from the latest 12 graphs and a model of the 48 before them, with" in told.out
+    assert "Estimated on the latest 12 graphs, by a model of the 48 before them, with" in told.out
+    assert "on held-out graphs of 10 folds of all graphs:" in told.out
     with (folder / "model" / "out-of-fold.csv").open() as file:
         held_out = list(csv.DictReader(file))
     assert [row["id"] for row in held_out] == [row.split(",")[0] for row in rows[48:]]
+    assert "fold" not in held_out[0]
     page = (folder / "model" / "report.html").read_text()
     assert "Scores on the latest 12 graphs, by a model of the 48 before them" in page
     assert "chosen on the earlier graphs, so no graph" in page
-    assert "the latest 12 graphs and a model" in (folder / "model" / "README.md").read_text()
+    assert "Estimated on the latest 12 graphs, by" in (folder / "model" / "README.md").read_text()
 
 
-@pytest.mark.parametrize("given", [("--split", "time"), ("--time-column", "year")])
-def test_a_split_by_time_needs_both_options(sagpool, folder, given):
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [(("--split", "time"), "--time-column"), (("--time-column", "year"), "--split time")],
+)
+def test_a_split_by_time_needs_both_options(sagpool, folder, given, missing):
     told = sagpool("train", "x.csv", "-o", "model", *given)
     assert told.code == 2
-    assert "--split time and --time-column need each other" in told.err
+    assert f"--split time and --time-column need each other; add {missing}." in told.err
+
+
+def test_targets_that_were_measured_early_alone(sagpool, folder):
+    """The page has no picture of predictions that cannot be compared with anything."""
+    rows = [f"{'C' * (1 + i % 9)}O,{i % 9},{i % 5 if i < 40 else ''},{i}" for i in range(60)]
+    (folder / "x.csv").write_text("\n".join(["smiles,size,early,number", *rows]))
+    told = sagpool(
+        *("train", "x.csv", "-o", "model", "--only", "simple", "--task", "regression"),
+        *("--label-column", "size,early", "--split", "time", "--time-column", "number"),
+    )
+    assert told.code == 0, told.err
+    page = (folder / "model" / "report.html").read_text()
+    assert page.count('class="figure"') == 1

@@ -33,8 +33,11 @@ def test_later_ones_have_higher_numbers(texts, expected):
     [
         (["31.5.2024"], "line 1: the time '31.5.2024' is neither a number nor a date such as 2024"),
         (["2024-05-31", ""], r"line 2: the time \(an empty cell\) is neither a number nor a date"),
-        (["2024", "May"], r"line 2: the time 'May' is no number, but '2024' \(line 1\) is one\.$"),
-        (["nan", "2024"], "line 1: the time 'nan' is no number"),
+        (
+            ["2024", "May"],
+            r"line 2: the time 'May' is not a number, but '2024' \(line 1\) is one\.$",
+        ),
+        (["nan", "2024"], "line 1: the time 'nan' is not a number"),
         (["2024-13"], "line 1: the time '2024-13' is neither"),
     ],
 )
@@ -45,9 +48,13 @@ def test_what_is_no_time(texts, problem):
 
 def test_the_latest_graphs_with_all_of_the_same_time():
     time = np.array([3, 0, 2, 2, 1])
-    assert latest(time, 0.2).tolist() == [True, False, False, False, False]
-    assert latest(time, 0.4).tolist() == [True, False, True, True, False]
-    assert latest(time, 0.01).tolist() == [True, False, False, False, False]
+    last, more = [True, False, False, False, False], [True, False, True, True, False]
+    assert [latest(time, f).tolist() for f in (0.01, 0.2, 0.35)] == [last, last, last]
+    assert [latest(time, f).tolist() for f in (0.45, 0.6)] == [more, more]
+    assert latest(time, 1.0).sum() == 4, "one stays before them"
+    assert latest(np.array([0, 1, 1, 1]), 0.2).tolist() == [False, True, True, True]
+    with pytest.raises(SagpoolError, match=r"^All graphs have the same time\.$"):
+        latest(np.zeros(4), 0.2)
 
 
 def test_the_time_column_of_a_table(tmp_path):
@@ -73,10 +80,28 @@ def test_the_time_property_of_an_sdf_file(tmp_path):
             molecule.SetProp("label", smiles)
             writer.write(molecule)
     assert load(path, columns=Columns(time="date")).time.tolist() == [1, 0]
-    with pytest.raises(
-        SagpoolError, match=r"^x.sdf, line 1 \(molecule 1\) has no property 'day'\."
-    ):
+    with pytest.raises(SagpoolError, match=r"^x.sdf: no molecule has the property 'day'; its prop"):
         load(path, columns=Columns(time="day"))
+
+
+def test_a_molecule_without_a_time(tmp_path):
+    """Refused, unless it is left out anyway, for want of a label."""
+    Chem = pytest.importorskip("rdkit.Chem")
+    path = tmp_path / "x.sdf"
+
+    def write(*properties: dict[str, str]) -> None:
+        with Chem.SDWriter(str(path)) as writer:
+            for one in properties:
+                molecule = Chem.MolFromSmiles("CCO")
+                for name, value in one.items():
+                    molecule.SetProp(name, value)
+                writer.write(molecule)
+
+    write({"label": "a", "Date": "2024"}, {"label": "b", "Date": "2023"}, {"other": "x"})
+    assert load(path, columns=Columns(time="date")).time.tolist() == [1, 0]
+    write({"label": "a", "Date": "2024"}, {"label": "b"})
+    with pytest.raises(SagpoolError, match=r"\(molecule 2\) has no time, but x.sdf, line 1 "):
+        load(path, columns=Columns(time="date"))
 
 
 @pytest.mark.parametrize("column", ["smiles", "id", "time"])

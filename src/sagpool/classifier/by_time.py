@@ -1,4 +1,4 @@
-"""An estimate for graphs to come: the latest ones, by a model that was made before them."""
+"""An estimate for future graphs: how a model of the earlier ones does on the latest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,27 @@ from sagpool.graphs.splits import latest
 if TYPE_CHECKING:
     from sagpool.classifier.fit import Fit
 
-LATER = 0.2  # of the graphs
+LATER = 0.2  # of the graphs are held out, as nearly as their times allow
+MOST = 0.5
+
+
+def _later(graphs: Graphs) -> np.ndarray:
+    """``[graphs]`` bool: those that are held out; an error if they tell nothing."""
+    assert graphs.time is not None
+    if graphs.group is not None:
+        raise SagpoolError(f"{graphs.name} has both groups and times; a fit can use one of them.")
+    try:
+        later = latest(graphs.time.cpu(), LATER)
+    except SagpoolError as error:
+        raise SagpoolError(f"{graphs.name} cannot be split by time: {error}") from None
+    if later.mean() > MOST:
+        raise SagpoolError(
+            f"{graphs.name} cannot be split by time: {int(later.sum())} of its {len(graphs)} "
+            "graphs have the latest time."
+        )
+    if graphs.targets is not None and graphs.targets[later].isnan().all():
+        raise SagpoolError(f"Nothing was measured for the latest graphs of {graphs.name}.")
+    return later
 
 
 class FitGraphs(Protocol):
@@ -42,16 +62,14 @@ def fit_by_time(
     Everything that is chosen for the estimate (candidates, their weights, calibration, prediction
     sets) follows from the earlier graphs alone. The model for all graphs is chosen anew.
     """
-    assert graphs.time is not None
-    later = latest(graphs.time.cpu(), LATER)
-    if later.all():
-        raise SagpoolError(f"All graphs of {graphs.name} have the same time; 2 are needed.")
+    later = _later(graphs)
     timeless = replace(graphs, time=None)
 
     def fit_part(name: str, part: Graphs, done: float, **options: Any) -> Fit:
         def told(progress: FitProgress) -> None:
             stage, fraction = f"{progress.stage} ({name} graphs)", done + progress.fraction / 2
-            on_progress(FitProgress(stage, fraction, None))
+            # How long the second part takes is not known in the first.
+            on_progress(FitProgress(stage, fraction, progress.seconds_left if done else None))
 
         return fit(
             part,
@@ -65,6 +83,7 @@ def fit_by_time(
 
     # Ctrl-C in this part ends the fit: there is no model of all graphs yet.
     earlier = timeless[np.flatnonzero(~later)]
+    earlier = replace(earlier, name=f"{graphs.name} (earlier graphs)")
     before = fit_part("earlier", earlier, 0.0, keep_on_interrupt=False)
     numbers = np.flatnonzero(later)
     new = timeless[numbers]
@@ -74,17 +93,18 @@ def fit_by_time(
     predictions = held_out_predictions(
         new.task, found.probabilities, found.predicted, conformal, truth
     )
+    whole = fit_part("all", timeless, 0.5)
     of_later = estimate(
         new.task,
         predictions,
         truth,
-        folds=before.estimate.folds,
+        folds=whole.estimate.folds,
         coverage=before.estimate.coverage.promised,
         target_names=new.target_names,
         seed=seed,
-        trained_on=len(graphs) - len(numbers),
+        trained_on=len(earlier),
+        frequent=int(np.bincount(earlier.y.cpu()).argmax()) if earlier.y is not None else None,
     )
-    whole = fit_part("all", timeless, 0.5)
     about = {**whole.model.about, "estimate": of_later.to_json()}
     return replace(
         whole,

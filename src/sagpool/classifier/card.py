@@ -4,7 +4,7 @@ import html
 import re
 from typing import Any
 
-from sagpool.classifier.estimate import estimated_by
+from sagpool.classifier.estimate import estimated
 from sagpool.classifier.leaderboard import candidate_label
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.score_names import NAMES, score_text
@@ -66,8 +66,8 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     if not estimate:
         return ["The accuracy was not estimated."]
     lines = [
-        f"Estimated by {estimated_by(estimate)}, on graphs held out of training, with 95 % "
-        "intervals:",
+        f"Estimated {estimated(estimate)}, with 95 % intervals; no model had seen the graphs that "
+        "it predicts:",
         "",
     ]
     for name, score in estimate.get("scores", {}).items():

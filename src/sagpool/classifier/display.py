@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sagpool.classifier.estimate import estimated_by
+from sagpool.classifier.estimate import estimated
 from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.score_names import NAMES, score_text
 from sagpool.html import Html, card, facts, note
@@ -85,7 +85,7 @@ def _scores(estimate: Mapping[str, Any]) -> dict[str, str]:
             shown["most frequent class"] = f"{fraction:.1%}"
     match estimate:
         case {"folds": int(), "graphs": int()}:
-            shown["estimated by"] = estimated_by(estimate)
+            shown["estimated"] = estimated(estimate)
     return shown
 
 

@@ -70,7 +70,8 @@ class Estimate:
         folds: of the cross-validation by which the model was chosen
         scores: by name, in the order in which they are printed; with several tasks, means
         per_task: the scores of each task, if there are several
-        majority: accuracy of always predicting the most frequent class, for a classification
+        majority: accuracy of always predicting the class that is most frequent (among the earlier
+            graphs, if the latest were held out), for a classification
         better_than_majority: whether more graphs are right for the model alone than for the
             majority alone, beyond chance (McNemar's exact test, two-sided, 5 %)
         coverage: of the prediction sets
@@ -218,12 +219,13 @@ def estimate(
     target_names: tuple[str, ...] = (),
     seed: int = 0,
     trained_on: int | None = None,
+    frequent: int | None = None,
 ) -> Estimate:
     """Scores of out-of-fold predictions, with intervals from a bootstrap over graphs (or groups).
 
     Args:
         task: of the model
-        predictions: of `cross_fit`
+        predictions: for graphs that the models did not see
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
         folds: of the cross-validation
         coverage: that the sets promise
@@ -231,6 +233,7 @@ def estimate(
         target_names: of the tasks
         seed: of the bootstrap
         trained_on: see `Estimate`
+        frequent: the class of `Estimate.majority`; by default the most frequent of these graphs
     """
     outputs, predicted = predictions.outputs, predictions.predicted
 
@@ -245,7 +248,7 @@ def estimate(
     majority = better = None
     matrix = None
     if task == "classification":
-        frequent = int(np.bincount(truth).argmax())
+        frequent = int(np.bincount(truth).argmax()) if frequent is None else frequent
         majority = float((truth == frequent).mean())
         better = mcnemar(predicted == truth, truth == frequent)
         matrix = confusion(truth, predicted, outputs.shape[1]).tolist()
@@ -277,11 +280,11 @@ def estimate(
     )
 
 
-def estimated_by(estimate: Mapping[str, Any]) -> str:
-    """How an estimate was made, in words, from its JSON values."""
+def estimated(estimate: Mapping[str, Any]) -> str:
+    """How an estimate was made: words after "estimated", from its JSON values."""
     if (before := estimate.get("trained_on")) is not None:
-        return f"the latest {estimate['graphs']} graphs and a model of the {before} before them"
-    return f"{estimate['folds']}-fold cross-validation"
+        return f"on the latest {estimate['graphs']} graphs, by a model of the {before} before them"
+    return f"by {estimate['folds']}-fold cross-validation"
 
 
 def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[float, float]:

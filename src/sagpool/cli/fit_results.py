@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sagpool.classifier import Fit
-from sagpool.classifier.estimate import estimated_by
+from sagpool.classifier.estimate import estimated
 from sagpool.classifier.folder import files_of
 from sagpool.classifier.leaderboard import SCORE, Row
 from sagpool.classifier.score_names import NAMES, score_text
@@ -84,7 +84,8 @@ def _candidates(fitted: Fit) -> list[str]:
     estimate, rows = fitted.estimate, fitted.leaderboard
     score = SCORE[estimate.task]
     width = max(len(row.label) for row in rows)
-    title = f"Candidates, on held-out graphs of {estimate.folds} folds:"
+    whole = "" if estimate.trained_on is None else " of all graphs"
+    title = f"Candidates, on held-out graphs of {estimate.folds} folds{whole}:"
     header = f"  {'':{width}}  {_short(score):>8}  {'loss':>15}  {'weight':>6}  {'time':>7}"
     return [
         title,
@@ -123,7 +124,7 @@ def _gap(row: Row) -> str:
 
 def _estimate(fitted: Fit) -> list[str]:
     estimate = fitted.estimate
-    lines = [f"Estimate from {estimated_by(estimate.to_json())}, with 95 % intervals:"]
+    lines = [f"Estimated {estimated(estimate.to_json())}, with 95 % intervals:"]
     for name, score in estimate.scores.items():
         if np.isnan(score.value):
             continue
@@ -155,7 +156,9 @@ def out_of_fold_csv(graphs: Graphs, fitted: Fit) -> str:
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
     ids = fitted.held_out + 1 if graphs.ids is None else graphs.ids
-    columns: dict[str, Any] = {"id": map(as_text, map(str, ids)), "fold": fitted.fold.tolist()}
+    columns: dict[str, Any] = {"id": map(as_text, map(str, ids))}
+    if fitted.estimate.trained_on is None:
+        columns["fold"] = fitted.fold.tolist()
     if graphs.task == "classification":
         assert graphs.y is not None
         classes = [as_text(name) for name in names]

@@ -73,10 +73,9 @@ def pack_records(
 
 
 def _times(records: Sequence[Record]) -> np.ndarray | None:
-    given = [record for record in records if record.time is not None]
-    if not given:
+    if not all_or_none(records, "time", "time"):
         return None
-    return ranks_of_times([str(one.time) for one in given], [one.place for one in given])
+    return ranks_of_times([str(one.time) for one in records], [one.place for one in records])
 
 
 def pack_arrays(

@@ -114,7 +114,7 @@ def read_sdf(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterato
     """The molecules of an SDF file, one at a time; a reader of `record_files.FORMATS`."""
     rdkit()
     seen = dict[str, None]()  # properties, in order of appearance
-    labelled = identified = False
+    labelled = identified = timed = False
     with Skipped(name) as skipped:
         for number, (line, block) in enumerate(_blocks(file), 1):
             place = f"{name}, line {line} (molecule {number})"
@@ -131,11 +131,8 @@ def read_sdf(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterato
                 title, identified = molecule.GetProp(key).strip() or title, True
             skipped.read += 1
             record = record_of(molecule, place, title or str(number), targets)
-            if columns.time:
-                key = properties.get(columns.time.lower())
-                if key is None:
-                    raise SagpoolError(f"{place} has no property '{columns.time}'.")
-                record = replace(record, time=molecule.GetProp(key).strip())
+            if columns.time and (key := properties.get(columns.time.lower())):
+                record, timed = replace(record, time=molecule.GetProp(key).strip()), True
             yield record
     if not skipped.read:
         return
@@ -145,8 +142,9 @@ def read_sdf(file: BinaryIO, name: str, columns: Columns = Columns()) -> Iterato
         raise SagpoolError(f"{name}: no molecule has the property '{wanted}'; {listed}.")
     if not labelled and columns.need_label:
         raise SagpoolError(f"{name}: no molecule has a label; {listed}. {CHOOSE_LABEL}")
-    if columns.id and not identified:
-        raise SagpoolError(f"{name}: no molecule has the property '{columns.id}'; {listed}.")
+    for title, found in ((columns.id, identified), (columns.time, timed)):
+        if title and not found:
+            raise SagpoolError(f"{name}: no molecule has the property '{title}'; {listed}.")
 
 
 def _sdf_targets(

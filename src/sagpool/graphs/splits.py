@@ -189,13 +189,16 @@ def time_split(
 
 
 def latest(time: Tensor | np.ndarray, fraction: float) -> np.ndarray:
-    """``[graphs]`` bool: about this fraction of the graphs, those with the latest times.
+    """``[graphs]`` bool: those with the latest times, as near to this fraction as possible.
 
-    Graphs of the same time stay together, so there may be a few more.
+    Graphs of the same time stay together. There is at least one of them, and one before them.
     """
     time = np.asarray(time)
-    count = max(1, round(fraction * len(time)))
-    return time >= np.sort(time)[-count]
+    starts = np.unique(time)[1:]
+    if not len(starts):
+        raise SagpoolError("All graphs have the same time.")
+    counts = np.array([np.count_nonzero(time >= start) for start in starts])
+    return time >= starts[np.abs(counts - fraction * len(time)).argmin()]
 
 
 def _by_class(y: np.ndarray, *key: int | str) -> np.ndarray:

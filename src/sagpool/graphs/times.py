@@ -27,7 +27,7 @@ def ranks_of_times(texts: Sequence[str], places: Sequence[str]) -> np.ndarray:
         first = int(unknown.argmax())
         other = int(unknown.argmin())
         raise SagpoolError(
-            f"{places[first]}: the time {_quoted(texts[first])} is no number, but "
+            f"{places[first]}: the time {_quoted(texts[first])} is not a number, but "
             f"{_quoted(texts[other])} ({places[other]}) is one."
         )
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)

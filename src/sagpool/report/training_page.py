@@ -50,6 +50,8 @@ def _drawings(graphs: Graphs, fitted: Fit) -> list[Drawing]:
     drawings = []
     for place, name in enumerate(graphs.target_names):
         truth = graphs.targets[fitted.held_out, place].cpu().numpy()
+        if np.isnan(truth).all():
+            continue
         figure, axes = canvas.new_panel(name, HEIGHT)
         draw_predictions(axes, truth, fitted.out_of_fold.outputs[:, place])
         drawings.append(Drawing(f"predicted-{place}", "Held-out graphs", figure))

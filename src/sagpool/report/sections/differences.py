@@ -13,10 +13,10 @@ from sagpool.explain.draw import INK
 from sagpool.report import canvas, names
 from sagpool.report.colours import FAINT, MUTED
 from sagpool.report.picture import Drawing
+from sagpool.statistics import MARGIN
 
 ROW = 0.2  # inches
 LONGEST = 46  # characters of a heading
-MARGIN = 1.0  # points, within which methods count as equivalent
 MEAN: dict[str, Any] = {"marker": "D", "markersize": 4, "color": INK}
 SINGLE: dict[str, Any] = {"marker": "o", "markersize": 3.2, "color": MUTED}
 
