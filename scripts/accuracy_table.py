@@ -15,7 +15,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(y, y)
         for fold, (train, test) in enumerate(folds):
             key = (options.dataset, options.model, repeat, fold)
-            if fold >= options.folds or key in done:
+            if not options.first_fold <= fold < options.folds or key in done:
                 continue
             start = time.perf_counter()
             predicted = MODELS[options.model](graphs, train, test, repeat)
@@ -114,8 +114,31 @@ def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
     return table
 
 
-def markdown(table: dict[str, dict[str, Cell]]) -> str:
-    lines = [f"| | {' | '.join(MODELS)} |", "|---|" + "---:|" * len(MODELS)]
+def gains(rows: Sequence[Row]) -> dict[str, float]:
+    """By data set, how many points ours is above the best of the others, on folds of both."""
+    correct: dict[str, dict[str, dict[tuple[int, int], tuple[int, int]]]] = {}
+    for row in rows:
+        of_model = correct.setdefault(row.dataset, {}).setdefault(row.model, {})
+        of_model[row.repeat, row.fold] = row.correct, row.graphs
+    found = {}
+    for dataset, models in correct.items():
+        own = models.pop(OURS, {})
+        behind = []
+        for of_model in models.values():
+            common = own.keys() & of_model.keys()
+            if common:
+                more = sum(own[fold][0] - of_model[fold][0] for fold in common)
+                behind.append(100 * more / sum(own[fold][1] for fold in common))
+        if behind:
+            found[dataset] = min(behind)
+    return found
+
+
+def markdown(table: dict[str, dict[str, Cell]], above: Mapping[str, float]) -> str:
+    lines = [
+        f"| | {' | '.join(MODELS)} | above the best peer |",
+        "|---|" + "---:|" * (len(MODELS) + 1),
+    ]
     for dataset, row in table.items():
         best = max(cell.mean for cell in row.values())
         texts = []
@@ -127,21 +150,30 @@ def markdown(table: dict[str, dict[str, Cell]]) -> str:
             mean = f"**{cell.mean:.1f}**" if cell.mean == best else f"{cell.mean:.1f}"
             spread = "" if cell.std is None else f" ± {cell.std:.1f}"
             texts.append(f"{mean}{spread} ({cell.folds})")
+        texts.append(signed(above[dataset]) if dataset in above else "–")
         lines.append(f"| {dataset} | {' | '.join(texts)} |")
+    if above:
+        mean = signed(statistics.mean(above.values()))
+        lines.append(f"| mean |{' |' * len(MODELS)} {mean} |")
     return "\n".join(lines) + "\n"
 
 
+def signed(points: float) -> str:
+    return f"{points:+.1f}".replace("-", "−")
+
+
 def show(options: argparse.Namespace) -> None:
-    table = cells(read_rows(options.rows))
+    rows = read_rows(options.rows)
+    table, above = cells(rows), gains(rows)
     if options.page:
         page = options.page.read_text()
         if not MARKS.search(page):
             sys.exit(f"{options.page} has no place for the table of accuracies.")
-        options.page.write_text(MARKS.sub(lambda m: m[1] + markdown(table) + m[2], page))
+        options.page.write_text(MARKS.sub(lambda m: m[1] + markdown(table, above) + m[2], page))
     if options.json:
         print(json.dumps({d: {m: c._asdict() for m, c in r.items()} for d, r in table.items()}))
     else:
-        print(markdown(table), end="")
+        print(markdown(table, above), end="")
 
 
 def main() -> None:
@@ -153,6 +185,7 @@ def main() -> None:
     running.add_argument("--model", choices=MODELS, required=True)
     running.add_argument("--repeats", type=int, default=1, help="of the ten folds")
     running.add_argument("--folds", type=int, default=FOLDS, help="only the first so many")
+    running.add_argument("--first-fold", type=int, default=0, help="leave out those before it")
     running.set_defaults(do=run)
     table = commands.add_parser("table", help="show what was measured")
     table.add_argument("--page", type=Path, help="whose table is written anew")
