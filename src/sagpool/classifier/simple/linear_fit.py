@@ -15,7 +15,7 @@ from sagpool.randomness import key_of, permutation
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-STRENGTHS = (1.0, 10.0, 100.0)  # scikit-learn's C for rows whose mean square norm is 1
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)  # scikit-learn's C for rows whose mean square norm is 1
 INNER_FOLDS = 3
 ABSENT = -30.0  # logit of a class that no training graph has
 
