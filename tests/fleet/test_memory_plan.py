@@ -5,7 +5,13 @@ import torch
 
 from sagpool.fleet import MemoryShortageError, Training, lane, train
 from sagpool.fleet import memory as fleet_memory
-from sagpool.fleet.memory import FleetSize, choose_fleet_size, step_bytes, usable_memory
+from sagpool.fleet.memory import (
+    FleetSize,
+    KnownShape,
+    choose_fleet_size,
+    step_bytes,
+    usable_memory,
+)
 from sagpool.fleet.schedule import split_of
 from sagpool.models import Output, methods
 
@@ -207,3 +213,12 @@ def test_train_uses_the_choice_unless_members_are_given(mutag, kit, monkeypatch)
     running.clear()
     train(mutag, trainings, members=4, on_progress=lambda p: running.append(p.running))
     assert max(running) == 4
+
+
+def test_later_fleets_of_a_shape_need_no_trial(mutag, monkeypatch):
+    """The first one's is the same, whichever fold or learning rate it begins with."""
+    known = KnownShape()
+    first = choose_fleet_size(mutag, [of(fold=1, lr=0.1)] * 7, torch.float32, known=known)
+    assert known.bytes == KnownShape(fleet_memory.trial_step(mutag, of(), torch.float32)).bytes
+    monkeypatch.setattr(fleet_memory, "trial_step", lambda *_: pytest.fail("tried again"))
+    assert choose_fleet_size(mutag, [of(fold=2)] * 7, torch.float32, known=known) == first

@@ -1,31 +1,45 @@
 """What the size of its steps means for a fleet, and which fleets come first."""
 
+from collections import deque
+
+import numpy as np
 import pytest
 import torch
 
 from sagpool.fleet import Training
-from sagpool.fleet.pace import Pace
+from sagpool.fleet.pace import RECORDING, Pace
+from sagpool.fleet.schedule import Slots
 from sagpool.fleet.scheduler import Scheduler
 from sagpool.fleet.work import Work
 
 
 def test_the_pace_on_a_cpu(mutag):
     pace = Pace.of(mutag, Training("sagpool-h", hidden=16, batch_size=20))
-    assert pace == Pace(False, pytest.approx(mutag.node_counts.mean() * 20 * 16))
+    assert pace == Pace(False, pytest.approx(mutag.node_counts.mean() * 20 * 16), steps=10)
     assert not pace.whole_epochs(1)
     assert pace.epochs_at_once(1) == 1, "the callbacks hear of each epoch"
-    assert pace.most_empty(2) == 0.25
+    assert not pace.should_compact(Slots(np.array([0, -1, 1, 2])), wasted=10**12)
+    assert pace.should_compact(Slots(np.array([0, -1, -1, 2])), wasted=0)
 
 
 @pytest.mark.parametrize(
-    ("members", "whole", "epochs", "empty"),
-    [(1, True, 8, 0.5), (16, True, 8, 0.5), (17, False, 8, 0.15), (300, False, 1, 0.15)],
+    ("members", "whole", "epochs"),
+    [(1, True, 8), (16, True, 8), (17, False, 8), (300, False, 1)],
 )
-def test_the_pace_on_a_gpu(members, whole, epochs, empty):
+def test_the_pace_on_a_gpu(members, whole, epochs):
     pace = Pace(True, 1e6)
     assert pace.whole_epochs(members) is whole
     assert pace.epochs_at_once(members) == epochs
-    assert pace.most_empty(members) == empty
+
+
+def test_a_gpu_compacts_when_empty_slots_have_cost_as_much_as_a_recording():
+    pace, slots = Pace(True, 1e6, steps=10), Slots(np.array([0, -1, 2]))
+    enough = -(-RECORDING // 10**7)
+    assert not pace.should_compact(slots, enough - 1)
+    assert pace.should_compact(slots, enough)
+    assert not pace.should_compact(Slots(np.array([0, 1])), enough), "no slot is empty"
+    assert not pace.should_compact(Slots(np.array([-1, 1]), deque([2])), enough), "one is waiting"
+    assert not pace.should_compact(Slots(np.array([-1, -1])), enough), "the fleet has ended"
 
 
 def queued(graphs, settings, *, on_cpu: bool) -> list[dict]:

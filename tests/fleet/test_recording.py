@@ -202,6 +202,7 @@ def test_what_would_never_be_replayed_is_not_recorded(few, monkeypatch):
     recorder, step = recorder_for(few), FakePass()
     recorder.records = True
     recorder.memory.known.add("steps")
+    recorder.memory.known.add("whole steps")
     monkeypatch.setattr(recorder.memory, "record", lambda step, link: pytest.fail("recorded"))
     monkeypatch.setattr(recorded_size, "FEW_ROWS", 0)
     batches = on_device(few, [IDS, IDS])._replace(rows=(10_000, 64))
@@ -224,7 +225,7 @@ def test_passes_that_are_equal_are_recorded_once(few, monkeypatch):
     """And in their places they get their own batches."""
     recorder, recorded = recorder_for(few), []
     recorder.records = True
-    recorder.memory.known.add("steps")
+    recorder.memory.known.add("whole steps")
 
     def record(step, link):
         assert link
@@ -248,13 +249,10 @@ def test_passes_that_are_equal_are_recorded_once(few, monkeypatch):
     ]
     recorder(passes, on_device(few, first))
     assert seen == expected
-    assert len(recorded) == 3 + 2, "three copies, two passes"
+    assert len(recorded) == 1 + 2, "two passes, and what counts the batches begins anew"
     recorder(passes, on_device(few, first[::-1]))
     assert [ids for _, ids in seen[3:]] == [ids.tolist() for ids in first[::-1]]
-    assert len(recorded) == 5
-    recorder.recordings.clear()
-    recorder(passes, on_device(few, first))
-    assert len(recorded) == 5 + 3, "the passes are still there"
+    assert len(recorded) == 3
 
 
 def test_nothing_is_collected_while_a_thread_records():
@@ -302,6 +300,31 @@ def test_after_an_error_others_record_into_new_memory(few, monkeypatch):
     assert recorder.memory._pool is None
 
 
+def test_kernels_of_another_fleet_need_no_pass_before_a_recording(few, monkeypatch):
+    """If they are not all there after all, the pass runs, and the next one is recorded."""
+    known, step, graph = {"steps"}, FakePass(), FakeGraph("one")
+    recorder = Recorder(SAGPool(3), few, RecordingMemory(known), Profile(few.device))
+    recorder.records, failures = True, [RuntimeError("operation not permitted")]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+
+    def record(step):
+        if failures:
+            raise failures.pop()
+        return graph
+
+    monkeypatch.setattr(recorder.memory, "record", record)
+    recorder([step], on_device(few, [IDS]))
+    assert len(step.sizes) == 1, "it could not be recorded"
+    recorder([step], on_device(few, [IDS]))
+    assert len(step.sizes) == 1
+    assert graph.replays == 1
+    other = Recorder(SAGPool(3), few, RecordingMemory(known), Profile(few.device))
+    other.records = True
+    monkeypatch.setattr(other.memory, "record", record)
+    other([step], on_device(few, [IDS]))
+    assert len(step.sizes) == 1, "recorded at once"
+
+
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 
 
@@ -318,7 +341,7 @@ def test_if_a_recording_does_not_fit_the_others_are_dropped(
     failures, left, records, few, monkeypatch
 ):
     step, recorder = FakePass(), recorder_for(few)
-    recorder.records = True
+    recorder.records = recorder.has_run = True
     recorder.memory.known.add("steps")
     monkeypatch.setattr(recorder.memory, "record", lambda step: FakeGraph("small"))
     recorder([step], on_device(few, [np.array([[0]])]))

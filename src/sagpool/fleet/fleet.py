@@ -49,6 +49,7 @@ class Fleet:
         profile: where the time is noted
         share: part of the device that this fleet has; the others train beside it
         keep_predictions: whether results contain the outputs for test and validation graphs
+        memory: of its recordings
     """
 
     def __init__(
@@ -64,22 +65,23 @@ class Fleet:
         profile: Profile | None = None,
         share: Callable[[], float] = lambda: 1.0,
         keep_predictions: bool = False,
+        memory: RecordingMemory | None = None,
     ) -> None:
         self.graphs, self.trainings, self.slots, self.dtype = graphs, trainings, slots, dtype
         self.keep_predictions = keep_predictions
         self.keep_weights, self.parts, self.until, self.share = keep_weights, parts, until, share
-        self.profile, self.memory = profile or Profile(graphs.device), RecordingMemory()
-        self.suspended = dict(suspended)
+        self.profile, self.suspended = profile or Profile(graphs.device), dict(suspended)
         self.first_weights: dict[object, FirstWeights] = {}
         self.ended = WaitingRoom(patient=graphs.device.type == "cuda")
         self.first = trainings[next(n for n in (*slots.running, *slots.waiting) if n >= 0)]
-        self.rule = RULES[self.first.stopping]
+        self.rule, self.memory = RULES[self.first.stopping], memory or RecordingMemory()
         self.shape, self.pace = shape_of(graphs, self.first), Pace.of(graphs, self.first)
         self.graph_sizes = GraphSizes.of(graphs, trained_on(graphs, self.first))
         self.parameters = count_parameters(self.first.method, self.shape)
         self.start = StartFromGraphs(partial(build, self.first.method, self.shape))
         self.truth = Truth.of(graphs)
         self.epochs_trained = 0  # of all members together
+        self.wasted = 0  # epochs of empty slots, since the fleet was built
         self._allocate()
 
     def advance(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Outcome]:
@@ -119,6 +121,7 @@ class Fleet:
         self.finished = finished | paused
         trained = self.state.stopping.epoch - before.stopping.epoch
         self.epochs_trained += int(trained[self.slots.active].sum())
+        self.wasted += epochs * int((~self.slots.active).sum())
         self.profile.collect(int(trained[self.slots.active].sum()))
         return outcomes
 
@@ -159,6 +162,7 @@ class Fleet:
         self.settings = SlotSettings.empty(members, self.shape, device, weighted=weighted)
         # Frees the memory of the previous ones.
         self.lockstep: Lockstep | None = None
+        self.wasted = 0
         self.state = FleetState.empty(torch.zeros(0, 0))
         with torch.device("meta"):
             numbers = row_length(build(self.first.method, self.shape))
@@ -173,6 +177,7 @@ class Fleet:
         kept = np.flatnonzero(self.slots.active)
         state, settings = self.state.take(kept), self.settings.take(kept)
         self.lockstep = None  # frees the memory of its recordings
+        self.wasted = 0
         self.slots.compact()
         self.state, self.settings = state, settings
         self.finished = np.zeros(len(kept), bool)
@@ -238,10 +243,13 @@ class Fleet:
 
     def refill(self) -> None:
         """Give the slots of finished trainings to waiting ones; to be called after each epoch."""
-        finished = self.finished
-        if not finished.any():
-            return
-        self.finished = np.zeros_like(finished)
+        if self.finished.any():
+            self._release_finished()
+        if self.pace.should_compact(self.slots, self.wasted):
+            self._compact()
+
+    def _release_finished(self) -> None:
+        finished, self.finished = self.finished, np.zeros_like(self.finished)
         filled = self.slots.release(finished)
         # An empty slot has no graphs. So batches have the same shape, and round the same way, as in
         # a continued run, where it is unknown which training had the slot before.
@@ -250,8 +258,6 @@ class Fleet:
         assert self.lockstep is not None
         self.lockstep.forget_validation()
         self._load(filled)
-        if self.slots.too_empty(self.pace.most_empty(len(self.slots.running))):
-            self._compact()
 
     def _train_and_validate(self, count: int, between_steps: Callable[[], None]) -> Verdict:
         """Some epochs of all members; which of them improved, diverged or finished."""
@@ -313,8 +319,8 @@ class Fleet:
         with self.profile.spent("evaluation"):
             stack = self._stack(np.stack([member.k for member in ended]))
             stack.load(torch.stack([member.best for member in ended]))
-            # As many graphs fit as in a training step of all slots: fewer members get more.
-            chunk = Sizes.of(self.first.batch_size, self.parts).train
+            # As many graphs fit as in a validation of all slots: fewer members get more.
+            chunk = Sizes.of(self.first.batch_size, self.parts).validation
             chunk = max(1, chunk * len(self.slots.running) // len(ended))
             keys = torch.stack([member.key for member in ended])
             outputs = predict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,10 +15,15 @@ import numpy as np
 import torch
 
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.memory import MemoryShortageError, choose_fleet_size, out_of_memory_suppressed
+from sagpool.fleet.memory import (
+    KnownShape,
+    MemoryShortageError,
+    choose_fleet_size,
+    out_of_memory_suppressed,
+)
 from sagpool.fleet.profile import Profile
-from sagpool.fleet.recording import free_cached_memory
-from sagpool.fleet.schedule import Slots
+from sagpool.fleet.recording import RecordingMemory, free_cached_memory
+from sagpool.fleet.schedule import Slots, representative
 from sagpool.fleet.training import Outcome
 from sagpool.fleet.work import FleetOfWork
 
@@ -102,6 +107,7 @@ class Crew:
     lanes: dict[FleetOfWork, threading.Thread] = field(default_factory=dict)
     # By priority, those that no lane has. The next lane gets the memory that torch keeps for it.
     free_streams: dict[int, list[torch.cuda.Stream]] = field(default_factory=dict)
+    shapes: dict[Hashable, KnownShape] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> bool:
@@ -170,6 +176,7 @@ class Lane:
             crew.stream(task.priority) as stream,
             torch.cuda.stream(stream),
         ):
+            torch.cuda.current_blas_handle()  # one for each thread; not to be made in a recording
             crew.free_memory_if_scarce()
             yield
 
@@ -177,6 +184,8 @@ class Lane:
         """The fleet, with as many of its slots as fit into memory."""
         task, crew = self.task, self.crew
         work, slots = task.work, task.slots.copy()
+        shape = (work.graphs, representative(task.trainings[0]), work.dtype)
+        known = crew.shapes.setdefault(shape, KnownShape())
         begun = len(slots.running)
         size = choose_fleet_size(
             work.graphs,
@@ -184,6 +193,7 @@ class Lane:
             work.dtype,
             begun or task.share,
             crew.threads if crew.on_cpu else GPU_SHARES,
+            known,
         )
         if not begun:
             slots = Slots.fill(slots.waiting, size.members)
@@ -204,6 +214,7 @@ class Lane:
                     crew.profile,
                     crew.share,
                     work.keep_predictions,
+                    RecordingMemory(known.passes),
                 )
             if len(slots.running) == 1:
                 raise MemoryShortageError(crew.device)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.fleet.random_guard import RandomGuard, SeededDraws
 from sagpool.fleet.recording import free_cached_memory
-from sagpool.fleet.schedule import shape_of, split_of
+from sagpool.fleet.schedule import representative, shape_of, split_of
 from sagpool.fleet.stack import Stack
 from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs, pack
@@ -61,12 +62,21 @@ class StepBytes(NamedTuple):
     batch: int  # saved for the backward pass
 
 
+@dataclass(eq=False)
+class KnownShape:
+    """What one fleet finds out for all later ones of its shape; a search has many of them."""
+
+    bytes: StepBytes | None = None
+    passes: set[str] = field(default_factory=set)  # kinds that have run, so kernels are loaded
+
+
 def choose_fleet_size(
     graphs: Graphs,
     trainings: Sequence[Training],
     dtype: torch.dtype,
     members: int | None = None,
     beside: int = 1,
+    known: KnownShape | None = None,
 ) -> FleetSize:
     """The number of members that fit into memory, at most ``members`` and the trainings.
 
@@ -79,14 +89,16 @@ def choose_fleet_size(
         dtype: of the weights
         members: as many as possible if not given
         beside: how many such fleets share the memory
+        known: of earlier fleets
     """
-    first = trainings[0]
+    first, known = trainings[0], known or KnownShape()
     on_cpu = graphs.device.type == "cpu"
     least = min(members or 1, len(trainings))
     try:
-        weights, batch = trial_step(graphs, first, dtype)
+        known.bytes = known.bytes or trial_step(graphs, representative(first), dtype)
     except MemoryShortageError:  # with several graphs; one at a time may fit
         return FleetSize(least, first.batch_size, 0)
+    weights, batch = known.bytes
     whole = planned_memory(graphs.device)
     if on_cpu:
         whole = min(whole, MAX_CPU_BYTES)

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from sagpool.fleet.schedule import trained_on
+from sagpool.fleet.schedule import Slots, trained_on
 from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs
 
 # Numbers in a layer of a small or a medium step: rows x channels of all members.
 SMALL, MEDIUM = 2**24, 2**28
-FEW_MEMBERS = 16  # a step of fewer is hardly shorter
 AT_ONCE = 8  # epochs
+MOST_EMPTY = 0.25  # of the slots of a CPU
+# Numbers in a layer that a GPU trains on in the time of a recording, about a tenth of a second.
+RECORDING = 2**31
 
 
 @dataclass(frozen=True)
@@ -19,16 +21,18 @@ class Pace:
     Args:
         on_gpu: whether it trains there
         numbers: in a layer of a step of one member
+        steps: of an epoch
     """
 
     on_gpu: bool
     numbers: float
+    steps: int = 1
 
     @staticmethod
     def of(graphs: Graphs, training: Training) -> "Pace":
         nodes = graphs.node_counts[trained_on(graphs, training)]
-        rows = float(nodes.mean()) * training.batch_size
-        return Pace(graphs.device.type == "cuda", rows * training.hidden)
+        numbers = float(nodes.mean()) * training.batch_size * training.hidden
+        return Pace(graphs.device.type == "cuda", numbers, -(-len(nodes) // training.batch_size))
 
     def whole_epochs(self, members: int) -> bool:
         """Whether a GPU takes less time for a step than the host to launch it.
@@ -45,11 +49,17 @@ class Pace:
         """
         return AT_ONCE if self.on_gpu and self.numbers * members < MEDIUM else 1
 
-    def most_empty(self, members: int) -> float:
-        """The largest fraction of empty slots.
+    def should_compact(self, slots: Slots, wasted: int) -> bool:
+        """Whether to rebuild the fleet without its empty slots.
 
-        They take a GPU as long as others, but a smaller fleet must be recorded anew.
+        They take a GPU as long as others, but a smaller fleet must be recorded anew. So it is
+        rebuilt once they have taken as long as a recording: at most twice the best possible time,
+        whenever the other members end.
+
+        Args:
+            slots: of the fleet
+            wasted: epochs of empty slots since the last rebuilding
         """
         if not self.on_gpu:
-            return 0.25
-        return 0.5 if members <= FEW_MEMBERS else 0.15
+            return slots.too_empty(MOST_EMPTY)
+        return slots.too_empty(0.0) and wasted * self.steps * self.numbers >= RECORDING

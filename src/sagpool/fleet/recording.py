@@ -6,9 +6,10 @@ A pass is some hundred small operations, which the host would otherwise launch o
 import gc
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -36,20 +37,13 @@ def can_record(model: nn.Module) -> bool:
     return all(pool.can_record(dtype) for pool in pools_of(model))
 
 
-class _Part(NamedTuple):
-    """A recorded pass, and the graph numbers that it reads."""
-
-    graph: torch.cuda.CUDAGraph
-    ids: Tensor
-
-
 class _Recording(NamedTuple):
     """One or more passes."""
 
     graph: torch.cuda.CUDAGraph | Chain
     flat: Tensor
     size: RecordedSize
-    parts: Sequence[_Part] = ()  # of which it consists
+    counters: Tensor | None = None  # of the batches of equal passes
 
 
 class _Threads:
@@ -97,13 +91,16 @@ class RecordingMemory:
     """The memory that all recordings of a fleet use, since only one of them runs at a time.
 
     It outlives them, so the recordings of a smaller fleet use that of the larger one before.
+
+    Args:
+        known: kinds of passes whose kernels are loaded; extended by those that run here
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: set[str] | None = None) -> None:
         self._pool: Any = None
         # Memory lives as long as a recording that uses it, so one is always there.
         self._keeper: torch.cuda.CUDAGraph | None = None
-        self.known: set[str] = set()  # kinds of passes whose kernels are there
+        self.known = set[str]() if known is None else known
 
     def record(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
         """The step as a graph of the current stream; a link of a chain cannot be replayed alone.
@@ -141,6 +138,18 @@ def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torc
     return graph
 
 
+def _run_next(one: Pass, batches: Sequence[Padded], counter: Tensor) -> None:
+    """Run a pass with the batch of this number, one of several that lie end to end."""
+    if len(batches) == 1:
+        one(batches[0])
+        return
+    first = batches[0].ids
+    together = first.as_strided((len(batches), *first.shape), (first.numel(), *first.stride()))
+    ids = together.index_select(0, counter).squeeze(0)
+    one(batches[0]._replace(ids=ids))
+    counter.add_(1)
+
+
 class Recorder:
     """Runs passes over batches; replays a recording if one fits.
 
@@ -166,7 +175,7 @@ class Recorder:
         self.pools = pools_of(model)
         self.graph_sizes = graph_sizes or GraphSizes.of(graphs)
         self.recordings: list[_Recording] = []
-        self.parts: dict[Hashable, _Part] = {}
+        self.has_run = False  # a pass that is not recorded
         self.memory = memory  # after the recordings, which have to be freed before it
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
 
@@ -195,7 +204,8 @@ class Recorder:
         size = needed.with_spare(self.graph_sizes)
         padded = DeviceBatches(flat, size.shapes, size.rows, size.entries).padded()
         # The first pass of its kind compiles kernels, which a recording should not.
-        known = self.kind in self.memory.known
+        kind = self.kind if len(passes) == 1 else f"whole {self.kind}"
+        known = kind in self.memory.known
         if self.records and known and len(self.recordings) < MOST and size.fits(needed):
             recording = self._recorded(partial(self._record, passes, padded, flat, size))
             if recording is not None:
@@ -204,28 +214,29 @@ class Recorder:
                 return
         for one, batch in zip(passes, padded, strict=True):
             one(batch)
-        self.memory.known.add(self.kind)
+        self.has_run = True
+        self.memory.known.add(kind)
 
     def _record(
         self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor, size: RecordedSize
     ) -> _Recording:
         if len(passes) == 1:
             return _Recording(self.memory.record(partial(passes[0], padded[0])), flat, size)
-        links, parts = [], []
-        for one, batch in zip(passes, padded, strict=True):
-            # By its place: a reference to the pass would be a cycle, which keeps CUDA memory.
-            part = self._part(passes.index(one), one, batch, size.limits)
-            links += [self.memory.record(partial(part.ids.copy_, batch.ids), link=True), part.graph]
-            parts.append(part)
-        return _Recording(Chain(links), flat, size, parts)
-
-    def _part(self, name: int, one: Pass, batch: Padded, limits: tuple[int | None, ...]) -> _Part:
-        key = (name, tuple(batch.ids.shape), batch.rows, batch.entries, limits)
-        if key not in self.parts:
-            ids = torch.empty_like(batch.ids)
-            step = partial(one, batch._replace(ids=ids))
-            self.parts[key] = _Part(self.memory.record(step, link=True), ids)
-        return self.parts[key]
+        # Equal passes are recorded once. The device counts which of their batches comes next.
+        runs = [
+            [batch for _, batch in run]
+            for _, run in groupby(
+                zip(passes, padded, strict=True),
+                lambda pair: (passes.index(pair[0]), pair[1].ids.shape, *pair[1][1:]),
+            )
+        ]
+        counters = torch.zeros(len(runs), dtype=torch.int64, device=flat.device)
+        links, first = [self.memory.record(counters.zero_, link=True)], 0
+        for run, counter in zip(runs, counters.split(1), strict=True):
+            step = partial(_run_next, passes[first], run, counter)
+            links += [self.memory.record(step, link=True)] * len(run)
+            first += len(run)
+        return _Recording(Chain(links), flat, size, counters)
 
     def _recorded(self, record: Callable[[], _Recording]) -> _Recording | None:
         """None if that is not possible."""
@@ -242,10 +253,12 @@ class Recorder:
             # Outside the handler, which holds references to the memory. A larger recording does
             # not fit into the gaps that smaller ones left.
             if short:
-                self.recordings, self.parts = [], {}
+                self.recordings = []
             self.memory.forget()  # after any error, torch cannot record into it
             if not short:
                 break
+        if not self.has_run and not short:
+            return None  # what is there for other fleets may be missing here: record the next pass
         log.warning("Steps are not recorded, so training is slower: %s", problem)
         self.records = False
         return None

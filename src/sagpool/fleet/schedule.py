@@ -84,6 +84,12 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
     )
 
 
+def representative(training: Training) -> Training:
+    """The one that stands for all trainings of its shape, on one data set."""
+    fold = NO_TEST if training.fold == NO_TEST else 0
+    return replace(training, seed=0, fold=fold, lr=1.0, weight_decay=0.0, patience=1, max_epochs=1)
+
+
 def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[int]]:
     """The positions of the trainings that can be stacked, in order of their first appearance.
 
