@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 # The memory of a GPU is divided among so many of the largest fleets.
 GPU_SHARES = 4
-SCARCE = 0.5  # of the memory
+SCARCE = 0.15  # of the memory
 REPORT_SECONDS = 0.1  # between two reports of a fleet on a GPU
 
 
@@ -133,7 +133,10 @@ class Crew:
             free.append(stream)
 
     def free_memory_if_scarce(self) -> None:
-        """What fleets have used that are gone; torch does not free it while a step is recorded."""
+        """What fleets have used that are gone; torch does not free it while a step is recorded.
+
+        All fleets wait for that until the device has done what is queued, so it is put off.
+        """
         free, total = torch.cuda.mem_get_info(self.device)
         if free < SCARCE * total:
             free_cached_memory()
@@ -176,7 +179,9 @@ class Lane:
             crew.stream(task.priority) as stream,
             torch.cuda.stream(stream),
         ):
-            torch.cuda.current_blas_handle()  # one for each thread; not to be made in a recording
+            # Every thread has a handle of its own, which cannot be made in a recording.
+            torch.zeros(1, device=crew.device)
+            torch.cuda.current_blas_handle()
             crew.free_memory_if_scarce()
             yield
 
