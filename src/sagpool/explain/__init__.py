@@ -13,8 +13,10 @@ __all__ = ["Fidelity", "Level", "Reason", "Trace", "explain", "explain_many", "f
 
 
 class _CallableModule(ModuleType):
-    def __call__(self, model: Any, graph: Any, number: int = 0) -> Trace:
-        return explain(model, graph, number)
+    def __call__(
+        self, model: Any, graph: Any, number: int = 0, *, target: str | None = None
+    ) -> Trace:
+        return explain(model, graph, number, target=target)
 
 
 # `sagpool.explain` is both this package and the function that users call.
