@@ -236,6 +236,10 @@ def test_a_chosen_target(sagpool, several, table, tmp_path, task):
         {graph["id"]: graph["reasons"] for graph in told["graphs"]} for told in found.values()
     ]
     assert reasons[0] != reasons[1]
+    if task == "multitask":
+        classes = {graph["id"]: graph["class"] for graph in found["b"]["graphs"]}
+        truth = {"CCN": "0", "CCO": "1", "CCCC": "1", "CNCO": "0", "CCOCCN": None, "O": "1"}
+        assert classes == truth
 
 
 def test_targets_that_are_not_there(sagpool, several, model, table, tmp_path):
