@@ -211,7 +211,7 @@ def test_numbers(sagpool, several, table, tmp_path):
     assert (outcome.code, outcome.err) == (0, "")
     first, reasons, *_ = outcome.out.splitlines()
     assert first == "What is explained is a, one of 2 targets: a, b."
-    assert reasons.endswith("counts-linear; an amount is what it added to a.")
+    assert "counts-linear; an amount is what it added to a, compared with" in reasons
     told = json.loads(sagpool("explain", model, table, "-o", folder, "--json").out)
     assert told["target"] == "a"
     by_id = {graph["id"]: graph for graph in told["graphs"]}

@@ -79,7 +79,8 @@ def test_reasons_add_up_to_the_number(simple, measured):
             total = parts.base + sum(amounts) + parts.rest
             assert total == pytest.approx(trace.numbers.value)
         assert traces[0].reasons_of.sentence == (
-            f"The reasons are those of counts-linear; an amount is what it added to {name}."
+            f"The reasons are those of counts-linear; an amount is what it added to {name}, "
+            "compared with the training graphs on average."
         )
 
 

@@ -6,10 +6,20 @@ from typing import Any
 
 from sagpool.explain.fidelity import Fidelity, fidelity
 from sagpool.explain.forward import explain, explain_many
+from sagpool.explain.numbers import PredictedNumbers
 from sagpool.explain.parts import Reason
 from sagpool.explain.trace import Level, Trace
 
-__all__ = ["Fidelity", "Level", "Reason", "Trace", "explain", "explain_many", "fidelity"]
+__all__ = [
+    "Fidelity",
+    "Level",
+    "PredictedNumbers",
+    "Reason",
+    "Trace",
+    "explain",
+    "explain_many",
+    "fidelity",
+]
 
 
 class _CallableModule(ModuleType):

@@ -60,7 +60,7 @@ class ReasonSource:
         of_task = "" if self.target is None else f" of {self.target}"
         whole = f"the {self.scale} of the predicted class{of_task}"
         if self.scale == "value":
-            whole = str(self.target)
+            whole = f"{self.target}, compared with the training graphs on average"
         return (
             f"The reasons are those of {self.name}{share}; an amount is what it added to {whole}."
         )
