@@ -45,7 +45,7 @@ SET = """([id, value]) => new Promise((done) => {
 WISHES = [
     ("search", "c1"), ("search", ""), ("verdict", "wrong"), ("verdict", ""), ("predicted", "0"),
     ("predicted", ""), ("least-confidence", "60"), ("most-size", "20"), ("order", "by name"),
-    ("order", "largest first"), ("order", "changes most given only the kept nodes"),
+    ("order", "most nodes first"), ("order", "changes most given only the kept nodes"),
 ]  # fmt: skip
 
 

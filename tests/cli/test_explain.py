@@ -12,6 +12,7 @@ from sagpool.classifier.model import TrainedModel
 from sagpool.classifier.parts import SimplePart
 from sagpool.classifier.simple import fit_simple
 from sagpool.graphs import Graphs
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.records import Columns
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
@@ -186,15 +187,66 @@ def test_a_model_without_a_net(sagpool, table, tmp_path):
     assert all(graph["reasons"] for graph in told["graphs"])
 
 
+SEVERAL = "smiles,a,b\nCCN,1,0\nCCO,0,1\nCCCC,1,1\nCNCO,,0\nCCOCCN,1,\nO,0,1\n"
+
+
+@pytest.fixture
+def several(table, tmp_path):
+    """A simple model of two targets with gaps."""
+
+    def new(task: Task) -> Path:
+        table.write_text(SEVERAL)
+        graphs = load(table, "all", columns=Columns(label=("a", "b")), task=task)
+        part = SimplePart(fit_simple("counts-linear", graphs, np.arange(6), 0))
+        about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
+        simple = TrainedModel(Vocabulary.of(graphs), (part,), about=about)
+        return simple.save_pretrained(tmp_path / "several")
+
+    return new
+
+
+def test_numbers(sagpool, several, table, tmp_path):
+    model, folder = several("regression"), tmp_path / "out"
+    outcome = sagpool("explain", model, table, "-o", folder)
+    assert (outcome.code, outcome.err) == (0, "")
+    first, reasons, *_ = outcome.out.splitlines()
+    assert first == "What is explained is a, one of 2 targets: a, b."
+    assert "counts-linear; an amount is what it added to a, compared with" in reasons
+    told = json.loads(sagpool("explain", model, table, "-o", folder, "--json").out)
+    assert told["target"] == "a"
+    by_id = {graph["id"]: graph for graph in told["graphs"]}
+    assert by_id["CNCO"]["targets"]["a"]["truth"] is None
+    assert by_id["CNCO"]["targets"]["b"]["truth"] == 0
+    values = [graph["targets"]["a"]["value"] for graph in told["graphs"]]
+    assert values == sorted(values, reverse=True)
+    rows = list(csv.DictReader((folder / "reasons.csv").read_text().splitlines()))
+    assert {row["graph"] for row in rows} == set("012345")
+
+
 @pytest.mark.parametrize("task", ["regression", "multitask"])
-def test_other_tasks_are_refused(sagpool, table, tmp_path, task):
-    table.write_text("smiles,a,b\nCCN,1,0\nCCO,0,1\nCCC,1,1\n")
-    options = ("--label-column", "a,b")
-    graphs = load(table, "all", columns=Columns(label=("a", "b")), task=task)
-    part = SimplePart(fit_simple("counts-linear", graphs, np.arange(3), 0))
-    about = {"data": vars(graphs.statistics()), "settings": {}, "versions": {}}
-    simple = TrainedModel(Vocabulary.of(graphs), (part,), about=about)
-    model = simple.save_pretrained(tmp_path / "simple")
-    outcome = sagpool("explain", model, table, "-o", tmp_path / "out", *options)
-    assert outcome.code == 2
-    assert outcome.err.startswith("sagpool: Only models of classes can be explained; this one ")
+def test_a_chosen_target(sagpool, several, table, tmp_path, task):
+    model, out = several(task), ("-o", tmp_path / "out", "--json")
+    found = {
+        name: json.loads(sagpool("explain", model, table, *out, "--target", name).out)
+        for name in "ab"
+    }
+    for name, told in found.items():
+        assert told["target"] == told["reasons_of"]["target"] == name
+    reasons = [
+        {graph["id"]: graph["reasons"] for graph in told["graphs"]} for told in found.values()
+    ]
+    assert reasons[0] != reasons[1]
+    if task == "multitask":
+        classes = {graph["id"]: graph["class"] for graph in found["b"]["graphs"]}
+        truth = {"CCN": "0", "CCO": "1", "CCCC": "1", "CNCO": "0", "CCOCCN": None, "O": "1"}
+        assert classes == truth
+
+
+def test_targets_that_are_not_there(sagpool, several, model, table, tmp_path):
+    out = ("-o", tmp_path / "out", "--target", "c")
+    refused = sagpool("explain", several("multitask"), table, *out)
+    assert (refused.code, refused.err) == (2, "sagpool: There is no target 'c', only a, b.\n")
+    refused = sagpool("explain", model, "--smiles", "CCO", *out)
+    assert refused.code == 2
+    assert refused.err == "sagpool: There is no target 'c': the model predicts classes.\n"
+    assert not (tmp_path / "out").exists()

@@ -1,4 +1,6 @@
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -10,6 +12,7 @@ from torch import nn
 from sagpool import Graphs
 from sagpool.classifier.model import TrainedModel
 from sagpool.graphs import motifs
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape, build
 
@@ -36,6 +39,28 @@ def graphs() -> Graphs:
     return Graphs.from_networkx(kinds, y=["no", "yes"] * 4, name="kinds")
 
 
+def _with_targets(graphs: Graphs, columns: dict[str, list[float]], task: Task) -> Graphs:
+    targets = torch.tensor(list(columns.values())).T
+    named = {"targets": targets, "target_names": tuple(columns), "task": task}
+    return replace(graphs, y=None, class_names=(), **named)
+
+
+@pytest.fixture(scope="session")
+def measured(graphs: Graphs) -> Graphs:
+    """The same graphs with two numbers to predict, of which some were not measured."""
+    sizes = [float(count) for count in graphs.node_counts]
+    charge = [-3.3, math.nan, 0.5, 1.1, math.nan, -2.0, 4.7, 0.0]
+    return _with_targets(graphs, {"size": sizes, "charge": charge}, "regression")
+
+
+@pytest.fixture(scope="session")
+def tasks(graphs: Graphs) -> Graphs:
+    """The same graphs with two tasks of 0 and 1, with gaps."""
+    large = [float(count > 8) for count in graphs.node_counts]
+    toxic = [1.0, 0.0, math.nan, 1.0, 1.0, 0.0, math.nan, 0.0]
+    return _with_targets(graphs, {"large": large, "toxic": toxic}, "multitask")
+
+
 @pytest.fixture(scope="session")
 def planted() -> Graphs:
     """Graphs with a ground truth."""
@@ -46,9 +71,10 @@ def planted() -> Graphs:
 def new_model() -> Callable[..., nn.Module]:
     def new(method: str, graphs: Graphs, dtype: torch.dtype = torch.float64, **shape) -> nn.Module:
         sizes = {"hidden": 8, "k": 4, "max_nodes": int(graphs.node_counts.max()), **shape}
+        sizes["task"] = graphs.task
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = build(method, Shape(graphs.num_features, graphs.num_classes, **sizes))
+            model = build(method, Shape(graphs.num_features, graphs.num_outputs, **sizes))
             with torch.no_grad():
                 for parameter in model.parameters():
                     parameter.add_(0.3 * torch.randn_like(parameter))
@@ -62,9 +88,9 @@ def new_trained(new_model) -> Callable[..., TrainedModel]:
     """An untrained model with the vocabulary of the graphs."""
 
     def new(graphs: Graphs, method: str = "sagpool-h", **shape) -> TrainedModel:
-        sizes = {"hidden": 8, "k": 4, "max_nodes": 30, **shape}
+        sizes = {"hidden": 8, "k": 4, "max_nodes": 30, **shape, "task": graphs.task}
         weights = new_model(method, graphs, torch.float32, **sizes).state_dict()
-        full = Shape(graphs.num_features, graphs.num_classes, **sizes)
+        full = Shape(graphs.num_features, graphs.num_outputs, **sizes)
         return TrainedModel.of_net(method, full, Vocabulary.of(graphs), weights)
 
     return new

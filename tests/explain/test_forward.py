@@ -185,5 +185,6 @@ def test_models_that_do_not_fit(graphs, planted, new_model):
 
 def test_the_names_of_explain():
     assert sagpool.explain.__all__ == [
-        "Fidelity", "Level", "Reason", "Trace", "explain", "explain_many", "fidelity",
+        "Fidelity", "Level", "PredictedNumbers", "Reason", "Trace", "explain", "explain_many",
+        "fidelity",
     ]  # fmt: skip

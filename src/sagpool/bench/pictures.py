@@ -16,7 +16,7 @@ MOST_NODES = 40  # larger graphs are unreadable in a small picture
 def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
     """Traces of a few test graphs; none for diverged runs and for methods that keep no nodes.
 
-    Nor for graphs without classes: a trace has the probabilities of classes.
+    Nor for graphs without classes, for which stores have no place.
     """
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []

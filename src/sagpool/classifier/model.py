@@ -20,6 +20,7 @@ from sagpool.classifier.novelty import Novelty
 from sagpool.classifier.parts import NetPart, Part, SimplePart
 from sagpool.errors import SagpoolError
 from sagpool.explain.parts import Reasons
+from sagpool.explain.target import Target
 from sagpool.fleet import Result
 from sagpool.fleet.schedule import shape_of
 from sagpool.fleet.versions import versions
@@ -179,13 +180,18 @@ class TrainedModel:
         return predictions
 
     def reasons(
-        self, graphs: Graphs, outputs: np.ndarray, molecules: Sequence[str | None]
+        self,
+        graphs: Graphs,
+        target: Target,
+        predicted: np.ndarray,
+        molecules: Sequence[str | None],
     ) -> Reasons | None:
         """What the simple model with the largest weight counted; None without one.
 
         Args:
             graphs: fitted to the vocabulary
-            outputs: ``[graphs]`` the class of each graph that is explained
+            target: what is explained
+            predicted: ``[graphs]`` the predicted class, or what is predicted of the target
             molecules: MOL block of each graph whose nodes are its atoms, or None
         """
         from sagpool.classifier.reasons import reasons_of
@@ -194,7 +200,7 @@ class TrainedModel:
         part = None if place is None else self.parts[place]
         if place is None or not isinstance(part, SimplePart):
             return None
-        return reasons_of(part, self.mixture[place], graphs, outputs, molecules)
+        return reasons_of(part, self.mixture[place], graphs, target, predicted, molecules)
 
     def __repr__(self) -> str:
         from sagpool.classifier.display import model_text

@@ -10,6 +10,7 @@ import numpy as np
 
 from sagpool.classifier.simple.fragments import Fragment, fragments_of
 from sagpool.explain.parts import Reason, Reasons, ReasonSource
+from sagpool.explain.target import Target
 from sagpool.graphs import Graphs
 
 if TYPE_CHECKING:
@@ -22,23 +23,30 @@ def reasons_of(
     part: SimplePart,
     weight: float,
     graphs: Graphs,
-    outputs: np.ndarray,
+    target: Target,
+    predicted: np.ndarray,
     molecules: Sequence[str | None],
 ) -> Reasons:
-    """The counts that pushed one output of each graph most.
+    """The counts that pushed the prediction for each graph most.
 
     Args:
         part: whose reasons these are
         weight: of the part in the model
         graphs: with the features of the training graphs
-        outputs: ``[graphs]`` the predicted class
+        target: what is explained
+        predicted: ``[graphs]`` the predicted class, or what is predicted of the target
         molecules: MOL block of each graph whose nodes are its atoms, or None
     """
     model = part.model
-    source = ReasonSource(model.name, weight, model.scale)
+    source = ReasonSource(model.name, weight, model.scale, target.name)
+    outputs = np.full(len(graphs), target.place) if target.names else predicted
+    signs = np.ones(len(graphs))
+    if target.task == "multitask":
+        signs[predicted == 0] = -1  # what adds to a 1 of a task speaks against a 0
+    contributions = model.contributions(graphs.to("cpu"), outputs, MOST_REASONS)
     found = [
-        tuple(Reason(one.name, one.value, one.amount, one.nodes) for one in explained.top)
-        for explained in model.contributions(graphs.to("cpu"), outputs, MOST_REASONS)
+        tuple(Reason(one.name, one.value, sign * one.amount, one.nodes) for one in explained.top)
+        for explained, sign in zip(contributions, signs.tolist(), strict=True)
     ]
     return Reasons(source, _with_fragments(found, molecules))
 

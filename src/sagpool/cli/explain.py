@@ -41,6 +41,10 @@ def explain(
     limit: Annotated[
         int, typer.Option(min=1, max=10**6, help="Explain this many graphs at most.")
     ] = 10_000,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Which one of several targets to explain; by default the first."),
+    ] = None,
     smiles_column: SmilesColumn = None,
     label_column: LabelColumns = None,
     id_column: IdColumn = None,
@@ -57,7 +61,7 @@ def explain(
     else:
         columns = columns_of(smiles_column, label_column, id_column)
         given = from_source(str(data), trained.vocabulary, columns, limit=limit)
-    explained = explain_input(trained, given)
+    explained = explain_input(trained, given, target)
     if explained.unseen:
         log.warning("%s.", describe_unseen(explained.unseen))
     large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)

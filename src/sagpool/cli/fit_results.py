@@ -63,9 +63,6 @@ def short_lines(fitted: Fit, output: Path) -> list[str]:
 def fit_lines(fitted: Fit, output: Path) -> list[str]:
     """The results for people."""
     folder = shlex.quote(str(output))
-    following = [f"  sagpool predict {folder} DATA"]
-    if fitted.model.task == "classification":  # others cannot be explained
-        following.append(f"  sagpool explain {folder} DATA -o pictures")
     return [
         *_candidates(fitted),
         "",
@@ -76,7 +73,8 @@ def fit_lines(fitted: Fit, output: Path) -> list[str]:
         f"The model, trained on all graphs, is in {output}, with report.html and the predictions "
         "for held-out graphs in out-of-fold.csv.",
         "Next:",
-        *following,
+        f"  sagpool predict {folder} DATA",
+        f"  sagpool explain {folder} DATA -o pictures",
     ]
 
 

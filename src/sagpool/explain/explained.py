@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from sagpool.errors import SagpoolError
-from sagpool.explain.effects import Effect, PartPrediction, effects
+from sagpool.explain.effects import Effect, PartNumber, PartPrediction, effects
 from sagpool.explain.fidelity import Fidelity, fidelity_of
 from sagpool.explain.forward import explain_given
 from sagpool.explain.inputs import ExplainInput
-from sagpool.explain.model import GraphClassifier
+from sagpool.explain.model import GraphClassifier, target_of
+from sagpool.explain.target import Target
 from sagpool.explain.trace import Trace
 from sagpool.spreadsheet import as_text
 
@@ -28,6 +29,7 @@ class Explained:
 
     method: str  # the parts of the model
     data: str  # name of the data set
+    target: Target  # what is explained
     total: int | None  # number of graphs in the data set, if known
     traces: tuple[Trace, ...]
     effects: tuple[Effect | None, ...]  # one for each trace; None if it lost no nodes
@@ -46,7 +48,8 @@ class Explained:
     def sentences(self) -> list[str]:
         """How far to trust the pictures, and which parts of the model they are about."""
         first = self.traces[0]
-        about = [] if first.net is None else [first.net.sentence]
+        about = [self.target.sentence]
+        about += [] if first.net is None else [first.net.sentence]
         about += [] if first.reasons_of is None else [first.reasons_of.sentence]
         found = [] if self.fidelity is None else self.fidelity.sentences
         return [sentence for sentence in about if sentence is not None] + found
@@ -84,34 +87,47 @@ class Explained:
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
-        by_confidence = sorted(
-            zip(self.traces, self.effects, strict=True), key=lambda one: -one[0].confidence
-        )
+        pairs = sorted(zip(self.traces, self.effects, strict=True), key=lambda one: _first(one[0]))
         first = self.traces[0]
         net, source = first.net, first.reasons_of
         return {
             "method": self.method,
             "data": self.data,
+            "target": self.target.name,
             "net": None if net is None else {"name": net.name, "weight": net.weight},
             "reasons_of": None if source is None else asdict(source),
-            "graphs": [_graph_to_json(trace, effect) for trace, effect in by_confidence],
+            "graphs": [_graph_to_json(trace, effect) for trace, effect in pairs],
             "fidelity": None if self.fidelity is None else self.fidelity.to_json(),
             "unseen_labels": dict(self.unseen),
         }
 
 
+def _first(trace: Trace) -> float:
+    """The most confident predictions, or the highest numbers, come first."""
+    return -(trace.confidence if trace.numbers is None else trace.numbers.value)
+
+
 def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
     names = trace.class_names
 
-    def part(given: PartPrediction) -> dict[str, Any]:
+    def part(given: PartPrediction | PartNumber) -> dict[str, Any]:
+        if isinstance(given, PartNumber):
+            return asdict(given)
         return {"prediction": names[given.prediction], "probability": given.probability}
 
+    predicted: dict[str, Any]
+    if trace.numbers is not None:
+        predicted = {"targets": trace.numbers.by_name()}
+    else:
+        predicted = {
+            "class": None if trace.true_class is None else names[trace.true_class],
+            "prediction": names[trace.prediction],
+            "probability": trace.confidence,
+        }
     return {
         "graph": trace.number,
         "id": trace.title or str(trace.number),
-        "class": None if trace.true_class is None else names[trace.true_class],
-        "prediction": names[trace.prediction],
-        "probability": trace.confidence,
+        **predicted,
         "kept": [level.kept.tolist() for level in trace.levels],
         **(
             {"kept_by_mask": [[m.kept.tolist() for m in level.masks] for level in trace.levels]}
@@ -128,9 +144,11 @@ def _short(name: str) -> str:
     return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 1]}…"
 
 
-def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:
-    """Explain all of these graphs."""
-    traces = explain_given(model, given, range(len(given.graphs)))
+def explain_input(
+    model: GraphClassifier, given: ExplainInput, target: str | None = None
+) -> Explained:
+    """Explain all of these graphs; of several targets the one of this name, or the first."""
+    traces = explain_given(model, given, range(len(given.graphs)), target)
     if not traces[0].levels and traces[0].reasons_of is None:
         raise SagpoolError(f"{model.name} keeps no nodes, so there is nothing to draw.")
     found: list[Effect | None] = [None] * len(traces)
@@ -141,6 +159,7 @@ def explain_input(model: GraphClassifier, given: ExplainInput) -> Explained:
     return Explained(
         method=model.name,
         data=given.graphs.name,
+        target=target_of(model, given.graphs, target),
         total=given.total,
         traces=tuple(traces),
         effects=tuple(found),

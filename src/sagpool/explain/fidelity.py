@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from sagpool.explain.effects import Effect, effects
+from sagpool.explain.effects import Effect, PartNumber, PartPrediction, effects
 from sagpool.explain.model import GraphClassifier
+from sagpool.explain.numbers import number_text
 from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs
 
@@ -20,6 +21,15 @@ class Probability:
     """Probability of the predicted class, by the net that pools; means over graphs."""
 
     whole: float  # given the whole graph
+    only_kept: float  # given the subgraph of the nodes that the last level keeps
+    only_dropped: float  # given the subgraph of all other nodes
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From the number that the net predicts for the whole graph; means of absolute values."""
+
+    target: str
     only_kept: float  # given the subgraph of the nodes that the last level keeps
     only_dropped: float  # given the subgraph of all other nodes
 
@@ -41,7 +51,8 @@ class Fidelity:
     graphs: int  # number of graphs in the means
     left_out: int  # number of graphs that lost no nodes, so there is nothing to compare
     kept: float | None  # mean fraction of the nodes that the last level keeps
-    probability: Probability | None  # None if all graphs were left out
+    probability: Probability | None  # of classes; None if all graphs were left out
+    difference: Difference | None  # of a regression, likewise
     found: tuple[TruthOverlap, ...]  # one for each level; empty if the true nodes are unknown
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +61,14 @@ class Fidelity:
     @property
     def warning(self) -> str | None:
         """A sentence for readers of the pictures, if the kept part predicts no better."""
-        if self.probability is None or self.probability.only_kept > self.probability.only_dropped:
+        if self.probability is None and self.difference is None:
+            return None
+        if self.probability and self.probability.only_kept > self.probability.only_dropped:
+            return None
+        # A number is judged as a class is, on average over the graphs: the kept nodes alone have to
+        # come closer to the prediction for the whole graph than the dropped nodes alone. There is
+        # no allowance for being fewer: a picture of few nodes claims that these few decide.
+        if self.difference and self.difference.only_kept < self.difference.only_dropped:
             return None
         return (
             "The kept nodes alone predict no better than the dropped nodes alone, so what is kept "
@@ -68,6 +86,14 @@ class Fidelity:
                 f"{p.only_kept:.2f} ({_signed(p.only_kept - p.whole)}) given only the kept nodes "
                 f"({self.kept:.0%} of all nodes), {p.only_dropped:.2f} "
                 f"({_signed(p.only_dropped - p.whole)}) given only the dropped nodes."
+            )
+        if self.difference is not None and self.kept is not None:
+            d = self.difference
+            lines.append(
+                f"Given only the kept nodes ({self.kept:.0%} of all nodes), the predicted "
+                f"{d.target} differs from that for the whole graph by {number_text(d.only_kept)} "
+                f"on average (mean absolute difference), given only the dropped nodes by "
+                f"{number_text(d.only_dropped)}."
             )
         if self.warning is not None:
             lines.append(self.warning)
@@ -89,7 +115,7 @@ class Fidelity:
 def fidelity(
     model: GraphClassifier | nn.Module, graphs: Graphs, traces: Sequence[Trace]
 ) -> Fidelity:
-    """Classify subgraphs of kept and of dropped nodes, and compare with the whole graphs.
+    """Predict subgraphs of kept and of dropped nodes, and compare with the whole graphs.
 
     In a subgraph, nodes have the same features as in the whole graph, including degrees. The
     numbers of the traces refer to ``graphs``.
@@ -100,21 +126,31 @@ def fidelity(
 def fidelity_of(traces: Sequence[Trace], found: Sequence[Effect | None]) -> Fidelity:
     """The means over traces and their effects."""
     compared = [(t, effect) for t, effect in zip(traces, found, strict=True) if effect is not None]
-    probability = kept = None
+    probability = difference = kept = None
     if compared:
-        probability = Probability(
-            whole=float(np.mean([t.net_probabilities[t.prediction] for t, _ in compared])),
-            only_kept=float(np.mean([e.only_kept.probability for _, e in compared])),
-            only_dropped=float(np.mean([e.only_dropped.probability for _, e in compared])),
+        only_kept, only_dropped = (
+            float(np.mean([_measure(part) for part in parts]))
+            for parts in zip(*((e.only_kept, e.only_dropped) for _, e in compared), strict=True)
         )
+        target = compared[0][0].target
+        if target is None or compared[0][0].numbers is None:
+            whole = float(np.mean([trace.net_output for trace, _ in compared]))
+            probability = Probability(whole, only_kept, only_dropped)
+        else:
+            difference = Difference(target, only_kept, only_dropped)
         kept = float(np.mean([len(t.levels[-1].kept) / t.num_nodes for t, _ in compared]))
     return Fidelity(
         graphs=len(compared),
         left_out=len(traces) - len(compared),
         kept=kept,
         probability=probability,
+        difference=difference,
         found=_truth_overlaps(traces),
     )
+
+
+def _measure(part: PartPrediction | PartNumber) -> float:
+    return part.probability if isinstance(part, PartPrediction) else abs(part.difference)
 
 
 def _truth_overlaps(traces: Sequence[Trace]) -> tuple[TruthOverlap, ...]:

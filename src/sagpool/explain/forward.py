@@ -13,8 +13,10 @@ from torch import nn
 
 from sagpool.errors import SagpoolError
 from sagpool.explain.inputs import ExplainInput, from_object
-from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode
+from sagpool.explain.model import BATCH_SIZE, GraphClassifier, evaluation_mode, target_of
+from sagpool.explain.numbers import PredictedNumbers
 from sagpool.explain.parts import ShownNet
+from sagpool.explain.target import Target
 from sagpool.explain.trace import Level, Trace
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output
@@ -26,29 +28,41 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: GraphClassifier | nn.Module, graph: Graphs | Data | networkx.Graph | str, number: int = 0
+    model: GraphClassifier | nn.Module,
+    graph: Graphs | Data | networkx.Graph | str,
+    number: int = 0,
+    *,
+    target: str | None = None,
 ) -> Trace:
-    """How ``model`` pools and classifies one graph, and what it counts in it.
+    """How ``model`` pools one graph, what it counts in it, and what it predicts.
 
     Args:
         model: a `TrainedModel`, or a module from `sagpool.models.build` with one member
         graph: a collection, a PyG or networkx graph, or a molecule as a SMILES string
         number: which graph of a collection
+        target: which one of several tasks or numbers; by default the first
     """
     vocabulary = None if isinstance(model, nn.Module) else model.vocabulary
     given = from_object(graph, vocabulary)
-    return explain_given(model, given, [number])[0]
+    return explain_given(model, given, [number], target)[0]
 
 
 def explain_many(
-    model: GraphClassifier | nn.Module, graphs: Graphs, numbers: Iterable[int]
+    model: GraphClassifier | nn.Module,
+    graphs: Graphs,
+    numbers: Iterable[int],
+    *,
+    target: str | None = None,
 ) -> list[Trace]:
-    """How ``model`` pools and classifies each of these graphs, computed in batches."""
-    return explain_given(model, ExplainInput(graphs, len(graphs)), numbers)
+    """As `explain`, for each of these graphs, computed in batches."""
+    return explain_given(model, ExplainInput(graphs, len(graphs)), numbers, target)
 
 
 def explain_given(
-    model: GraphClassifier | nn.Module, given: ExplainInput, numbers: Iterable[int]
+    model: GraphClassifier | nn.Module,
+    given: ExplainInput,
+    numbers: Iterable[int],
+    wanted_target: str | None = None,
 ) -> list[Trace]:
     """The same, with what else is known about the graphs."""
     graphs = given.graphs
@@ -56,16 +70,11 @@ def explain_given(
     for number in wanted:
         if not 0 <= number < len(graphs):
             raise SagpoolError(f"There is no graph {number}; graphs are 0 to {len(graphs) - 1}.")
-    task = graphs.task if isinstance(model, nn.Module) else model.vocabulary.task
-    if task != "classification":
-        raise SagpoolError(
-            "Only models of classes can be explained; this one predicts "
-            + ("values." if task == "regression" else "several tasks.")
-        )
+    target = target_of(model, graphs, wanted_target)
     if isinstance(model, nn.Module):
-        traces = _net_traces(model, graphs, wanted)
+        traces = _net_traces(model, graphs, wanted, target)
     else:
-        traces = _model_traces(model, given, wanted)
+        traces = _model_traces(model, given, wanted, target)
     # Fitted graphs have no names for labels that the model does not know, but `graphs` has.
     labels = [_labels(graphs[number]) for number in wanted]
     return [
@@ -74,31 +83,40 @@ def explain_given(
     ]
 
 
-def _model_traces(model: GraphClassifier, given: ExplainInput, wanted: list[int]) -> list[Trace]:
+def _model_traces(
+    model: GraphClassifier, given: ExplainInput, wanted: list[int], target: Target
+) -> list[Trace]:
     """Predictions of the whole model, levels of its best net, reasons of its best simple part."""
     if not wanted:
         return []
     chosen = model.vocabulary.fit(given.graphs[wanted]).graphs
     found = model.predict_proba(given.graphs[wanted])
+    outputs = target.outputs(found.probabilities)  # [graphs, classes or targets]
+    predicted = found.predicted  # [graphs]
+    if target.names:
+        predicted = predicted[:, target.place]
     molecules = [given.molecules[number] if given.molecules else None for number in wanted]
-    reasons = model.reasons(chosen, found.predicted, molecules)
+    reasons = model.reasons(chosen, target, predicted, molecules)
     net = model.net
     if net is None:
         host = chosen.to("cpu")
-        traces = [_trace(host[i], n, found.probabilities[i], ()) for i, n in enumerate(wanted)]
+        traces = [_trace(host[i], n, outputs[i], (), target) for i, n in enumerate(wanted)]
     else:
         fitted = model.vocabulary.fit(given.graphs).graphs
-        traces = _net_traces(model.module(), fitted, wanted)
+        traces = _net_traces(model.module(), fitted, wanted, target)
     made = []
     for i, trace in enumerate(traces):
         shown = None
         if net is not None and trace.levels:
-            shown = ShownNet(net.name, model.net_weight, net.members, trace.probabilities)
+            shown = ShownNet(net.name, model.net_weight, net.members, trace.outputs)
+        if trace.numbers is None:
+            trace = replace(trace, probabilities=outputs[i], predicted=int(predicted[i]))
+        else:
+            interval = None if found.interval is None else found.interval[i]
+            trace = replace(trace, numbers=trace.numbers.with_predictions(outputs[i], interval))
         made.append(
             replace(
                 trace,
-                probabilities=found.probabilities[i],
-                predicted=int(found.predicted[i]),
                 net=shown,
                 reasons=() if reasons is None else reasons.of_graphs[i],
                 reasons_of=None if reasons is None else reasons.source,
@@ -107,12 +125,16 @@ def _model_traces(model: GraphClassifier, given: ExplainInput, wanted: list[int]
     return made
 
 
-def _net_traces(module: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
+def _net_traces(
+    module: nn.Module, graphs: Graphs, wanted: list[int], target: Target
+) -> list[Trace]:
     parts = [wanted[start : start + BATCH_SIZE] for start in range(0, len(wanted), BATCH_SIZE)]
-    return [trace for part in parts for trace in _explain_batch(module, graphs, part)]
+    return [trace for part in parts for trace in _explain_batch(module, graphs, part, target)]
 
 
-def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[Trace]:
+def _explain_batch(
+    model: nn.Module, graphs: Graphs, wanted: list[int], target: Target
+) -> list[Trace]:
     _check(model, graphs)
     chosen = graphs[wanted].to(next(model.parameters()).device)
     # The graph's number is the random key, so `random-h` keeps the same nodes every time.
@@ -122,12 +144,17 @@ def _explain_batch(model: nn.Module, graphs: Graphs, wanted: list[int]) -> list[
         output = model(batch, streams)
     if streams.calls and len(wanted) > 1:
         # Random numbers depend on a graph's position in the batch, so each gets its own batch.
-        return [_explain_batch(model, graphs, [number])[0] for number in wanted]
-    probabilities = output.logits[0].double().softmax(1).cpu().numpy()  # [graphs + 1, classes]
+        return [_explain_batch(model, graphs, [number], target)[0] for number in wanted]
+    raw = output.logits[0].double().cpu().numpy()  # [graphs + 1, outputs]
+    if target.names and raw.shape[1] != len(target.names):
+        raise SagpoolError(
+            f"The model has {raw.shape[1]} targets, but {graphs.name} has {len(target.names)}."
+        )
+    outputs = target.outputs_of_net(raw)  # [graphs + 1, classes or targets]
     levels = _levels(output, batch)
     host = chosen.to("cpu")
     return [
-        _trace(host[position], number, probabilities[position], levels[position])
+        _trace(host[position], number, outputs[position], levels[position], target)
         for position, number in enumerate(wanted)
     ]
 
@@ -171,14 +198,25 @@ def _levels(output: Output, batch: Batch) -> list[tuple[Level, ...]]:
 
 
 def _trace(
-    graph: Graphs, number: int, probabilities: np.ndarray, levels: tuple[Level, ...]
+    graph: Graphs, number: int, outputs: np.ndarray, levels: tuple[Level, ...], target: Target
 ) -> Trace:
     """``graph`` is a collection of one, in host memory."""
-    names = graph.class_names or tuple(str(i) for i in range(len(probabilities)))
-    if len(names) != len(probabilities):
-        raise SagpoolError(
-            f"The model has {len(probabilities)} classes, but {graph.name} has {len(names)}."
-        )
+    measured = None if graph.targets is None else graph.targets[0].numpy()  # [targets]
+    names: tuple[str, ...] = ()
+    true_class, numbers = None, None
+    if target.task == "regression":
+        numbers = PredictedNumbers.of(target.names, outputs, measured, target.place)
+    elif target.task == "multitask":
+        names = ("0", "1")
+        if measured is not None and not np.isnan(measured[target.place]):
+            true_class = int(measured[target.place])
+    else:
+        names = graph.class_names or tuple(str(i) for i in range(len(outputs)))
+        true_class = None if graph.y is None else int(graph.y[0])
+        if len(names) != len(outputs):
+            raise SagpoolError(
+                f"The model has {len(outputs)} classes, but {graph.name} has {len(names)}."
+            )
     edges, truth = graph.edge_index.T.numpy(), graph.ground_truth
     return Trace(
         name=graph.name,
@@ -187,10 +225,12 @@ def _trace(
         edges=edges[edges[:, 0] < edges[:, 1]],
         node_labels=(),
         class_names=names,
-        true_class=None if graph.y is None else int(graph.y[0]),
-        probabilities=probabilities,
+        true_class=true_class,
+        probabilities=outputs if numbers is None else np.zeros(0),
         ground_truth=None if truth is None else np.flatnonzero(truth.numpy()),
         levels=levels,
+        target=target.name,
+        numbers=numbers,
     )
 
 

@@ -13,10 +13,12 @@ from sagpool.explain.trace import Trace
 from sagpool.graphs import Graphs, from_networkx, from_pyg, load
 from sagpool.graphs.columns import Encoding
 from sagpool.graphs.features import Features, choose_features
+from sagpool.graphs.graphs import Task
 from sagpool.graphs.intake import pack_records
 from sagpool.graphs.molecules import parse_smiles, record_of, why_unreadable
 from sagpool.graphs.record_files import holds_records, read_records
 from sagpool.graphs.records import Columns, Record
+from sagpool.graphs.targets import renamed, with_targets
 from sagpool.graphs.vocabulary import Vocabulary
 
 MOST_DRAWN_ATOMS = 300  # larger molecules are drawn as graphs: RDKit's layout would take minutes
@@ -33,15 +35,17 @@ class ExplainInput:
     total: int | None  # number of graphs in the source, if known
     titles: tuple[str, ...] | None = None
     molecules: tuple[str | None, ...] = ()  # MOL blocks with 2D coordinates, for molecules
-    classes: tuple[int | None, ...] = ()  # indices of the model's classes, if known
+    classes: tuple[int | None, ...] = ()  # indices of the model's classes, if it has any
 
     def annotate(self, trace: Trace) -> Trace:
         """Add title, molecule and class to the trace of one of these graphs."""
         if self.titles is None:
             return trace
         n = trace.number
-        title, molecule, true_class = self.titles[n], self.molecules[n], self.classes[n]
-        return replace(trace, title=title, molecule=molecule, true_class=true_class)
+        true_class = self.classes[n] if self.classes else trace.true_class
+        return replace(
+            trace, title=self.titles[n], molecule=self.molecules[n], true_class=true_class
+        )
 
 
 def from_source(
@@ -52,6 +56,7 @@ def from_source(
     if not holds_records(path):
         graphs = load(source, vocabulary.features)
         return ExplainInput(graphs[:limit], len(graphs))
+    columns = replace(columns, expected=vocabulary.target_names)
     # Files are read only this far; one more record tells whether there are more.
     records = list(islice(read_records(path, columns), limit + 1))
     total = len(records) if len(records) <= limit else None
@@ -81,16 +86,20 @@ def from_object(graph: Any, vocabulary: Vocabulary | None) -> ExplainInput:
         return ExplainInput(replace(_pack(graph, "auto"), y=None, class_names=()), 1)
     if isinstance(graph, str):
         return from_smiles([graph], vocabulary)
-    return ExplainInput(_pack(graph, vocabulary.features), 1)
+    graphs = _pack(graph, vocabulary.features, vocabulary.task)
+    if len(graphs.target_names) == len(vocabulary.target_names):
+        # The numbers of ``y`` have no names; they are in the order of the training graphs.
+        graphs = replace(graphs, target_names=vocabulary.target_names)
+    return ExplainInput(graphs, 1)
 
 
-def _pack(graph: Any, features: Features | Encoding) -> Graphs:
+def _pack(graph: Any, features: Features | Encoding, task: Task = "classification") -> Graphs:
     import networkx
 
     if isinstance(graph, networkx.Graph):
-        return from_networkx([graph], features=features)
+        return from_networkx([graph], features=features, task=task)
     if hasattr(graph, "edge_index"):
-        return from_pyg([graph], features=features)
+        return from_pyg([graph], features=features, task=task)
     raise SagpoolError(
         "A graph to explain is a Graphs, a PyG Data, a networkx graph or a SMILES string, not "
         f"{type(graph).__name__}."
@@ -102,13 +111,15 @@ def _from_records(
 ) -> ExplainInput:
     # Packing without classes: they may be missing in some records, or unknown to the model.
     raw = pack_records([replace(record, target=None) for record in records], name)
+    named = [renamed(record, vocabulary.target_names) for record in records]
+    raw = with_targets(raw, named, vocabulary.task, vocabulary.target_names)
     index = {text: number for number, text in enumerate(vocabulary.class_names)}
     return ExplainInput(
         choose_features(raw, vocabulary.features),
         total,
         tuple(record.name for record in records),
         tuple(None if r.molecule is None else _mol_block(r.molecule) for r in records),
-        tuple(None if r.target is None else index.get(r.target) for r in records),
+        tuple(None if r.target is None else index.get(r.target) for r in records) if index else (),
     )
 
 

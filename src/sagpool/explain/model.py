@@ -1,4 +1,4 @@
-"""What can be explained: a module, or a model that knows its node features and classes."""
+"""What can be explained: a module, or a model that knows its node features and targets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Protocol
 import numpy as np
 from torch import nn
 
+from sagpool.errors import SagpoolError
 from sagpool.explain.parts import Reasons
+from sagpool.explain.target import Target
 from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
+from sagpool.models.rescaled import Rescaled
 
 BATCH_SIZE = 1024  # graphs in a forward pass
 
@@ -20,10 +23,13 @@ class Predicted(Protocol):
     """What a model says about some graphs."""
 
     @property
-    def probabilities(self) -> np.ndarray: ...  # [graphs, classes]
+    def probabilities(self) -> np.ndarray: ...  # [graphs, classes or targets]
 
     @property
-    def predicted(self) -> np.ndarray: ...  # [graphs]
+    def predicted(self) -> np.ndarray: ...  # [graphs], or [graphs, targets]
+
+    @property
+    def interval(self) -> np.ndarray | None: ...  # [graphs, targets, 2]
 
 
 class Nets(Protocol):
@@ -59,7 +65,11 @@ class GraphClassifier(Protocol):
     def predict_proba(self, graphs: Graphs) -> Predicted: ...
 
     def reasons(
-        self, graphs: Graphs, outputs: np.ndarray, molecules: Sequence[str | None]
+        self,
+        graphs: Graphs,
+        target: Target,
+        predicted: np.ndarray,
+        molecules: Sequence[str | None],
     ) -> Reasons | None: ...
 
 
@@ -70,6 +80,19 @@ def module_and_graphs(
     if isinstance(model, nn.Module):
         return model, graphs
     return model.module(), model.vocabulary.fit(graphs).graphs
+
+
+def target_of(model: GraphClassifier | nn.Module, graphs: Graphs, wanted: str | None) -> Target:
+    """The target of this name, by default the first one; a module's are those of the graphs."""
+    if not isinstance(model, nn.Module):
+        return Target.of(model.vocabulary.task, model.vocabulary.target_names, wanted)
+    task = "regression" if isinstance(model, Rescaled) else graphs.task
+    if task != "classification" and not graphs.target_names:
+        raise SagpoolError(
+            f"{graphs.name} has no targets, so what the module predicts has no names: give a "
+            "TrainedModel, or Graphs with targets."
+        )
+    return Target.of(task, graphs.target_names, wanted)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ class ShownNet:
     name: str
     weight: float  # in the average, of all of its members together
     members: int  # nets of this kind, of which one is shown
-    probabilities: np.ndarray  # [classes] float64, of this net alone
+    outputs: np.ndarray  # float64, of this net alone: [classes] probabilities, or [targets] numbers
 
     @property
     def sentence(self) -> str | None:
@@ -39,7 +39,7 @@ class Reason:
 
     name: str  # what is counted, in words
     value: float  # of the count, sum or mean for this graph
-    amount: float  # that it added to the predicted class
+    amount: float  # that it added to the predicted class or number
     nodes: tuple[int, ...] = ()  # that it counts, ascending; empty if they are not known
 
 
@@ -50,15 +50,19 @@ class ReasonSource:
     name: str
     weight: float  # in the average of the model
     scale: Scale  # what amounts add up to
+    target: str | None = None  # that is explained; None for classes
 
     @property
     def sentence(self) -> str:
         share = (
             "" if self.weight >= 1 else f", which has a weight of {self.weight:.2g} in the model"
         )
+        of_task = "" if self.target is None else f" of {self.target}"
+        whole = f"the {self.scale} of the predicted class{of_task}"
+        if self.scale == "value":
+            whole = f"{self.target}, compared with the training graphs on average"
         return (
-            f"The reasons are those of {self.name}{share}; an amount is what it added to the "
-            f"{self.scale} of the predicted class."
+            f"The reasons are those of {self.name}{share}; an amount is what it added to {whole}."
         )
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sagpool.errors import SagpoolError
+from sagpool.explain.numbers import PredictedNumbers
 from sagpool.explain.parts import Reason, ReasonSource, ShownNet
 
 if TYPE_CHECKING:
@@ -46,9 +48,9 @@ class Trace:
     num_nodes: int
     edges: np.ndarray  # [edges, 2] int64, each undirected edge once, the lower node first
     node_labels: tuple[str, ...]  # one for each node, empty for a node without a label
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # 0 and 1 for one of several tasks; empty for a regression
     true_class: int | None  # if known
-    probabilities: np.ndarray  # [classes] float64
+    probabilities: np.ndarray  # [classes] float64; empty for a regression
     ground_truth: np.ndarray | None  # int64, the nodes that decide the class, if known
     levels: tuple[Level, ...]  # one for each pooling; empty for models that keep no nodes
     title: str | None = None  # name of the graph, if it has one
@@ -57,10 +59,14 @@ class Trace:
     net: ShownNet | None = None  # whose levels these are; None for all of the model
     reasons: tuple[Reason, ...] = ()  # the largest amounts first
     reasons_of: ReasonSource | None = None  # whose reasons these are
+    target: str | None = None  # that is explained; None for classes
+    numbers: PredictedNumbers | None = None  # of a regression, in place of classes
 
     @property
     def prediction(self) -> int:
         """The predicted class."""
+        if self.numbers is not None:
+            raise SagpoolError("A regression predicts no class; its numbers are in Trace.numbers.")
         return int(self.probabilities.argmax()) if self.predicted is None else self.predicted
 
     @property
@@ -69,9 +75,20 @@ class Trace:
         return float(self.probabilities[self.prediction])
 
     @property
-    def net_probabilities(self) -> np.ndarray:
-        """The probabilities by the net whose levels these are, ``[classes]``."""
-        return self.probabilities if self.net is None else self.net.probabilities
+    def outputs(self) -> np.ndarray:
+        """``[classes]`` probabilities, or ``[targets]`` numbers."""
+        return self.probabilities if self.numbers is None else np.array(self.numbers.values)
+
+    @property
+    def net_outputs(self) -> np.ndarray:
+        """The same, by the net whose levels these are."""
+        return self.outputs if self.net is None else self.net.outputs
+
+    @property
+    def net_output(self) -> float:
+        """Of this net, the probability of the predicted class, or the explained number."""
+        place = self.prediction if self.numbers is None else self.numbers.place
+        return float(self.net_outputs[place])
 
     @property
     def correct(self) -> bool | None:
@@ -90,16 +107,19 @@ class Trace:
     @property
     def caption(self) -> str:
         parts = [f"{self.name} {self.number}" if self.title is None else self.title]
+        if self.numbers is not None:
+            return " · ".join(parts + self.numbers.caption)
         if self.true_class is not None:
-            parts.append(f"class {self.class_names[self.true_class]}")
+            parts.append(f"{self.target or 'class'} {self.class_names[self.true_class]}")
         predicted = self.class_names[self.prediction]
-        parts.append(f"predicted {predicted} ({100 * self.confidence:.0f} %)")
+        what = f"{self.target} " if self.target and self.true_class is None else ""
+        parts.append(f"{what}predicted {predicted} ({100 * self.confidence:.0f} %)")
         return " · ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """All fields that are set as JSON values; `from_json` restores them exactly."""
         fields = asdict(self)
-        for name in ("predicted", "net", "reasons", "reasons_of"):
+        for name in ("predicted", "net", "reasons", "reasons_of", "target", "numbers"):
             # Traces of a single net have none of them, and stores have no place for them.
             if not fields[name] and fields[name] != 0:
                 del fields[name]
@@ -119,8 +139,10 @@ class Trace:
             "levels": tuple(map(_level, record["levels"])),
         }
         if "net" in record:
-            probabilities = np.array(record["net"]["probabilities"], np.float64)
-            arrays["net"] = ShownNet(**record["net"] | {"probabilities": probabilities})
+            outputs = np.array(record["net"]["outputs"], np.float64)
+            arrays["net"] = ShownNet(**record["net"] | {"outputs": outputs})
+        if "numbers" in record:
+            arrays["numbers"] = PredictedNumbers.from_json(record["numbers"])
         if "reasons_of" in record:
             arrays["reasons_of"] = ReasonSource(**record["reasons_of"])
             arrays["reasons"] = tuple(

@@ -16,6 +16,7 @@ from sagpool.explain.surroundings import drawn_nodes, induced
 from sagpool.explain.trace import Trace
 from sagpool.report.explorer.molecule import Structure, Symbol, structure
 from sagpool.report.explorer.pack import pack
+from sagpool.report.explorer.predictions import prediction_columns
 
 T = TypeVar("T")
 
@@ -97,6 +98,8 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "net": None if net is None or net.sentence is None else net.name,
         "reasons": list(reasons),
         "classes": graphs[0].whole.class_names,
+        "target": explained.target.name,
+        "targets": explained.target.names,
         "levels": levels,
         "masks": graphs[0].masks,
         "labels": list(labels),
@@ -105,6 +108,7 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
     }
     columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
+    columns |= prediction_columns([g.whole for g in graphs], [g.effect for g in graphs])
     columns |= _of_levels(graphs)
     for number in range(graphs[0].masks):
         own = _of_levels([graph.of_mask(number) for graph in graphs])
@@ -113,27 +117,11 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
 
 
 def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
-    effects = [
-        (None, None) if e is None else (e.only_kept, e.only_dropped)
-        for e in (graph.effect for graph in graphs)
-    ]
-    parts = [part for pair in effects for part in pair]  # kept and dropped by turns
     return {
         "number": np.array([graph.whole.number for graph in graphs]),
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
         "nodes": np.array([graph.trace.num_nodes for graph in graphs]),
         "edges": np.array([len(graph.edges) for graph in graphs]),
-        "true": np.array([-1 if (y := g.whole.true_class) is None else y for g in graphs]),
-        "predicted": np.array([graph.whole.prediction for graph in graphs]),
-        "probability": np.concatenate([graph.whole.probabilities for graph in graphs]),
-        "net_predicted": np.array([g.whole.net_probabilities.argmax() for g in graphs]),
-        "net_probability": np.array(
-            [g.whole.net_probabilities[g.whole.prediction] for g in graphs]
-        ),
-        "part_predicted": np.array([-1 if part is None else part.prediction for part in parts]),
-        "part_probability": np.array(
-            [np.nan if part is None else part.probability for part in parts]
-        ),
         "molecule": np.array([graph.molecule is not None for graph in graphs], np.int64),
         "partial": np.array([graph.nodes is not None for graph in graphs], np.int64),
     }

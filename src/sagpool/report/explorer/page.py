@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from sagpool.explain.explained import Explained
+from sagpool.explain.numbers import number_text
+from sagpool.explain.trace import Trace
 from sagpool.output_folder import OutputFolder
 from sagpool.report.explorer.data import Drawn, drawn, on_page, packed
 from sagpool.report.page import template
@@ -37,7 +39,6 @@ def explorer_files(explained: Explained) -> dict[str, bytes]:
 
 
 def _page(explained: Explained, graphs: list[Drawn]) -> str:
-    verdicts = [graph.whole.correct for graph in graphs]
     warning = None if explained.fidelity is None else explained.fidelity.warning
     net, source = explained.traces[0].net, explained.traces[0].reasons_of
     elsewhere = (warning, None if source is None else source.sentence)
@@ -50,10 +51,26 @@ def _page(explained: Explained, graphs: list[Drawn]) -> str:
         has_reasons=explained.has_reasons,
         count=len(graphs),
         total=explained.total if explained.total != len(graphs) else None,
-        right=None if None in verdicts else sum(map(bool, verdicts)),
+        target=explained.target,
+        score=_score([graph.whole for graph in graphs]),
         warning=warning,
         reasons_of=elsewhere[1],
         sentences=[sentence for sentence in explained.sentences if sentence not in elsewhere],
         unseen=explained.unseen.most_common(),
         packed=packed(explained, graphs),
     )
+
+
+def _score(traces: list[Trace]) -> str | None:
+    """How many predictions are right, or the mean error of numbers; None if that is unknown."""
+    errors = [trace.numbers.error for trace in traces if trace.numbers is not None]
+    verdicts = [trace.correct for trace in traces if trace.correct is not None]
+    known = [error for error in errors if error is not None]
+    labelled = len(known or verdicts)
+    if not labelled:
+        return None
+    partly = labelled < len(traces)
+    if known:
+        some = f" ({labelled:,} labelled)" if partly else ""
+        return f"mean absolute error {number_text(sum(known) / labelled)}{some}"
+    return f"{sum(verdicts):,} of {labelled:,}{' labelled' if partly else ''} right"

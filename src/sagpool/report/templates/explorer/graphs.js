@@ -19,11 +19,8 @@ class Graphs {
     this.about = about;
     this.columns = columns;
     this.count = columns.number.length;
-    this.classes = about.classes;
     this.levels = about.levels;
     this.masks = about.masks; // 0 if each level has a single one
-    this.knowsTruth = columns.true.some((one) => one >= 0);
-    this.confidence = this.confidences();
     this.names = about.names.map((name, i) => name ?? `${about.data} ${columns.number[i]}`);
     this.lowered = this.names.map((name) => name.toLowerCase());
     const { nodes, molecule, partial } = columns;
@@ -46,22 +43,6 @@ class Graphs {
       return scores;
     }));
     return { counts, bits: kept, score, first };
-  }
-
-  confidences() {
-    const { predicted, probability } = this.columns;
-    return Float32Array.from(predicted, (one, i) => probability[i * this.classes.length + one]);
-  }
-
-  /** True or false; undefined if the class is unknown. */
-  isRight(i) {
-    const { true: truth, predicted } = this.columns;
-    return truth[i] < 0 ? undefined : truth[i] === predicted[i];
-  }
-
-  /** How much lower the probability of the predicted class is, given only the kept nodes. */
-  loss(i) {
-    return this.columns.net_probability[i] - this.columns.part_probability[2 * i];
   }
 
   get(i, mask = 0) {

@@ -1,8 +1,11 @@
 // The page: the state, and what the reader's clicks and keys do to it.
+const MOST_OUTPUTS = 8; // classes or targets that are listed
 const element = (id) => document.getElementById(id);
 const data = element("data");
 const graphs = new Graphs(await unpack(data.textContent));
 data.remove();
+const predictions = new Predictions(graphs);
+const orders = ordersOf(graphs, predictions);
 const state = { graph: null, level: Math.min(1, graphs.levels), mask: 0 };
 
 const list = new List(element("list"), element("rows"), fillRow, open);
@@ -15,41 +18,34 @@ function text(tag, content, className = "") {
   return made;
 }
 
+const verdictMark = (good, content) => text("span", content, `verdict ${good ? "right" : "wrong"}`);
+
 function fillRow(row, i) {
-  const { true: truth, predicted, size } = graphs.columns;
-  const right = graphs.isRight(i);
-  const expected = right === false ? `${short(graphs.classes[truth[i]], 40)} → ` : "";
-  row.classList.toggle("wrong", right === false);
+  const { wrong, told, number: predicted, bar } = predictions.row(i);
+  row.classList.toggle("wrong", wrong);
   row.append(
     text("span", short(graphs.names[i], 120), "name"),
-    text("span", expected + short(graphs.classes[predicted[i]], 40), "class"),
-    ...(right === false ? [text("span", "wrong", "verdict")] : []),
-    text("span", `${plural(size[i], graphs.columns.molecule[i] ? "atom" : "node")}`, "size"),
-    text("span", percent(graphs.confidence[i]), "confidence"),
+    text("span", told, "class"),
+    ...(wrong ? [text("span", "wrong", "verdict")] : []),
+    text("span", `${plural(graphs.columns.size[i], graphs.columns.molecule[i] ? "atom" : "node")}`, "size"),
+    text("span", predicted, "confidence"),
   );
-  row.style.setProperty("--confidence", graphs.confidence[i]);
+  row.style.setProperty("--bar", bar);
 }
 
-function options(select, names) {
-  select.replaceChildren(new Option("all", ""), ...names.map((name, i) => new Option(short(name, 60), i)));
-}
+/** What a field has, if it is not empty. */
+const fieldNumber = (id, otherwise) => (element(id).value === "" ? otherwise : Number(element(id).value));
 
 function wish() {
-  const number = (id, otherwise) => (element(id).value === "" ? otherwise : Number(element(id).value));
-  const choice = (id) => (element(id).value === "" ? null : Number(element(id).value));
-  const verdict = element("verdict").value;
   return {
-    text: element("search").value.trim(), true: choice("true"), predicted: choice("predicted"),
-    verdict: verdict ? verdict === "right" : null,
-    leastConfidence: number("least-confidence", 0) / 100 - 5e-7,
-    mostConfidence: number("most-confidence", 100) / 100 + 5e-7,
-    leastSize: number("least-size", 0), mostSize: number("most-size", Infinity),
+    text: element("search").value.trim(), predicted: predictions.filter(),
+    leastSize: fieldNumber("least-size", 0), mostSize: fieldNumber("most-size", Infinity),
     order: element("order").value,
   };
 }
 
 function filter() {
-  const found = find(graphs, wish());
+  const found = find(graphs, orders, wish());
   list.show(found);
   const all = graphs.count.toLocaleString("en");
   element("count").textContent =
@@ -62,17 +58,11 @@ function open(i, view = "graph") {
   document.body.dataset.view = view;
   element("graph").hidden = false;
   list.mark(i);
-  const { true: truth, predicted } = graphs.columns;
-  const right = graphs.isRight(i);
   element("name").textContent = short(graphs.names[i], 300);
-  element("told").replaceChildren(
-    ...(right === undefined ? ["predicted "] : ["class ", text("b", graphs.classes[truth[i]]), ", predicted "]),
-    text("b", graphs.classes[predicted[i]]), ` with ${percent(graphs.confidence[i])} `,
-    ...(right === undefined ? [] : [text("span", right ? "right" : "wrong", `verdict ${right ? "right" : "wrong"}`)]),
-  );
+  element("told").replaceChildren(...predictions.told(i));
   showReasons(element("reasons"), state.graph, picture);
-  element("parts").replaceChildren(...partSentences(graphs, graphs.get(i)).map((sentence) => text("p", sentence)));
-  element("classes").replaceChildren(...probabilities(i));
+  element("parts").replaceChildren(...partSentences(graphs, predictions, graphs.get(i)).map((sentence) => text("p", sentence)));
+  element("outputs").replaceChildren(...outputs(i));
   const word = wordFor(state.graph);
   element("node-head").textContent = word === "atom" ? "Atom" : "Node";
   showLevel(state.level);
@@ -80,17 +70,16 @@ function open(i, view = "graph") {
   history.replaceState(null, "", `#${graphs.columns.number[i]}`);
 }
 
-function probabilities(i) {
-  const count = graphs.classes.length;
-  const of = graphs.columns.probability.subarray(i * count, (i + 1) * count);
-  const order = [...of.keys()].sort((a, b) => of[b] - of[a]);
-  const rows = order.slice(0, 8).map((one) => {
+function outputs(i) {
+  const all = predictions.outputs(i);
+  const rows = all.slice(0, MOST_OUTPUTS).map(({ name, value, bar }) => {
     const row = document.createElement("li");
-    row.append(text("span", short(graphs.classes[one], 60), "class"), text("span", percent(of[one]), "value"));
-    row.style.setProperty("--confidence", of[one]);
+    row.append(text("span", short(name, 60), "class"), text("span", value, "value"));
+    row.style.setProperty("--bar", bar);
     return row;
   });
-  return count > 8 ? [...rows, text("li", `and ${count - 8} others`, "rest")] : rows;
+  const more = all.length - MOST_OUTPUTS;
+  return more > 0 ? [...rows, text("li", `and ${more} others`, "rest")] : rows;
 }
 
 function showLevel(level) {
@@ -157,14 +146,12 @@ function key(event) {
   event.preventDefault();
 }
 
-options(element("true"), graphs.classes);
-options(element("predicted"), graphs.classes);
-element("order").replaceChildren(...Object.keys(ORDERS).filter((name) => graphs.levels || name !== BY_LOSS).map((name) => new Option(name)));
+element("order").replaceChildren(...Object.keys(orders).map((name) => new Option(name)));
 element("level").max = graphs.levels;
 element("mask-field").hidden = !graphs.masks;
 element("mask").replaceChildren(new Option("all", 0), ...Array.from({ length: graphs.masks }, (_, i) => new Option(i + 1, i + 1)));
 element("parts-section").hidden = graphs.levels === 0;
-document.querySelectorAll(".of-truth").forEach((field) => { field.hidden = !graphs.knowsTruth; });
+document.querySelectorAll(".of-truth").forEach((field) => { field.hidden = !predictions.knowsTruth; });
 legend();
 element("filters").addEventListener("input", filter);
 element("filters").addEventListener("submit", (event) => event.preventDefault());

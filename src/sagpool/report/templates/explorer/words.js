@@ -36,43 +36,17 @@ function nodeText(graph, node) {
   return told ? `${name}: ${told}.` : `${name}.`;
 }
 
-/** What the model predicts given only the kept, and only the dropped nodes. */
-function partSentences(graphs, graph) {
-  const { predicted, net_predicted: net, part_predicted: given, part_probability: probability } = graphs.columns;
-  const i = graph.index;
+/** The kept and the other nodes, in words. */
+function partNames(graph) {
   const word = wordFor(graph);
-  if (isNaN(probability[2 * i])) return [`No ${word}s were dropped, so there is nothing to compare.`];
-  const name = short(graphs.classes[predicted[i]], 60);
-  const whole = percent(graphs.columns.net_probability[i]);
-  const by = graphs.about.net === null ? "" : ` by ${short(graphs.about.net, 60)} alone`;
-  if (net[i] !== predicted[i]) {
-    // The net that pools was outvoted, so its parts cannot give the prediction of the model.
-    const [kept, dropped] = [0, 1].map((part) => percent(probability[2 * i + part]));
-    return [
-      `Given the whole graph, the prediction${by} is “${short(graphs.classes[net[i]], 60)}”, so the kept ${word}s do not explain “${name}”, which has ${whole}.`,
-      `Given only the kept ${word}s it has ${kept}, given only the others ${dropped}.`,
-    ];
-  }
-  const same = [0, 1].map((part) => given[2 * i + part] === predicted[i]);
-  const about = (part, which) => {
-    const other = short(graphs.classes[given[2 * i + part]], 60);
-    const p = percent(probability[2 * i + part]);
-    return same[part]
-      ? `Given only ${which}, the prediction stays “${name}”, with ${p}.`
-      : `Given only ${which}, the prediction changes to “${other}”; “${name}” has ${p}.`;
-  };
   const some = (count) => (count === 1 ? word : plural(count, word));
   const kept = graph.kept.at(-1);
-  const verdict = {
-    "true,true": "Each part alone gives this prediction.",
-    "true,false": `The kept ${word}s alone give this prediction, the others do not.`,
-    "false,true": `The dropped ${word}s alone give this prediction, the kept ones do not.`,
-    "false,false": "Neither part alone gives this prediction.",
-  };
-  return [
-    `Given the whole graph, “${name}” has ${whole}${by}.`,
-    about(0, `the ${some(kept)} that the last level keeps`),
-    about(1, `the other ${some(graph.size - kept)}`),
-    verdict[same],
-  ];
+  return [`the ${some(kept)} that the last level keeps`, `the other ${some(graph.size - kept)}`];
+}
+
+/** What is predicted given only a part of the graph, by the net whose levels these are. */
+function partSentences(graphs, predictions, graph) {
+  if (isNaN(predictions.change(graph.index))) return [`No ${wordFor(graph)}s were dropped, so there is nothing to compare.`];
+  const by = graphs.about.net === null ? "" : ` by ${short(graphs.about.net, 60)} alone`;
+  return predictions.partSentences(graph, by);
 }
