@@ -167,6 +167,42 @@ def _cells(group: PublishedGroup, key: Key, tests: Mapping[Key, Line]) -> list[o
     ]
 
 
+def search(published: Published) -> str:
+    """What a search gained over fixed settings, by validation and by test."""
+    usual = {group.chosen: group for group in published.groups if not group.differences}
+    if not usual.keys() >= {Chosen.FIXED, Chosen.SEARCHED}:
+        return ""
+    fixed, searched = usual[Chosen.FIXED].rows, usual[Chosen.SEARCHED].rows
+    table = [
+        _row(["data set", "method", "validation, fixed", "searched", "test, fixed", "searched"]),
+        _row(["---", "---", *["---:"] * 4]),
+    ]
+    gains: dict[str, list[float]] = defaultdict(list)
+    for key in searched:
+        if key not in fixed:
+            continue
+        cells: list[object] = list(key)
+        for part in ("validation", "test"):
+            before, after = (_mean(rows[key], f"{part}_accuracy") for rows in (fixed, searched))
+            gains[part].append(after - before)
+            cells += [f"{before:.2f}", f"{after:.2f} ({_signed(after - before)})"]
+        table.append(_row(cells))
+    means = {part: float(np.mean(values)) for part, values in gains.items()}
+    return "\n".join(
+        [
+            *table,
+            "",
+            f"In the mean over these {len(gains['test'])} cells a search gains "
+            f"{_signed(means['validation'])} points of validation accuracy and "
+            f"{_signed(means['test'])} of test accuracy.",
+        ]
+    )
+
+
+def _mean(rows: Sequence[Mapping[str, str]], column: str) -> float:
+    return 100 * float(np.mean([float(row[column]) for row in rows]))
+
+
 def facts(published: Published) -> str:
     """Sentences about the rows and about the differences between methods."""
     return _for_each(published, _facts)
@@ -241,6 +277,7 @@ BLOCKS: dict[str, Callable[[Published], str]] = {
     "claims": claims,
     "agreement": agreement,
     "comparison": comparison,
+    "search": search,
     "facts": facts,
 }
 

@@ -73,7 +73,7 @@ def test_what_is_published(published):
     assert command["command"] == "sagpool bench quick --split=a.csv --store runs.sqlite"
 
 
-FOLDERS = ("lee2019", "controls")  # of which the page is made
+FOLDERS = ("lee2019", "controls", "searched")  # of which the page is made
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
     *(f"claims/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),

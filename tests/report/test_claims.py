@@ -9,6 +9,7 @@ import pytest
 
 from sagpool.bench.claims import Gap, Judged, Judgement, Line, Verdict
 from sagpool.bench.experiment_file import read_experiment
+from sagpool.bench.variants import Chosen
 from sagpool.report import write_report
 from sagpool.report.content import read_content
 from sagpool.report.sections.claims import gap_phrases
@@ -142,6 +143,17 @@ def test_differences_are_drawn_once_and_in_order():
         *[("sagpool-h − gpool-h", None), ("FIRST", 1), ("SECOND", 2), ("mean", 1.5)],
         *[("sagpool-h − random-h", None), ("FIRST", -1), ("SECOND", 0), ("mean", -2)],
     ]
+
+
+def test_headings_tell_settings_that_were_chosen_in_several_ways():
+    searched = judged_by({("sagpool-h", "gpool-h"): [1, 2, 3]})._replace(chosen=Chosen.SEARCHED)
+    fixed = judged_by({("sagpool-h", "random-h"): [1, 2, 3]})._replace(chosen=Chosen.FIXED)
+    headings = [label for label, place in drawn([searched, fixed]) if place is None]
+    assert headings == [
+        "sagpool-h − gpool-h (searched settings)",
+        "sagpool-h − random-h (fixed settings)",
+    ]
+    assert drawn([fixed])[0][0] == "sagpool-h − random-h"
 
 
 def test_a_long_heading_of_the_differences_has_two_rows():

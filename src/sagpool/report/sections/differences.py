@@ -29,17 +29,18 @@ def differences_drawing(name: str, title: str, judged: Sequence[Judged]) -> Draw
         title: above the figure
         judged: claims, of which those that compare methods are drawn, each comparison once
     """
+    compared = [one for one in judged if one.claim.kind in COMPARED and one.found.lines]
     shown = {
-        (lines[0].first, lines[0].second, *(line.dataset for line in lines)): lines
-        for one in judged
-        if one.claim.kind in COMPARED
+        (lines[0].first, lines[0].second, *(line.dataset for line in lines)): (lines, one.chosen)
+        for one in compared
         for lines in _by_pair(one.found.lines)
     }
     if not shown:
         return None
+    several = len({one.chosen for one in compared}) > 1
     rows: list[str | Line] = []
-    for lines in shown.values():
-        rows += [*_heading(lines[0]), *lines]
+    for lines, chosen in shown.values():
+        rows += [*_heading(lines[0], f" ({chosen})" if several else ""), *lines]
     keys = [
         Line2D([], [], label="mean over data sets, 95 %", linewidth=1.4, **MEAN),
         Line2D([], [], label="one data set, 95 %", linewidth=1, **SINGLE),
@@ -68,11 +69,11 @@ def _by_pair(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
     return [tuple(line for line in lines if (line.first, line.second) == pair) for pair in pairs]
 
 
-def _heading(line: Line) -> list[str]:
+def _heading(line: Line, settings: str) -> list[str]:
     """The difference, on two rows if it is long."""
     first, second = (_group(methods) for methods in (line.first, line.second))
-    whole = f"{first} − {second}"
-    return [whole] if len(whole) <= LONGEST else [f"{first} −", second]
+    whole = f"{first} − {second}{settings}"
+    return [whole] if len(whole) <= LONGEST else [f"{first} −", f"{second}{settings}"]
 
 
 def _draw(ax: Axes, row: int, line: Line) -> None:
