@@ -21,7 +21,13 @@ from sagpool.bench.run_table import Group, RunTable, read_runs
 from sagpool.bench.search import Search, choose
 from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
-from sagpool.bench.workload import Epochs, bytes_per_epoch, expected_epochs, reference_figures
+from sagpool.bench.workload import (
+    Epochs,
+    bytes_per_epoch,
+    chance,
+    expected_epochs,
+    reference_figures,
+)
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, MemoryShortageError, Training
 from sagpool.foreign.values import shorten
@@ -149,7 +155,12 @@ class _Workload(NamedTuple):
             # Every candidate may be chosen. Its trainings with the first seed (or all, if chosen
             # per fold) are part of the search.
             count = 0 if per_fold else (plan.seeds - 1) * cell.default.folds
-            training = count * float(np.mean([sizes[one] * epochs(one) for one in candidates]))
+            training = count * float(
+                np.average(
+                    [sizes[one] * epochs(one) for one in candidates],
+                    weights=[chance(one) for one in candidates],
+                )
+            )
         trained = defaultdict[int, float](float)
         for template, some in stored.items():
             numbers, epochs_of = some.column("invocation"), some.column("epochs")
