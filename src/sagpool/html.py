@@ -19,7 +19,7 @@ MUTED = "opacity: 0.75"
 
 
 def card(title: str, *parts: Html) -> Html:
-    """A heading and what belongs under it; too wide for the page, it scrolls by itself."""
+    """A heading and its content, which scrolls if it is too wide for the page."""
     heading = f'<div style="font-weight: 600; margin: 2px 0">{escape(title)}</div>'
     return Html(f'<div style="overflow-x: auto; color: inherit">{heading}{"".join(parts)}</div>')
 

@@ -70,7 +70,7 @@ class Difference:
 
 
 def evenly_spaced(count: int, most: int) -> np.ndarray:
-    """Numbers below ``count``: all of them, or if they are more than ``most``, so many."""
+    """Numbers below ``count``: all of them, or ``most`` evenly spaced ones."""
     if count <= most:
         return np.arange(count)
     return np.linspace(0, count - 1, most).round().astype(np.int64)

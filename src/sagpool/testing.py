@@ -148,8 +148,8 @@ def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings
 def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """The gradient of the loss agrees with its numerical derivative in a random direction.
 
-    In one direction of all parameters together; if it disagrees, each of them by itself. It is not
-    meant to agree where a pooling layer says that it is `straight_through`.
+    First for all parameters together; if that disagrees, for each parameter separately. Models
+    with a pooling layer that is `straight_through` are not checked: their gradients need not agree.
     """
     batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
     if any(pool.straight_through for pool in pools_of(model)):

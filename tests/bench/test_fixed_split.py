@@ -122,7 +122,7 @@ def test_what_contradicts_a_split_is_refused(changes, sentence, small, folder):
 
 def test_data_with_a_split_that_is_not_used_get_a_warning(small, folder, caplog):
     plan_experiment(small, Overrides(datasets=("colors",), methods=("mlp-g",)))
-    assert "colors has a split of its own; --set split=fixed uses it." in caplog.text
+    assert "colors comes with a split; --set split=fixed uses it." in caplog.text
 
 
 def test_published_tests_are_read_and_checked(folder):
@@ -139,7 +139,7 @@ def test_node_targets_of_a_file_are_for_supervised_scores(folder):
         .replace("seeds: 2", "supervision: 10")
         .replace("published", "# ")
     )
-    with pytest.raises(SagpoolError, match="has no targets of nodes, which supervision needs"):
+    with pytest.raises(SagpoolError, match="has no node targets, which supervision needs"):
         plan_experiment(read_experiment(text, "no targets", folder))
     given = text.replace("official.csv", "official.csv, node_targets: nodes.csv")
     results = [

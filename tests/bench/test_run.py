@@ -267,7 +267,7 @@ def test_errors_are_raised_before_the_first_training(small, path, pretend, mutag
     monkeypatch.setattr(
         sagpool.bench.experiment_plan, "load", lambda *source, **options: replace(mutag, y=None)
     )
-    with pytest.raises(SagpoolError, match=r"^MUTAG has no two classes to tell apart\.$"):
+    with pytest.raises(SagpoolError, match=r"^MUTAG has fewer than two classes\.$"):
         run(small, path, pretend)
     assert pretend.asked == []
     assert not path.exists()

@@ -65,7 +65,10 @@ def test_a_grid_selects_by_a_metric(small, path, predicting):
     [
         ({"select_by": "auc"}, "select-by must be one of accuracy, loss, balanced_accuracy"),
         ({"select_by": "f1", "search": "none"}, "only be selected by f1 in a search"),
-        ({"select_by": "f1", "search": "race"}, "race sees trainings before .* stopping=f1"),
+        (
+            {"select_by": "f1", "search": "race"},
+            "race compares unfinished trainings, .* stopping=f1",
+        ),
     ],
 )
 def test_what_cannot_be_selected_by(small, path, pretend, options, sentence):

@@ -162,7 +162,7 @@ def test_a_cell_without_any_result(sagpool, store):
             "precision must be one of float32, float64, tf32, bf16, not 'float16'.",
         ),
         (["--table", "table9"], "The experiment has no table 'table9'; "),
-        (["--address", "auto"], "The address is that of a Ray cluster; it needs the engine 'ray'."),
+        (["--address", "auto"], "The address of a Ray cluster needs the engine 'ray'."),
         (["--select", "per-fold"], "Settings can only be selected per fold by a search: grid or"),
         (
             ["--select", "per-fold", "--search", "race"],

@@ -51,7 +51,7 @@ def test_without_names_all_local_data_sets_are_listed(sagpool, small, monkeypatc
     ]
     lines = sagpool("data").out.splitlines()
     assert lines[-3:] == [
-        "made on demand, with a split of their own: colors, triangles, motifs-shift",
+        "generated on demand, with a fixed split: colors, triangles, motifs-shift",
         *("built in: MUTAG, motifs", f"in {folder}: SMALL"),
     ]
 

@@ -97,8 +97,8 @@ def test_a_mixture_is_explained_as_a_whole(mixed, mutag):
     whole = [trace.net.outputs[trace.prediction] for trace in traces]
     assert explained.fidelity.probability.whole == pytest.approx(np.mean(whole))
     assert explained.sentences[0] == (
-        "The pooling shown is that of sagpool-h, which has a weight of 0.4 in the model; what is "
-        "said about only the kept or only the dropped nodes is about this net."
+        "The pooling shown is that of sagpool-h, which has a weight of 0.4 in the model; "
+        "predictions given only the kept or only the dropped nodes are by this net."
     )
     assert "counts-linear, which has a weight of 0.6 in the model;" in explained.sentences[1]
     assert traces[0].net.sentence in traces[0]._repr_html_()

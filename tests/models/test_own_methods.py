@@ -238,7 +238,7 @@ def test_a_setting_that_a_method_ignores_is_refused():
     with pytest.raises(SagpoolError, match="set2set-g has no setting 'readout'"):
         build("set2set-g", Shape(5, 3, hidden=8, settings={"readout": "sum"}))
     register("mine-g")(lambda shape: global_(shape, Set2Set(3 * shape.hidden)))
-    with pytest.raises(SagpoolError, match="mine-g makes no use of the setting 'readout'"):
+    with pytest.raises(SagpoolError, match="mine-g does not use the setting 'readout'"):
         build("mine-g", Shape(5, 3, hidden=8, settings={"readout": "sum"}))
 
 

@@ -1,4 +1,4 @@
-"""Methods against one reference: the comparisons that somebody asks for."""
+"""Comparisons of all methods with one reference method."""
 
 from __future__ import annotations
 

@@ -116,18 +116,18 @@ def run_experiment(
         settings: values by name, such as ``{"lr": 0.005, "conv": "gin"}``; several for a search. A
             setting that only some of the methods have applies to those
         features: of the nodes, as in `sagpool.load`, in all data sets; by default those of the
-            experiment. The results are those of a data set of another name
+            experiment. The results appear under another data set name
         split: a file with the split of the one data set, see `sagpool.graphs.with_split`. The
-            results are those of a data set of another name
-        match: ``retention``: all methods get the same ratio, those that make clusters as many as
-            that is of the mean graph, and a search the same number of candidates. Methods that
-            still leave another part of the nodes are marked in results
+            results appear under another data set name
+        match: ``retention``: all methods get the same ratio, methods that make clusters use that
+            ratio of the mean graph, and a search must have the same number of candidates for
+            all. Methods that still leave another fraction of the nodes are marked in results
         task: ``classification``, ``multitask`` (several targets of 0 and 1, with gaps) or
             ``regression``; by default what the experiment says
         targets: columns of the data sets with the classes or targets, if they have no usual names
-        node_targets: a file with what scores of nodes are to learn, of the one data set, see
-            `sagpool.graphs.with_node_targets`; for methods with ``supervision``. The results are
-            those of a data set of another name
+        node_targets: a file with targets for the node scores of the one data set, see
+            `sagpool.graphs.with_node_targets`; for methods with ``supervision``. The results
+            appear under another data set name
         search: ``none``, ``grid``, ``halving`` or ``race``
         select: ``over-folds``: one choice by the mean over the folds of the first seed (in a
             race also of further seeds);
@@ -136,16 +136,16 @@ def run_experiment(
             may do. By default what the experiment says, or ``over-folds``
         select_by: the validation result by which a search ranks candidates: ``accuracy``,
             ``loss``, ``balanced_accuracy``, ``roc_auc``, ``f1``, ``mcc``, ``log_loss``; of a
-            regression ``rmse``, ``mae``, ``r2``. Searches that look at trainings before their end
-            rank by the loss, or by what the trainings stop by
+            regression ``rmse``, ``mae``, ``r2``. Searches that compare unfinished trainings rank
+            by the loss, or by the metric by which the trainings stop
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object
         address: of the Ray cluster; by default one is started on this machine
-        members: the largest number of models that train side by side; by default what fits
+        members: the largest number of models that train side by side; by default as many as fit
         precision: a name in `sagpool.bench.precision.PRECISIONS`
         checkpoint_seconds: between two checkpoints of a running fleet; not with Ray
-        profile: whether to store how the time of the device was spent; not with Ray
+        profile: whether to record how the device spent its time; not with Ray
         command: recorded in the store
         watch: called whenever the state of a cell changes
     """
@@ -174,7 +174,7 @@ def run_experiment(
         store=store,
     )
     if profile and engine != "local":
-        raise SagpoolError("A profile is that of one device; it needs the engine 'local'.")
+        raise SagpoolError("A profile is of one device, so it needs the engine 'local'.")
     with (
         _open_engine(
             engine, plan.store, device, address, members, checkpoint_seconds, profile
@@ -225,7 +225,7 @@ def _open_engine(
     check_choice("engine", engine, ENGINES)
     if engine == "local":
         if address is not None:
-            raise SagpoolError("The address is that of a Ray cluster; it needs the engine 'ray'.")
+            raise SagpoolError("The address of a Ray cluster needs the engine 'ray'.")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         folder = Path(f"{store}-checkpoints")

@@ -1,4 +1,4 @@
-"""What a search cost, beside the full grid."""
+"""The cost of a search, compared with the full grid."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,8 +17,8 @@ def search_cost(
 ) -> SearchCost:
     """The models × epochs that the search has trained, and those of the full grid.
 
-    A training that has not ended counts in the full grid with the epochs that it has left at
-    least: until its patience is over. Folds that a candidate never began count like its others.
+    In the full grid, an unfinished training counts with a lower bound of its epochs: until its
+    patience would run out. Folds that a candidate never began count like its other folds.
 
     Args:
         candidates: of the search, for seed 0 and fold 0

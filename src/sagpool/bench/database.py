@@ -69,7 +69,7 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _refuse_programs(path: Path, connection: sqlite3.Connection) -> None:
-    """Tables only: a view, a trigger or a computed column can make any amount of data."""
+    """Allow only tables: a view, a trigger or a computed column can produce unlimited data."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, CELL.most)
     made = connection.execute(
         "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') "

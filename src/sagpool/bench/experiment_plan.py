@@ -159,13 +159,13 @@ def _check_select_by(metric: str, search: Search, select: Select, cells: Iterabl
     if search is Search.NONE:
         raise SagpoolError(f"Settings can only be selected by {metric} in a search.")
     if select is Select.TEST:
-        raise SagpoolError("A search that looks at tests selects by accuracy.")
-    # What is seen of a training that is paused is its curve.
+        raise SagpoolError("A search by test results can only select by accuracy.")
+    # Only the curve of a paused training is known, not its predictions.
     stops_by_it = all(cell.default.stopping == metric for cell in cells)
     if search is not Search.GRID and metric != "loss" and not stops_by_it:
         raise SagpoolError(
-            f"A {search} sees trainings before their end, when only the loss, the accuracy and "
-            f"that by which they stop are known; add --set stopping={metric}, or search by grid."
+            f"A {search} compares unfinished trainings, by loss, accuracy or the metric by which "
+            f"they stop; add --set stopping={metric}, or search by grid."
         )
 
 
@@ -189,7 +189,7 @@ def _load_data(
             if cell.dataset.split is not None:
                 graphs = with_split(graphs, cell.dataset.split)
             elif graphs.part is not None and cell.default.split != "fixed":
-                log.warning("%s has a split of its own; --set split=fixed uses it.", name)
+                log.warning("%s comes with a split; --set split=fixed uses it.", name)
             if cell.dataset.node_targets is not None:
                 graphs = with_node_targets(graphs, cell.dataset.node_targets)
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint())

@@ -1,4 +1,4 @@
-"""Which part of the nodes a model keeps, where that depends on the graph."""
+"""The fraction of nodes that a model keeps, if it depends on the graph."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class LearntRatio(NamedTuple):
 
 
 def learnt_ratios(graphs: Graphs, result: Result) -> list[LearntRatio]:
-    """By size and by class; [] if how many nodes are kept is not learnt."""
+    """By size and by class; [] if the ratio is not learnt."""
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []
     model = build(result.training.method, shape_of(graphs, result.training))

@@ -14,7 +14,7 @@ from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_er
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 
-# In which equal trainings may differ: who made them when, and how fast.
+# Columns in which equal trainings may differ: who made them, when, and how fast.
 _INCIDENTAL = {"invocation", "finished", "seconds", "traces"}
 _DECISIVE = [name for name in RUN_COLUMNS if name not in _INCIDENTAL]
 _INVOCATION = ("started", "command", "experiment", "device", "versions")
@@ -28,7 +28,7 @@ class Merged(NamedTuple):
     stores: int
     runs: int
     cells: int
-    twice: int  # runs that more than one store had
+    twice: int  # runs that were in more than one store
 
 
 def merge_stores(sources: Sequence[str | Path], output: str | Path) -> Merged:
@@ -115,7 +115,7 @@ class _Addition:
         return twice
 
     def _invocations(self) -> None:
-        """A command that both stores have, since one was copied from the other, stays one."""
+        """A command in both stores, because one was copied from the other, is added only once."""
         sql = f"SELECT id, {', '.join(_INVOCATION)} FROM invocations ORDER BY id"
         known = {tuple(row): number for number, *row in self.to.execute(sql)}
         for number, *row in self.of.execute(sql):
@@ -149,7 +149,7 @@ class _Addition:
                 f"{self.before} and {self.source.path} have different results of the same "
                 f"training ({row['method']} on {row['name']}, seed {row['seed']}, fold "
                 f"{row['fold']}): {ours[_DECISIVE.index('test_accuracy')]} and "
-                f"{row['test_accuracy']}. They cannot both be right for one store; leave one out."
+                f"{row['test_accuracy']}. Leave one of the stores out."
             )
 
     def _cells(self) -> None:
@@ -169,7 +169,7 @@ class _Addition:
             self.store.add_cell(replace(cell, invocation=self.numbers[cell.invocation]))
 
     def _paused(self) -> None:
-        """Of two states of one training the later one, if it began as the other."""
+        """Keep the later of two states of a training, if one continues the other."""
         for row in self._rows("paused"):
             seen = self.store._paused(row["key"])
             if seen is not None:

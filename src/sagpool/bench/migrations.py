@@ -7,7 +7,7 @@ from contextlib import suppress
 import sagpool
 from sagpool.foreign.values import shorten
 
-# Raised only by a change that older versions cannot read. Tables and columns are added without:
+# Raised only by a change that older versions cannot read. New tables and columns do not count:
 # older versions ignore them.
 FORMAT = 1
 
@@ -28,7 +28,7 @@ _TRAINING = """key TEXT PRIMARY KEY,
 
 
 def _run(*statements: str) -> Migration:
-    """Statements that leave alone what is there: stores from before the numbers may have it."""
+    """Statements that do nothing if already applied, as in stores older than the numbering."""
 
     def change(connection: sqlite3.Connection) -> None:
         for statement in statements:
@@ -96,7 +96,7 @@ _FAILURES = f"""CREATE TABLE IF NOT EXISTS failures (
     {_TRAINING},
     reason TEXT NOT NULL
 )"""
-# What searches have seen of trainings that have not ended.
+# What searches know about unfinished trainings.
 _PAUSED = f"""CREATE TABLE IF NOT EXISTS paused (
     {_TRAINING},
     curve BLOB NOT NULL                 -- float32: train loss, validation loss and accuracy

@@ -63,7 +63,7 @@ def _epochs(search: Search, candidates: Sequence[Training]) -> list[int | None]:
 def settings_of_all(search: Search, candidates: Sequence[Training]) -> dict[str, Any]:
     """The settings of a cell that was selected per fold: a list of values where they differ.
 
-    They also tell how it was selected, so that it is another cell than one with fixed settings.
+    They include how it was selected, so that it differs from a cell with fixed settings.
     """
     defaults = method_settings(candidates[0].method)
     every = [settings_of(candidate) for candidate in candidates]

@@ -14,9 +14,10 @@ MOST_NODES = 40  # larger graphs are unreadable in a small picture
 
 
 def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
-    """Traces of a few test graphs; none for diverged runs and for methods that keep no nodes.
+    """Traces of a few test graphs.
 
-    Nor for graphs without classes, for which stores have no place.
+    None for diverged runs, for methods that keep no nodes, and for graphs without classes, whose
+    traces cannot be stored.
     """
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []

@@ -36,7 +36,7 @@ METHOD_VERSION = "method_version"
 
 @dataclass(frozen=True)
 class Overrides:
-    """Changes to an experiment; what is empty stays as it is."""
+    """Changes to an experiment; empty fields change nothing."""
 
     datasets: tuple[str, ...] = ()  # names in the experiment, or anything that `load` accepts
     methods: tuple[str, ...] = ()  # names or patterns, such as ``sagpool-h*``
@@ -46,7 +46,7 @@ class Overrides:
     settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
     features: Features | None = None  # of the nodes, in all data sets
     split: str | Path | None = None  # a file with parts of the graphs, of the one data set
-    match: str | None = None  # what all methods shall have in common: ``retention``
+    match: str | None = None  # what all methods must have in common: ``retention``
     task: Task | None = None  # of all data sets
     targets: tuple[str, ...] = ()  # columns of the data sets with the classes or targets
     node_targets: str | Path | None = None  # a file of them, of the one data set
@@ -124,7 +124,7 @@ def _check_budgets(cells: list[Cell]) -> None:
     if large != small:
         raise SagpoolError(
             f"Matched methods need the same search budget, but {most} has {large} candidates and "
-            f"{least} {small}; give settings that only some of them have one value."
+            f"{least} {small}; give one value to settings that only some methods have."
         )
 
 
@@ -222,7 +222,9 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
     place = f"{dataset.name} {method}"
     if dataset.split is not None:
         if "split" in overrides.settings:
-            raise SagpoolError(f"{place} has the split of a file; it cannot have another one.")
+            raise SagpoolError(
+                f"{place} already has the split of a file; it cannot have another one."
+            )
         settings["split"] = "fixed"
     if overrides.folds is not None:
         if settings.get("split") == "fixed":

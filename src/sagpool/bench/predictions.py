@@ -1,4 +1,4 @@
-"""Predictions of finished trainings: compact in a run store, and what scores follow from them."""
+"""Predictions of finished trainings: compact in a run store, and the scores computed from them."""
 
 from __future__ import annotations
 

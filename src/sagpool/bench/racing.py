@@ -1,14 +1,14 @@
 """A race: all candidates on the same folds, and the worse ones leave early.
 
 After each round only the better candidates stay, on more folds and for more epochs. A candidate
-counts as good if it is good now or if it is getting there: a low learning rate is slow at first and
+counts as good if it is good now or improving fast enough: a low learning rate is slow at first and
 may still win. The finalists train to the end on all folds, and the better half of them again with
 the next seed, until one is left.
 
 The further seeds are there because the folds of one seed cannot tell good candidates apart: over
 10 folds, the difference of two of them has a standard deviation of 1.4 points (PROTEINS, NCI1),
-about as much as they differ at all. ``scripts/simulate_race.py`` tells what a race would have cost
-and chosen in a finished grid search.
+about as much as their true difference. ``scripts/simulate_race.py`` shows what a race would have
+cost and chosen in a finished grid search.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank
 from sagpool.fleet import Training
 from sagpool.statistics import compare
 
-# So many candidates are cheap to train, and one of them leaves only if it is significantly worse.
+# This many candidates are cheap to train, and one is dropped only if it is significantly worse.
 FEW = 4
 SIGNIFICANT = 0.05
 FEWEST_TESTED_FOLDS = 3
@@ -35,11 +35,11 @@ class Stage(NamedTuple):
 
     epochs: float  # as a fraction of the patience; no training is shorter than that
     folds: float  # a fraction of all folds
-    stay: float  # the fraction of the candidates that goes on
+    stay: float  # the fraction of the candidates that continues
 
 
-# Most candidates are soon seen to be bad, and leave early. One in 24, 8 of the paper's 192, is a
-# finalist. Each round then costs 1 to 3 % of the grid, those of the finalists included.
+# Most candidates are soon seen to be bad, and are dropped early. One in 24, 8 of the paper's 192,
+# is a finalist. Each round, also of the finalists, then costs 1 to 3 % of the grid.
 STAGES = (Stage(0.4, 0.2, 1 / 4), Stage(0.8, 0.4, 1 / 3), Stage(1.4, 0.8, 1 / 2))
 
 
@@ -120,7 +120,7 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
 
 
 def _steadied(seen: Validation) -> Validation:
-    """With the mean accuracy of the epochs near the best one; that of a single epoch jumps."""
+    """With the mean accuracy of the epochs near the best one; single epochs are too noisy."""
     if not math.isfinite(seen.accuracy) or seen.value is not None:
         return seen
     best = seen.best_epoch - 1

@@ -1,4 +1,4 @@
-"""Validation results with another value to rank them by than the accuracy."""
+"""Validation results ranked by another value than the accuracy."""
 
 from collections.abc import Sequence
 
@@ -18,8 +18,8 @@ def ranked_by(
         store: which has the predictions of trainings that have ended
         keys: of the trainings
         seen: their results, in the same order
-        early: whether these are results before the end, when only the curve is known: what the
-            trainings stop by, which is the negative of the metric
+        early: whether the trainings are unfinished, so that only their curves are known. These
+            hold the negative of the metric by which the trainings stop
     """
     if metric == BY_ACCURACY:
         return list(seen)

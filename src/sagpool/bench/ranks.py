@@ -44,7 +44,7 @@ class Ranks:
 
     @property
     def least_p(self) -> float:
-        """The lowest that a pair can have: one is better on all data sets, and Holm corrects."""
+        """The lowest possible corrected p of a pair: one method is better on all data sets."""
         pairs = len(self.methods) * (len(self.methods) - 1) // 2
         return min(1.0, pairs * wilcoxon(np.arange(1, len(self.datasets) + 1.0)))
 

@@ -23,7 +23,7 @@ class Validation(NamedTuple):
     epochs: int  # trained so far
     ended: bool  # stopped by itself (early stopping, divergence), rather than paused
     curve: np.ndarray  # [2, epochs] validation loss and accuracy
-    value: float | None = None  # by which it is ranked in place of the accuracy; higher is better
+    value: float | None = None  # by which it is ranked instead of the accuracy; higher is better
 
     @property
     def rank(self) -> float:
@@ -58,7 +58,7 @@ class Ranked(NamedTuple):
 
 
 class SearchCost(NamedTuple):
-    """What a search has trained, in models × epochs, beside the full grid."""
+    """What a search has trained, in models × epochs, compared with the full grid."""
 
     epochs: int
     grid: int  # of the full grid; a lower bound if some of its trainings did not end
@@ -205,7 +205,7 @@ SLICES = 100  # of the wall time of an invocation
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """How the time of the device was spent in an invocation.
+    """How the device spent its time in an invocation.
 
     Fractions are those of equal slices of the wall time; in each slice they add up to 1.
     """

@@ -1,4 +1,4 @@
-"""Which part of the nodes each pooling of a method leaves, and comparisons with equal parts."""
+"""The fraction of nodes that each pooling leaves, and comparisons at equal fractions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from sagpool.graphs import Graphs
 from sagpool.models import Value, build, method_settings
 from sagpool.nn.pool import Selection, pools_of
 
-CLOSE = 0.15  # relative difference of two parts that counts as none: numbers of nodes are rounded
+CLOSE = 0.15  # relative difference that counts as equal, since numbers of nodes are rounded
 # Settings with which methods that make clusters leave `ratio` of the nodes of the mean graph.
 MATCHED: Mapping[str, Value] = {"clusters": "mean"}
 

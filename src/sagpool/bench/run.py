@@ -79,7 +79,7 @@ class ExperimentRunner:
         self.reached: dict[str, float] = {}  # epochs of the trainings that were asked for
         self.running: dict[Job, _Running] = {}
         self.records: dict[CellState, CellRecord] = {}  # of finished cells
-        # First runs of candidates, by key: only that of the chosen one is drawn.
+        # First runs of candidates, by key; only the chosen one is drawn.
         self.candidates: defaultdict[CellState, dict[str, Result]] = defaultdict(dict)
         for data in self.plan.data.values():
             self.store.add_data(data.graphs, data.fingerprint)
@@ -160,7 +160,7 @@ class ExperimentRunner:
         return []
 
     def _forget(self, keys: Iterable[str]) -> None:
-        """Whether trainings are stored is asked again if they are wanted again."""
+        """Forget which trainings are stored; the store is asked again if they are needed."""
         others = [running.missing for running in self.running.values()]
         for key in keys:
             if not any(key in missing for missing in others):
@@ -195,7 +195,7 @@ class ExperimentRunner:
         return [job]
 
     def _seen(self, keys: Iterable[str], asked: Round) -> list[Validation]:
-        """What the program may know of the trainings that it has asked for."""
+        """What the program may know about the trainings that it requested."""
         if self.plan.select is Select.TEST:
             return self.store.tested(keys)
         seen = self.store.validation(keys, asked.until)
@@ -223,7 +223,7 @@ class ExperimentRunner:
         trainings = repeat(training_of(cell.method, record.settings), plan.seeds)
         keys = plan.keys(cell, trainings)
         if plan.select is Select.TEST:
-            # Another cell than one whose settings were chosen by validation, or given.
+            # So that it differs from a cell whose settings were chosen by validation, or given.
             settings = {**record.settings, SELECTED: BY_TEST}
             record = replace(record, settings=settings, ranking=(), chosen=tuple(keys))
         record = replace(record, bytes=self.store.bytes_of(record))

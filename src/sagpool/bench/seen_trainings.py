@@ -17,7 +17,7 @@ class SeenTrainings(Tables):
     def reached(self, keys: Iterable[str] | None = None) -> dict[str, float]:
         """How many epochs of these trainings are known; infinite if one has ended.
 
-        Only those of which something is known; by default all.
+        Trainings of which nothing is known are left out. Without keys, all that are known.
         """
         known: dict[str, float] = {}
         if self._has("paused"):

@@ -30,7 +30,7 @@ class Summary:
     # Of a cell that was selected per fold: the test accuracy, in percent, of the one candidate
     # with the best mean validation accuracy over the same trainings.
     over_folds: float | None = None
-    variant: str = ""  # what tells it from other cells of the method: ", losses none"
+    variant: str = ""  # what distinguishes it from other cells of the method: ", losses none"
     tests: Mapping[str, Spread] = field(default_factory=dict)  # of a fixed split, by name
 
     @property

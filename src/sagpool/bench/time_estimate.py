@@ -65,7 +65,7 @@ class TimeEstimate(NamedTuple):
 def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
     """How long the plan takes on the device with this name.
 
-    If neither the run store nor the package know the device, on the packaged one instead.
+    If neither the run store nor the package knows the device, the packaged device is used.
     """
     planned = {(cell.method, plan.data[cell.dataset.name].fingerprint) for cell in plan.cells}
     runs, trained, started = None, list[Trained](), dict[int, datetime]()
@@ -106,7 +106,7 @@ class _Workload(NamedTuple):
     search: float | None
     training: float | None
     runs: dict[int, float]  # of stored runs, by invocation
-    slowness: float  # of the method: its bytes take so many times as long as others
+    slowness: float  # of the method: how many times as long its bytes take as those of others
 
     @staticmethod
     def of(plan: ExperimentPlan, cell: Cell, runs: RunTable | None) -> _Workload:

@@ -45,7 +45,7 @@ _NUMBERS = {
 
 
 class Chosen(StrEnum):
-    """How the settings of a cell were chosen. Claims prefer the first ones."""
+    """How the settings of a cell were chosen; claims prefer the earlier values."""
 
     SEARCHED = "searched settings"  # by validation, over the folds of the first seed
     PER_FOLD = "settings chosen per fold"
@@ -73,14 +73,14 @@ class Group:
 def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = None) -> list[Group]:
     """All groups of cells; the main one first, then those of the same protocol.
 
-    The main group has the protocol of the experiment and of its groups the most main cells; if two
-    have the same number, searched settings come before fixed ones. If a data set has changed, only
-    cells of its latest state are included. Of cells with the same name the last requested one is
-    shown: the best one would be a choice by test results.
+    The main group is the one with the most main cells among those with the protocol of the
+    experiment; in a tie, searched settings come before fixed ones. If a data set has changed, only
+    cells of its latest state are included. If cells have the same name, the last requested one is
+    shown: showing the best would be a choice by test results.
 
     Args:
         summaries: in the order of their requests
-        experiment: decides what usual settings are; without it the protocol of most cells does
+        experiment: defines the usual settings; without it, the protocol of most cells does
     """
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
     current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
@@ -126,7 +126,7 @@ def settled(cell: CellRecord, chosen: Chosen) -> dict[str, Any]:
     defaults = _defaults(cell.method)
     ranking = cell.ranking if chosen is Chosen.SEARCHED else ()
     candidates = [defaults | one.settings for one in ranking]
-    # What was tried is not stored if test accuracies chose; of the usual grids that is the ratio.
+    # Searches by test accuracy do not store what was tried; the usual grids vary the ratio.
     varied = {SELECTED} | ({"ratio"} if chosen is Chosen.BY_TEST else set())
     return {
         name: value
@@ -187,7 +187,7 @@ class _Usual:
         )
 
     def _method_settings(self, cell: CellRecord, own: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the settings ``own`` that are the method's and not the usual ones."""
+        """The method's own settings in ``own`` that differ from the usual ones."""
         usual = {**_defaults(cell.method), **self._settings(cell)}
         return {
             name: value

@@ -39,7 +39,8 @@ class Epochs:
     def of(dataset: str, method: str, runs: RunTable | None = None) -> "Epochs":
         """From the runs of a cell and, for other settings, from the packaged figures.
 
-        Methods without figures take the mean of the data set, data sets without that of all.
+        Methods without figures use the mean of the data set; data sets without figures use the
+        mean of all.
         """
         epochs: dict[tuple[float, int, float], list[np.ndarray]] = defaultdict(list)
         for group, some in runs.by_group if runs else ():

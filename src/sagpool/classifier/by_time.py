@@ -1,4 +1,4 @@
-"""An estimate for future graphs: how a model of the earlier ones does on the latest."""
+"""An estimate for future graphs: a model trained on the earlier graphs predicts the latest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 0.5  # with more held out, the estimate would be that of another model
 
 
 def _later(graphs: Graphs) -> np.ndarray:
-    """``[graphs]`` bool: those that are held out; an error if they tell nothing."""
+    """``[graphs]`` bool: those that are held out; an error if they cannot be scored."""
     assert graphs.time is not None
     if graphs.group is not None:
         raise SagpoolError(f"{graphs.name} has both groups and times; a fit can use one of them.")
@@ -60,7 +60,7 @@ def fit_by_time(
     """Fit a model to the earlier graphs, estimate its scores on the latest, and fit one to all.
 
     Everything that is chosen for the estimate (candidates, their weights, calibration, prediction
-    sets) follows from the earlier graphs alone. The model for all graphs is chosen anew.
+    sets) depends only on the earlier graphs. The model for all graphs is chosen again.
     """
     later = _later(graphs)
     timeless = replace(graphs, time=None)
@@ -68,7 +68,7 @@ def fit_by_time(
     def fit_part(name: str, part: Graphs, done: float, **options: Any) -> Fit:
         def told(progress: FitProgress) -> None:
             stage, fraction = f"{progress.stage} ({name} graphs)", done + progress.fraction / 2
-            # How long the second part takes is not known in the first.
+            # The first part cannot know how long the second one takes.
             on_progress(FitProgress(stage, fraction, progress.seconds_left if done else None))
 
         return fit(

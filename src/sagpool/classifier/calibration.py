@@ -5,8 +5,8 @@ import numpy as np
 from sagpool.fleet.metrics import LEAST, losses
 from sagpool.graphs.graphs import Task
 
-# The logarithm of the temperature is normal around 0 with this spread, before the graphs are seen:
-# a few graphs, all of them right, do not make the model certain.
+# Prior of the log temperature: normal around 0 with this standard deviation, so that a few graphs,
+# all predicted right, do not make the model certain.
 PRIOR = 0.5
 
 

@@ -64,7 +64,7 @@ def candidates_for(
 
     Args:
         graphs: with classes or targets
-        method: a registered name; None for all that is worth a try
+        method: a registered name; None for all methods worth trying
         settings: settings of the nets that are not searched
         search: whether the nets have a grid of settings, or one setting
         only: nets or simple models alone
@@ -89,7 +89,7 @@ def candidates_for(
 
 
 def _nets(graphs: Graphs, method: str | None, search: bool) -> Sequence[Mapping[str, Any]]:
-    """Settings of the nets to try, those first on which time is best spent."""
+    """Settings of the nets to try, the most promising first."""
     small = graphs.node_counts.mean() < SMALL_GRAPHS
     strong = [*CANDIDATES, GIN]
     every = [*strong, {"method": "sagpool-g" if small else "sagpool-h", **PAPER}]

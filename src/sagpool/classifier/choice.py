@@ -1,4 +1,4 @@
-"""From out-of-fold predictions of the candidates to a calibrated mixture with its doubts."""
+"""From out-of-fold predictions of the candidates to a calibrated mixture with prediction sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sagpool.fleet.metrics import balanced_accuracy, confusion
 from sagpool.graphs.graphs import Task
 
 # A mixture has to lower the loss of the best simple model by more than one standard error, and by
-# this fraction: nearly the same predictions can be better with certainty, and to no use.
+# this fraction: nearly equal predictions can be significantly better by a useless amount.
 WORTH = 0.01
 
 
@@ -25,7 +25,7 @@ class Rules:
         task: of the model
         simple: ``[candidates]`` bool; a simple one alone is kept if the mixture is not better
         coverage: that the prediction sets promise
-        balanced: decide for high balanced accuracy, in place of accuracy
+        balanced: decide for high balanced accuracy instead of accuracy
     """
 
     task: Task

@@ -1,8 +1,8 @@
 """How good a model is on new graphs, estimated from out-of-fold predictions.
 
 The estimate is cross-fitted: mixture, temperature, thresholds and decision for the graphs of one
-fold are chosen on the predictions for the other folds, so that no graph has a say in how it is
-predicted. The scores are those of all graphs together.
+fold are chosen on the predictions for the other folds, so that no graph influences its own
+prediction. Scores are computed over all graphs together.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sagpool.graphs.graphs import Task
 
 REPEATS = (100, 300)  # of the bootstrap: least and most
 REPEATED = 3_000_000  # predictions in all repeats of the bootstrap
-# Held-out graphs share training graphs, and the final model is another than those of the folds,
-# so intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
+# Models of different folds share training graphs, and the final model differs from them, so
+# intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
 WIDER = 1.3
 SIGNIFICANT = 0.05
 
@@ -156,7 +156,7 @@ def cross_fit(
     fold: np.ndarray,
     left_out: Sequence[Collection[int]] = (),
 ) -> OutOfFoldPredictions:
-    """Predict each fold by what is chosen on the others.
+    """Predict each fold with the choice made on the other folds.
 
     Args:
         rules: of the choice
@@ -290,7 +290,7 @@ def estimated(estimate: Mapping[str, Any]) -> str:
 def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[float, float]:
     """Wilson's 95 % confidence interval of a fraction observed on ``count`` graphs.
 
-    ``wider``: by which the standard error is larger than that of independent graphs.
+    ``wider`` is the factor by which the standard error exceeds that of independent graphs.
     """
     z = 1.959964 * wider
     centre = (fraction + z**2 / (2 * count)) / (1 + z**2 / count)
@@ -300,7 +300,7 @@ def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[fl
 
 
 def mcnemar(model: np.ndarray, reference: np.ndarray) -> bool:
-    """Whether the model is right more often, by the graphs for which only one of the two is."""
+    """Whether the model is right more often, judged by graphs for which only one of both is."""
     from scipy.special import bdtr  # slow to import
 
     won, lost = int((model & ~reference).sum()), int((reference & ~model).sum())

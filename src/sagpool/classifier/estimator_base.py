@@ -92,7 +92,7 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
 
 class GraphRegressorMixin(RegressorMixin):  # type: ignore[misc]
-    """Predictions of a `GraphEstimator` whose ``one_column_`` says whether y was a column."""
+    """Predictions of a `GraphEstimator`; ``one_column_`` is whether y was a single column."""
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
         """``[graphs]``, or ``[graphs, targets]`` if the estimator was fitted to a matrix."""

@@ -83,7 +83,7 @@ def pack_graphs(X: Any, features: Features | Encoding) -> Graphs:
 
 
 def pack_for_fit(X: Any, features: Features) -> Graphs:
-    """As `pack_graphs`; an error if `Graphs` have others than the features that are asked for."""
+    """As `pack_graphs`; an error if `Graphs` have other features than requested."""
     graphs = pack_graphs(X, features)
     own = Vocabulary.of(graphs).kind
     if features not in ("auto", "all", own):
@@ -92,7 +92,7 @@ def pack_for_fit(X: Any, features: Features) -> Graphs:
 
 
 def with_classes(graphs: Graphs, y: Any) -> Classes:
-    """The graphs with these classes; without ``y``, with those that they have."""
+    """The graphs with these classes; without ``y``, with their own."""
     classes, codes = _encode(classes_of(graphs) if y is None else y)
     if len(codes) != len(graphs):
         raise SagpoolError(f"y has {len(codes)} classes for {len(graphs)} graphs.")
@@ -134,7 +134,7 @@ def task_matrix(y: Any) -> np.ndarray:
 
 
 def with_targets(graphs: Graphs, y: Any) -> Targets:
-    """The graphs with these numbers to predict; without ``y``, with those that they have.
+    """The graphs with these numbers to predict; without ``y``, with their own.
 
     Targets have the names that pandas gives them, or y; or y 0, y 1, ...
     """
@@ -154,7 +154,7 @@ def with_targets(graphs: Graphs, y: Any) -> Targets:
 
 
 def target_matrix(y: Any) -> np.ndarray:
-    """``[graphs, targets]`` float64 of numbers, of which NaN is not measured."""
+    """``[graphs, targets]`` float64, NaN where not measured."""
     try:
         values = np.asarray(y, np.float64)
     except (TypeError, ValueError):
@@ -165,7 +165,7 @@ def target_matrix(y: Any) -> np.ndarray:
     values = values.reshape(len(values), -1)
     wrong = (np.abs(values) > MAX_TARGET).any(1)
     if wrong.any():
-        raise SagpoolError(f"y is not finite for graph {int(wrong.argmax())}; NaN is no value.")
+        raise SagpoolError(f"y is not finite for graph {int(wrong.argmax())}; use NaN for gaps.")
     return values
 
 
@@ -206,7 +206,7 @@ def seed_of(random_state: Any) -> int:
 def _listed(X: Any) -> list[Any]:
     if isinstance(X, Graphs):
         return [X] if len(X) else []
-    # These can be iterated over, but give characters, keys, nodes, or the names of columns.
+    # Iterating over these gives characters, keys, nodes or column names, not graphs.
     single = isinstance(X, str | bytes | Mapping) or hasattr(X, "nodes")
     if single or getattr(X, "ndim", 1) != 1:
         of_many = "" if single else f" with {X.ndim} dimensions"
@@ -218,7 +218,7 @@ def _listed(X: Any) -> list[Any]:
 
 
 def _molecule_types() -> tuple[type, ...]:
-    """Without importing RDKit: who has made a molecule has imported it."""
+    """Without importing RDKit: if there is a molecule, it has been imported already."""
     rdchem = sys.modules.get("rdkit.Chem.rdchem")
     return (str,) if rdchem is None else (str, rdchem.Mol)
 

@@ -96,8 +96,8 @@ def fit(
     In the final model, simple models are fitted to all graphs, and nets are the ensemble of those
     of the folds.
 
-    If it is known when the graphs were made (``graphs.time``), the estimate is that of a model of
-    the earlier graphs on the latest fifth, and the final model is fitted to all of them anew.
+    If it is known when the graphs were made (``graphs.time``), a model of the earlier graphs is
+    scored on the latest fifth, and the final model is chosen and fitted again on all of them.
 
     Args:
         graphs: with classes or targets
@@ -118,7 +118,7 @@ def fit(
         on_progress: called from time to time
         checkpoint: gives a file for the trainings of a method, from which they are resumed as in
             `sagpool.fleet.train`
-        keep_on_interrupt: whether Ctrl-C, once there is a result, ends the search in place of the
+        keep_on_interrupt: whether Ctrl-C, once there is a result, ends only the search, not the
             fit; a second one ends the fit
     """
     if not 0 < coverage < 1:
@@ -176,7 +176,7 @@ def _finish(trials: Trials, rules: Rules, folds: int, *, interrupted: bool) -> F
     choice = choose(rules, outputs, truth)
     left_out = [one.left_out for one in trials.done]
     predictions = cross_fit(rules, outputs, truth, trials.fold, left_out)
-    # The choice knows its own graphs a little too well; cross-fitted predictions do not.
+    # The choice is a little overfitted to its own graphs; cross-fitted predictions are not.
     conformal = Conformal.of(graphs.task, predictions.outputs, truth, rules.coverage)
     choice = replace(choice, conformal=conformal)
     estimated = estimate(

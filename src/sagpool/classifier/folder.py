@@ -195,7 +195,7 @@ def read_folder(folder: Path) -> TrainedModel:
 
 
 def _check(config: _Config, vocabulary: Vocabulary) -> None:
-    """Raise an error that says which of the numbers of the configuration make no sense."""
+    """Raise an error that names a number of the configuration that makes no sense."""
     outputs = vocabulary.num_outputs
     if not outputs:
         raise SagpoolError(f"there are no names of what it predicts ({vocabulary.task})")
@@ -282,7 +282,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _checksum(config: dict[str, Any]) -> str:
-    """Of what decides the predictions; ``about`` may be edited."""
+    """Of everything that affects predictions; ``about`` may be edited."""
     decisive = {name: value for name, value in config.items() if name not in ("sha256", "about")}
     return _sha256(json.dumps(decisive, sort_keys=True).encode())
 

@@ -11,7 +11,7 @@ from sagpool.randomness import key_of, permutation
 
 LEAST_GRAPHS = 6
 BINS = 10  # of the values of a regression
-# Nodes up to which a data set has so many folds: more nodes cost more, and need fewer folds.
+# Folds by the largest number of nodes: larger data sets take longer and need fewer folds.
 FOLDS = ((8_000, 10), (600_000, 5))
 FEWEST = 3
 
@@ -19,7 +19,7 @@ FEWEST = 3
 def folds_for(graphs: Graphs, folds: int | None) -> int:
     """As many folds as were asked for, or by the size of the data; an error if none are possible.
 
-    At most half as many as graphs, and as many as groups.
+    At most half the number of graphs, and at most the number of groups.
     """
     check_targets(graphs)
     if folds is None:

@@ -33,8 +33,8 @@ class Row:
         behind_error: the standard error of that, from paired graphs
         weight: in the model; 0 if it is no part of it
         seconds: of all folds together
-        dropped_after: folds after which a net was dropped, its scores are on their graphs; None
-            for a candidate that was tried in all folds
+        dropped_after: number of folds after which a net was dropped; its scores are for these
+            folds only. None for a candidate that was tried in all folds
     """
 
     name: str
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The name, with a word on why the candidate is no part of the model."""
+        """The name and, if the candidate was dropped, after how many folds."""
         return candidate_label(self.name, self.dropped_after)
 
 

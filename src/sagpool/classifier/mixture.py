@@ -13,7 +13,7 @@ from sagpool.graphs.graphs import Task
 
 ROUNDS = 20
 MOST_PARTS = 5
-# Lower probabilities count as this one: a forest that is certain and wrong once is not worthless.
+# Lower probabilities count as this one, so that a forest is not rejected for one confident error.
 LEAST = 2e-3
 
 

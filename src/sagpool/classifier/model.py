@@ -36,7 +36,7 @@ MOST_LISTED = 5  # unknown node labels in a warning
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says about some graphs, with its doubts.
+    """What a model predicts for some graphs, with its uncertainty.
 
     Args:
         probabilities: ``[graphs, classes]``; with several tasks ``[graphs, tasks]``, of a 1; for a
@@ -72,7 +72,7 @@ class TrainedModel:
         decision: factor of each class before the most probable is taken, or the threshold of each
             task; None for 1 and 0.5
         conformal: promise and bounds of the prediction sets; None for no sets
-        novelty: what graphs like the training graphs have on average
+        novelty: tells graphs unlike the training graphs
         about: JSON values for the model card
     """
 
@@ -233,7 +233,7 @@ class TrainedModel:
             )
         similar = similar_folder(str(source))
         if similar or folder.parent.is_dir() or isinstance(source, Path) or not is_name(source):
-            # A local path with a typing error; the Hub does not need to know it.
+            # A mistyped local path; do not send it to the Hub.
             hint = f"; did you mean {similar}?" if similar else "."
             raise SagpoolError(f"There is no model folder {source}{hint}")
         return read_folder(download(source, [WEIGHTS, CONFIG]))

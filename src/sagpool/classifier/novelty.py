@@ -18,7 +18,7 @@ LEAST_SPREAD = 0.05  # of a fraction of nodes: a label that is new counts, but a
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """A Mahalanobis distance of what graphs have on average.
+    """A Mahalanobis distance between descriptors of graphs (see `descriptors`).
 
     Args:
         mean: ``[columns]`` of the descriptors of the training graphs
@@ -66,9 +66,9 @@ def num_descriptors(num_attributes: int, num_labels: int) -> int:
 
 
 def descriptors(graphs: Graphs) -> np.ndarray:
-    """Of each graph size, mean and highest degree, and the means of its node features.
+    """Size, mean and highest degree of each graph, and the means of its node features.
 
-    ``[graphs, columns]``; of at most `MOST_COLUMNS` columns of features, the first ones. The last
+    ``[graphs, columns]``; only the first `MOST_COLUMNS` columns of features are used. The last
     column is the fraction of nodes without a label known to the model.
     """
     counts, first = graphs.node_counts, graphs.node_ptr[:-1]
@@ -104,7 +104,7 @@ def _moments(described: np.ndarray, continuous: int) -> tuple[np.ndarray, np.nda
     mean, spread = described.mean(0), described.std(0)
     least = np.full(columns, LEAST_SPREAD)
     measured = slice(3, 3 + continuous)
-    # A measurement that was the same for all graphs has a scale of its own, which is not known.
+    # The scale of a measurement that was the same for all graphs is not known.
     least[measured] = np.maximum(1e-3 * np.abs(mean[measured]), 1e-6)
     spread = np.maximum(spread, least)
     z = (described - mean) / spread

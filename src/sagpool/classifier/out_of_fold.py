@@ -132,7 +132,7 @@ class Trials:
                 on_progress=told,
                 checkpoint=None if self.checkpoint is None else self.checkpoint(name),
             )
-            # Also those that an earlier run had finished, and its checkpoint has.
+            # Includes those that an earlier run finished, from its checkpoint.
             results.update({result.training: result for result in every})
 
         try:
@@ -147,14 +147,14 @@ class Trials:
         except OutOfTimeError:
             pass
         finally:
-            # Also what was done before an interrupt counts.
+            # Results from before an interrupt count, too.
             for one in candidates:
                 of_folds = [results.get(_in_fold(one, fold)) for fold in folds]
                 self._sort_in(one, graphs, of_folds, verdicts.get(one.name, []))
             clock.finish(len(candidates))
 
     def _racing(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
-        """Whether nets have to show in their first folds that they are worth the others.
+        """Whether nets must prove useful in their first folds before they train in the others.
 
         Not on a GPU, where all folds side by side take hardly longer than two.
         """
@@ -203,7 +203,7 @@ class Trials:
             kind.append(replace(tried, left_out=left_out(verdict)))
 
     def _tried(self, candidate: NetCandidate, graphs: Graphs, results: dict[int, Result]) -> Tried:
-        """A candidate with its results by fold; one that diverged predicts what is frequent."""
+        """A candidate with its results by fold; a diverged net predicts the `prior`."""
         guess = prior(graphs)
         outputs = np.full((len(graphs), len(guess)), np.nan)
         nets = []
@@ -228,7 +228,7 @@ def truth_of(graphs: Graphs) -> np.ndarray:
 
 
 def prior(graphs: Graphs) -> np.ndarray:
-    """``[outputs]`` what is predicted without looking at the graph, for a net that diverged."""
+    """``[outputs]`` the prediction that ignores the graph, for a net that diverged."""
     if graphs.task != "classification":
         assert graphs.targets is not None
         return np.nanmean(graphs.targets.cpu().numpy(), axis=0)

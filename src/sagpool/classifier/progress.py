@@ -32,11 +32,11 @@ class Clock:
         self.start, self.done = time.monotonic(), 0.0
 
     def finish(self, nets: int = 0) -> None:
-        """A simple candidate is done, or so many nets."""
+        """A simple candidate is done, or this many nets."""
         self.done += NETS * nets or 1
 
     def tell(self, stage: str, fraction: float, nets: int = 0) -> None:
-        """``fraction`` of a simple candidate, or of so many nets that train together."""
+        """``fraction`` of a simple candidate is done, or of ``nets`` that train together."""
         at = min(1.0, (self.done + fraction * (NETS * nets or 1)) / self.total)
         left = (time.monotonic() - self.start) * (1 - at) / at if at > 0 else None
         self.on_progress(FitProgress(stage, at, left))

@@ -1,9 +1,9 @@
 """Which nets are not worth training in all folds, judged by their first ones.
 
-The estimate stays honest: whether a candidate is hopeless in a fold follows from predictions for
-the graphs of that fold alone, and a candidate is dropped if it is hopeless in all folds that were
-looked at. So a fold without which the verdict would have been "drop" is predicted without the
-candidate, see `left_out`, and no graph has a say in which candidates predict it.
+The estimate stays cross-fitted. Whether a candidate is hopeless in a fold depends only on
+predictions for the graphs of that fold, and a candidate is dropped if it is hopeless in all first
+folds. If all first folds but one call it hopeless, that one is predicted without the candidate, see
+`left_out`. So no graph influences which candidates predict it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def hopeless(
 ) -> list[bool]:
     """Which of some nets neither win nor help the average of all others, on the same graphs.
 
-    The best of them joins the others before the next one is judged; so of two that are alike, one
+    The best of them joins the others before the next one is judged; so if two are alike, one
     stays.
 
     Args:
@@ -47,7 +47,7 @@ def hopeless(
 
 
 def _may_help(task: Task, net: np.ndarray, others: np.ndarray, truth: np.ndarray) -> bool:
-    """Whether an average with it may be better by more than noise, within a standard error."""
+    """Whether averaging with it could lower the loss enough, within a standard error."""
     best = np.tensordot(greedy_mixture(task, others, truth), others, 1)
     # Any net would help a mixture that is too certain; a temperature does that, too.
     best = with_temperature(task, best, fit_temperature(task, best, truth))
@@ -60,7 +60,7 @@ def _may_help(task: Task, net: np.ndarray, others: np.ndarray, truth: np.ndarray
 
 
 def left_out(hopeless_in: Sequence[bool]) -> tuple[int, ...]:
-    """The folds that are predicted without a candidate: all others looked at call it hopeless.
+    """The folds that are predicted without a candidate: all other first folds call it hopeless.
 
     Args:
         hopeless_in: for each fold that was looked at, the first ones

@@ -27,7 +27,7 @@ def reasons_of(
     predicted: np.ndarray,
     molecules: Sequence[str | None],
 ) -> Reasons:
-    """The counts that pushed the prediction for each graph most.
+    """The counts that moved the prediction for each graph most.
 
     Args:
         part: whose reasons these are
@@ -56,7 +56,7 @@ def _with_fragments(
 ) -> tuple[tuple[Reason, ...], ...]:
     """Environments have the SMILES of a fragment as their name, and its atoms as nodes.
 
-    An environment that a molecule does not have is named after another of the molecules.
+    An environment that a molecule lacks gets the name that it has in another molecule.
     """
     unnamed = {reason.name for reasons in found for reason in reasons}
     smiles: dict[str, str] = {}

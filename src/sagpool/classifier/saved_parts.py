@@ -123,7 +123,7 @@ def restore_part(
 
 
 def warn_of_changed_code(part: Part, about: Mapping[str, Any], folder: Path) -> None:
-    """Warn if the code of a method is another than that with which it was saved."""
+    """Warn if the code of a method has changed since the model was saved."""
     if not isinstance(part, NetPart):
         return
     if about.get(f"method {part.method}", "") != method_version(part.method):

@@ -1,4 +1,4 @@
-"""How scores are called and written."""
+"""Names and formats of scores."""
 
 NAMES = {
     "accuracy": "accuracy",

@@ -1,4 +1,4 @@
-"""``sagpool bench``: runs an experiment, or what is missing of it."""
+"""``sagpool bench``: runs an experiment, or the missing part of it."""
 
 import shlex
 import sys
@@ -42,7 +42,7 @@ def bench(
         list[str] | None, typer.Option(help=f"Names, or patterns like 'sagpool-h*'. {REPEAT}")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Tables of the experiment.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, max=10**6, help="How many seeds.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=10**6, help="Number of seeds.")] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, max=10**6, help="Folds of the cross-validation.")
     ] = None,
@@ -51,7 +51,7 @@ def bench(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="The value of a setting, such as lr=0.005 or conv=gin.",
+            help="Set a setting, such as lr=0.005 or conv=gin.",
         ),
     ] = None,
     features: Annotated[
@@ -62,16 +62,16 @@ def bench(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="A file with the columns graph (a number) or id, and part: train, validation, or "
-            "the name of a test.",
+            help="A fixed split: a file with the columns graph (a number) or id, and part: train, "
+            "validation, or the name of a test set.",
         ),
     ] = None,
     node_targets: Annotated[
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="A file with the columns graph, node and target: what scores are to learn, with "
-            "--set supervision=100.",
+            help="Targets for the node scores, with --set supervision=100: a file with the columns "
+            "graph, node and target.",
         ),
     ] = None,
     match: Annotated[
@@ -81,7 +81,7 @@ def bench(
     task: Annotated[
         Task | None,
         typer.Option(
-            help="Classes; several targets of 0 and 1 (multitask); or numbers (regression)."
+            help="Predict classes, several 0/1 targets (multitask), or numbers (regression)."
         ),
     ] = None,
     label_column: LabelColumns = None,
@@ -91,19 +91,19 @@ def bench(
     select: Annotated[
         Select | None,
         typer.Option(
-            help="Choose once, over the folds; or per fold, by its own validation part. By test "
-            "accuracy (optimistic) only in an experiment that says so."
+            help="Choose settings once, over all folds, or separately for each fold by its own "
+            "validation part; by test accuracy (optimistic) only if the experiment allows it."
         ),
     ] = None,
     select_by: Annotated[
         str,
         typer.Option(
-            help="The validation result by which a search ranks: accuracy, loss, roc_auc, f1, "
-            "mcc, balanced_accuracy, log_loss, ..."
+            help="The validation metric by which a search ranks candidates: accuracy, loss, "
+            "roc_auc, f1, mcc, balanced_accuracy, log_loss, ..."
         ),
     ] = "accuracy",
     against: Annotated[
-        str | None, typer.Option(help="A method with which all others are compared at the end.")
+        str | None, typer.Option(help="Compare all other methods with this one at the end.")
     ] = None,
     store: Annotated[Path, typer.Option(help="The run store.")] = Path("runs.sqlite"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU if there is one.")] = (
@@ -114,12 +114,14 @@ def bench(
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="Of the Ray cluster: auto, HOST:PORT or ray://...; none: this machine."),
+        typer.Option(
+            help="Ray cluster: auto, HOST:PORT or ray://...; by default one on this machine."
+        ),
     ] = None,
     members: Annotated[
         int | None,
         typer.Option(
-            min=1, max=2**20, help="Models that train side by side; by default what fits."
+            min=1, max=2**20, help="Models that train side by side; by default as many as fit."
         ),
     ] = None,
     precision: Annotated[
@@ -132,12 +134,12 @@ def bench(
         ),
     ] = 60.0,
     profile: Annotated[
-        bool, typer.Option(help="Store how the time of the device was spent; not with Ray.")
+        bool, typer.Option(help="Record how the device spent its time; not with Ray.")
     ] = False,
     dry_run: Annotated[bool, typer.Option(help="Only show what would be run.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Run an experiment into a run store, or what is missing of it."""
+    """Run an experiment, or the missing part of it, and store the results."""
     selection: dict[str, Any] = {
         "datasets": several(dataset),
         "methods": several(method),

@@ -1,4 +1,4 @@
-"""``sagpool``: the list of commands, of which only the one that is called is imported."""
+"""``sagpool``: the list of commands; only the one that is called is imported."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ import sagpool
 # For each module of this folder the first line of its command's help.
 COMMANDS = {
     "data": "Show the statistics of data sets: size, classes, features (the paper's Table 1).",
-    "bench": "Run an experiment into a run store, or what is missing of it.",
+    "bench": "Run an experiment, or the missing part of it, and store the results.",
     "report": "Make tables, figures and an HTML page from a run store.",
-    "merge": "Put the rows of several run stores into a new one.",
+    "merge": "Merge several run stores into a new one.",
     "train": "Choose a model for your graphs, estimate its accuracy, and train it on all graphs.",
-    "predict": "Write predictions for each graph, with their doubts, in the order of DATA.",
-    "export": "Write a model as a file for programs without torch: ONNX, or Python with NumPy.",
+    "predict": "Write a prediction for each graph, with its uncertainty, in the order of DATA.",
+    "export": "Write a model as a file that runs without torch: ONNX, or Python with NumPy.",
     "explain": "Show which nodes of your graphs a model keeps or counts, and how it decides.",
     "demo": "Compare the paper's six methods on MUTAG, then train, predict and explain.",
 }
@@ -52,7 +52,7 @@ def _with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
     option = Annotated[
         list[str] | None,
-        typer.Option(help="A Python file or module with methods of your own. May be repeated."),
+        typer.Option(help="A Python file or module with your own methods. May be repeated."),
     ]
     known = inspect.signature(command, eval_str=True)
     added = inspect.Parameter(

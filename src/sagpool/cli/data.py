@@ -29,7 +29,7 @@ def data(
         list[str] | None,
         typer.Argument(
             metavar="[NAME|PATH]...",
-            help="Data sets; by default the built-in ones and all in the folders of SAGPOOL_DATA.",
+            help="Data sets; by default all built-in ones and those in SAGPOOL_DATA.",
         ),
     ] = None,
     features: Annotated[Features, typer.Option(help="Which node features to use.")] = "auto",
@@ -85,7 +85,7 @@ def _print_table(rows: list[Statistics], locations: dict[str, list[str]]) -> Non
         )
     table_console().print(table)
     if locations:
-        typer.echo(f"made on demand, with a split of their own: {', '.join(WITH_SPLIT)}")
+        typer.echo(f"generated on demand, with a fixed split: {', '.join(WITH_SPLIT)}")
     for location, names in locations.items():
         typer.echo(f"{location}: {', '.join(names)}")
     if locations and not data_folders():

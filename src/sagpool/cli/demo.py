@@ -25,7 +25,7 @@ from sagpool.report import write_report
 from sagpool.report.explorer.page import explorer_files
 
 DATA = "MUTAG"
-FOLDS = 3  # of the model, to be quick; `sagpool train` has 10 on so few graphs
+FOLDS = 3  # to be quick; `sagpool train` uses 10 for a data set of this size
 NEW = 0  # the molecule that the model does not see in training
 
 
@@ -65,7 +65,7 @@ and {pictures[0].parent} for {len(pictures)} pictures of kept nodes.
     typer.echo(
         f"""
 Next:
-  {predict:43s}  predictions with their doubts, as CSV
+  {predict:43s}  predictions with uncertainty, as CSV
   sagpool train molecules.csv -o model         a model for your own graphs
   sagpool bench quick                          two seeds, and PROTEINS as well
   sagpool bench --dataset PROTEINS --seeds 1   one seed of the paper's protocol
@@ -87,7 +87,7 @@ def _draw(store: Path, summaries: Sequence[Summary], folder: OutputFolder) -> li
 
 
 def _train(graphs: Graphs, folder: OutputFolder) -> Fit:
-    """A model as of ``sagpool train --quick``, in the folder ``model``."""
+    """The model of ``sagpool train --quick``, in the folder ``model``."""
     with fit_progress(new_console(stderr=True)) as show:
         fitted = fit(
             graphs,

@@ -39,7 +39,7 @@ def explain(
         list[str] | None, typer.Option(help="A molecule instead of DATA; may be repeated.")
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=10**6, help="Explain this many graphs at most.")
+        int, typer.Option(min=1, max=10**6, help="Explain at most this many graphs.")
     ] = 10_000,
     target: Annotated[
         str | None,

@@ -24,21 +24,20 @@ def export(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Graphs like those of the training to compare on; by default random graphs with "
+            help="Graphs like the training graphs, to compare on; by default random graphs with "
             "the labels that the model knows.",
         ),
     ] = None,
     smiles_column: SmilesColumn = None,
     label_column: LabelColumns = None,
     id_column: IdColumn = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as a file for programs without torch: ONNX, or Python with NumPy.
+    """Write a model as a file that runs without torch: ONNX, or Python with NumPy.
 
-    The file takes labels, features and edges as you have them, for one graph or a batch. It is
-    compared with the model on at least 1,000 graphs, and not written if a probability differs by
-    more than 1e-5.
+    The file takes raw labels, features and edges, for one graph or a batch. It is compared with the
+    model on at least 1,000 graphs, and not written if a probability differs by more than 1e-5.
     """
     trained = TrainedModel.from_pretrained(model)
     columns = columns_of(smiles_column, label_column, id_column)
@@ -57,6 +56,6 @@ def export(
     )
     if found.ties:
         typer.echo(
-            f"in {found.ties:,} of these graphs several nodes have the same score but for "
-            "rounding, and another one of them may be kept"
+            f"in {found.ties:,} of these graphs several nodes have the same score up to "
+            "rounding, and the exported model may keep another one of them"
         )

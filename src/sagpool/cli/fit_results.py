@@ -106,17 +106,17 @@ def verdict(fitted: Fit) -> list[str]:
     if fitted.interrupted:
         lines.append("It was stopped early: not all candidates were tried.")
     if fitted.model.net is None and nets:
-        lines.append(f"No graph net made it better beyond the noise; {_gap(nets[0])}.")
+        lines.append(f"No graph net improved it by more than the noise; {_gap(nets[0])}.")
     elif simple and fitted.model.net is not None:
-        lines.append(f"Beside the best simple model: {_gap(simple[0])}.")
+        lines.append(f"Compared with the best simple model: {_gap(simple[0])}.")
     return lines
 
 
 def _gap(row: Row) -> str:
     if row.behind <= row.behind_error:
-        compared = "not worse than the model beyond the noise"
+        compared = "not worse than that of the model by more than the noise"
     else:
-        compared = f"{row.behind:.4f} ± {row.behind_error:.4f} worse than the model"
+        compared = f"{row.behind:.4f} ± {row.behind_error:.4f} worse than that of the model"
     return f"the loss of {row.name} is {compared}"
 
 

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw: one line for the person, the traceback in a file."""
+"""Unexpected errors: one line for the user, the traceback in a file."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def describe_bug(error: BaseException) -> str:
-    """One line about an unforeseen error, whose traceback is written to a file."""
+    """One line about an unexpected error, whose traceback is written to a file."""
     reason = (str(error).strip().splitlines() or [""])[0][:200]
     what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     log = _write_log(error)

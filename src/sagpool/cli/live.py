@@ -1,4 +1,4 @@
-"""Progress of an experiment: a live table on a terminal, otherwise a line now and then."""
+"""Progress of an experiment: a live table on a terminal, otherwise an occasional line."""
 
 import time
 

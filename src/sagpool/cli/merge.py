@@ -15,7 +15,7 @@ def merge(
     output: Annotated[Path, typer.Option("-o", "--output", help="The new run store.")],
     as_json: AsJson = False,
 ) -> None:
-    """Put the rows of several run stores into a new one."""
+    """Merge several run stores into a new one."""
     merged = merge_stores(stores, output)
     if as_json:
         print_json(merged._asdict())

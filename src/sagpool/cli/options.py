@@ -12,14 +12,14 @@ from sagpool.models import Value
 
 DATA_HELP = "A .jsonl, .csv, .tsv or .sdf file, a TU folder or zip, or the name of a data set."
 SmilesColumn = Annotated[
-    str | None, typer.Option(help="Column of a table with the SMILES, unless it has a usual name.")
+    str | None, typer.Option(help="SMILES column of a table, if it has no usual name.")
 ]
 LabelColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--label-column",
-        help="Column of a table, or SDF property, with the classes or targets, likewise. For "
-        "several targets, repeat the option or separate them by commas.",
+        help="Column of a table, or SDF property, with the classes or targets, if it has no usual "
+        "name. For several targets, repeat the option or use commas.",
     ),
 ]
 IdColumn = Annotated[
@@ -30,10 +30,10 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Write into a folder that holds other files, and overwrite those of the same names.",
+        help="Write into a folder with other files, and overwrite files of the same names.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
 def device_name(option: str) -> str:

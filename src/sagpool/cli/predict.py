@@ -47,11 +47,13 @@ def predict(
     data: Annotated[str | None, typer.Argument(help=DATA_HELP)] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write; it appears when it is complete."),
+        typer.Option(
+            "-o", "--output", help="The file to write; it is created once it is complete."
+        ),
     ] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", help="By default from the suffix of the output, otherwise csv."),
+        typer.Option("--format", help="By default from the suffix of the output, or else csv."),
     ] = None,
     smiles: Annotated[
         list[str] | None,
@@ -66,7 +68,7 @@ def predict(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format jsonl.")] = False,
 ) -> None:
-    """Write predictions for each graph, with their doubts, in the order of DATA.
+    """Write a prediction for each graph, with its uncertainty, in the order of DATA.
 
     Molecules that cannot be read are listed on stderr and get no row. Files of any size are read
     and predicted in chunks; only TU data sets are loaded as a whole.
@@ -115,7 +117,7 @@ def _less_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-        if not frozen:  # else by the caller, who wants it to stay so
+        if not frozen:  # do not unfreeze what the caller froze
             gc.unfreeze()
 
 
@@ -146,7 +148,7 @@ def _report(tally: Tally, model: TrainedModel) -> None:
     if tally.unseen:
         if tally.unseen.total() == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
-        log.warning("%s; these nodes get no features.", describe_unseen(tally.unseen))
+        log.warning("%s; these labels are ignored.", describe_unseen(tally.unseen))
     if tally.unlike:
         log.warning(
             "%d of %d graphs are unlike the training data: do not rely on their predictions.",

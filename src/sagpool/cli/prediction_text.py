@@ -1,4 +1,4 @@
-"""The prediction for one graph in words, with its doubts and its reasons."""
+"""The prediction for one graph in words, with its uncertainty and its reasons."""
 
 from sagpool.classifier.model import Predictions, TrainedModel
 from sagpool.explain import Trace

@@ -18,12 +18,12 @@ def report(
     experiment: Annotated[
         str | None,
         typer.Option(
-            help="Whose claims to judge: a .yaml file, or a name.  [default: that of the store, if "
-            "it comes with the package]"
+            help="The experiment whose claims are judged: a .yaml file, or a name.  [default: that "
+            "of the store, if it comes with the package]"
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="A method with which all others are compared.")
+        str | None, typer.Option(help="Compare all other methods with this one.")
     ] = None,
     force: Force = False,
     as_json: Annotated[

@@ -28,7 +28,7 @@ def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     task: Annotated[
         Task,
-        typer.Option(help="Classes; several targets of 0 and 1 (multitask); or numbers."),
+        typer.Option(help="Predict classes, several 0/1 targets (multitask), or numbers."),
     ] = "classification",
     quick: Annotated[
         bool, typer.Option("--quick", help="Simple models and one graph net, without a search.")
@@ -36,9 +36,7 @@ def train(
     only: Annotated[
         Only | None, typer.Option(help="Only graph nets, or only simple models.")
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Name of a graph net, to try no other model.")
-    ] = None,
+    method: Annotated[str | None, typer.Option(help="Try only this graph net.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,17 +45,19 @@ def train(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Begin no further model after this time, and keep the best."),
+        typer.Option(min=0, help="Start no further model after this time; use the best so far."),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(min=2, max=10**6, help="Of the cross-validation; by default 10 or fewer."),
+        typer.Option(
+            min=2, max=10**6, help="Folds of the cross-validation; by default 10 or fewer."
+        ),
     ] = None,
     split: Annotated[
         Literal["random", "scaffold", "time"],
         typer.Option(
             help="How molecules are held out: scaffold keeps those of one scaffold together; time "
-            "predicts the latest ones with a model of those before."
+            "trains on the earlier molecules and predicts the latest."
         ),
     ] = "random",
     class_weight: Annotated[
@@ -65,9 +65,9 @@ def train(
         typer.Option(help="balanced: rare classes count as much as frequent ones."),
     ] = None,
     coverage: Annotated[
-        float, typer.Option(help="How often a prediction set must contain the truth.")
+        float, typer.Option(help="How often prediction sets or intervals must contain the truth.")
     ] = 0.9,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     features: Annotated[
         Features, typer.Option(help="Node features; all: everything that is known.")
     ] = "all",
@@ -80,7 +80,7 @@ def train(
     ] = None,
     device: options.Device = "auto",
     members: Annotated[
-        int | None, typer.Option(min=1, max=2**20, help="Models side by side.")
+        int | None, typer.Option(min=1, max=2**20, help="Models that train side by side.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -100,7 +100,7 @@ def train(
         scaffolds=split == "scaffold",
         need_labels=True,
     )
-    # Each set of options has its own checkpoint, so that changed options start from the beginning.
+    # Each set of options has its own checkpoint, so changed options start from the beginning.
     version = method_version(method) if method else ""
     decisive = [data, task, method, version, chosen, quick, only, folds, split, class_weight]
     key = json.dumps([*decisive, seed, features, label_column, time_column])

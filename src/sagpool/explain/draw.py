@@ -140,7 +140,7 @@ def svg(trace: Trace, *, ink: str = "currentColor", captioned: bool = True) -> s
 
 
 def png(trace: Trace, *, ink: str, most_pixels: int) -> bytes:
-    """The picture, without a caption, at most so many pixels wide."""
+    """The picture, without a caption, at most this many pixels wide."""
     buffer, figure = io.BytesIO(), draw(trace, ink=ink, captioned=False)
     dpi = min(100.0, most_pixels / figure.get_figwidth())
     figure.savefig(buffer, format="png", dpi=dpi)

@@ -42,7 +42,7 @@ class PartNumber:
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one graph: what the nodes decide that the last level keeps, and what all others."""
+    """The predictions for one graph given only its kept nodes, and given only the others."""
 
     only_kept: PartPrediction | PartNumber
     only_dropped: PartPrediction | PartNumber
@@ -53,7 +53,7 @@ def effects(
 ) -> list[Effect | None]:
     """Predict subgraphs of kept and of dropped nodes; None for a graph that lost no nodes.
 
-    Of a model with several parts, this is about the net whose levels the traces have.
+    In a model with several parts, the net whose levels the traces show makes the predictions.
 
     In a subgraph, nodes have the same features as in the whole graph, including degrees. The
     numbers of the traces refer to ``graphs``.
@@ -96,7 +96,7 @@ def _predict_parts(
 
 
 def _given(outputs: np.ndarray, trace: Trace) -> PartPrediction | PartNumber:
-    """From ``[classes or targets]``, and what is said about the whole graph."""
+    """From ``[classes or targets]``, and the prediction for the whole graph."""
     if trace.numbers is None:
         return PartPrediction(int(outputs.argmax()), float(outputs[trace.prediction]))
     value = float(outputs[trace.numbers.place])

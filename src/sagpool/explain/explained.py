@@ -147,7 +147,7 @@ def _short(name: str) -> str:
 def explain_input(
     model: GraphClassifier, given: ExplainInput, target: str | None = None
 ) -> Explained:
-    """Explain all of these graphs; of several targets the one of this name, or the first."""
+    """Explain all of these graphs, for the target of this name or else the first."""
     traces = explain_given(model, given, range(len(given.graphs)), target)
     if not traces[0].levels and traces[0].reasons_of is None:
         raise SagpoolError(f"{model.name} keeps no nodes, so there is nothing to draw.")

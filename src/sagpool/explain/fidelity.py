@@ -52,7 +52,7 @@ class Fidelity:
     left_out: int  # number of graphs that lost no nodes, so there is nothing to compare
     kept: float | None  # mean fraction of the nodes that the last level keeps
     probability: Probability | None  # of classes; None if all graphs were left out
-    difference: Difference | None  # of a regression, likewise
+    difference: Difference | None  # of a regression; None if all graphs were left out
     found: tuple[TruthOverlap, ...]  # one for each level; empty if the true nodes are unknown
 
     def to_json(self) -> dict[str, Any]:
@@ -65,9 +65,9 @@ class Fidelity:
             return None
         if self.probability and self.probability.only_kept > self.probability.only_dropped:
             return None
-        # A number is judged as a class is, on average over the graphs: the kept nodes alone have to
-        # come closer to the prediction for the whole graph than the dropped nodes alone. There is
-        # no allowance for being fewer: a picture of few nodes claims that these few decide.
+        # A number is judged like a class, on average over the graphs: the prediction given only the
+        # kept nodes has to be closer to that for the whole graph than given only the dropped ones.
+        # Fewer kept nodes are no excuse: a picture of few nodes claims that these few decide.
         if self.difference and self.difference.only_kept < self.difference.only_dropped:
             return None
         return (

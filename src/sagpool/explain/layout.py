@@ -14,7 +14,7 @@ MOST_NODES_FOR_ALL_PAIRS = 150  # in a component
 MOST_NODES_IN_ALL = 300
 STARTS = 5
 GAP = 1.0  # between components; an edge has about this length
-LONG = 15  # times as wide as high: a component that is folded
+LONG = 15  # width / height above which a component is folded
 
 
 def layout(num_nodes: int, edges: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ def _folded(points: np.ndarray) -> np.ndarray:
 
 
 def _least_stress(num_nodes: int, edges: np.ndarray) -> np.ndarray:
-    """The best of a few layouts: from a single start, one molecule in eight stays folded."""
+    """The best of a few layouts: with a single start, one molecule in eight stays tangled."""
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from(edges.tolist())

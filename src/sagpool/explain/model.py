@@ -20,7 +20,7 @@ BATCH_SIZE = 1024  # graphs in a forward pass
 
 
 class Predicted(Protocol):
-    """What a model says about some graphs."""
+    """What a model predicts for some graphs."""
 
     @property
     def probabilities(self) -> np.ndarray: ...  # [graphs, classes or targets]
@@ -45,7 +45,7 @@ class Nets(Protocol):
 class GraphClassifier(Protocol):
     """A model with the names of its node features and classes, such as a `TrainedModel`.
 
-    It may be an average of graph nets, of which ``module`` is the best, and of simple models.
+    It may be an average of graph nets and simple models; ``module`` is the best net.
     """
 
     @property

@@ -14,7 +14,7 @@ class PredictedNumbers:
 
     names: tuple[str, ...]
     values: tuple[float, ...]
-    intervals: tuple[tuple[float, float] | None, ...]  # None without a promise
+    intervals: tuple[tuple[float, float] | None, ...]  # None without a promised coverage
     truth: tuple[float | None, ...]  # None where it was not measured
     place: int  # of the target that is explained
 
@@ -26,7 +26,7 @@ class PredictedNumbers:
         none: tuple[None, ...] = (None,) * len(names)
         known: tuple[float | None, ...] = none
         if truth is not None:
-            # The digits of the input: -3.3 as float32 is not the float64 of that name.
+            # With the digits of the input: float32 -3.3 is not equal to float64 -3.3.
             known = tuple(None if np.isnan(one) else float(str(one)) for one in truth)
         return PredictedNumbers(names, tuple(values.tolist()), none, known, place)
 
@@ -34,7 +34,7 @@ class PredictedNumbers:
         """With these values ``[targets]`` and ends ``[targets, 2]`` of their intervals."""
         intervals = self.intervals
         if interval is not None:
-            # With too few graphs for the promise, an interval has no ends.
+            # With too few graphs for the promised coverage, an interval is infinite.
             intervals = tuple(
                 (low, high) if np.isfinite([low, high]).all() else None
                 for low, high in interval.tolist()

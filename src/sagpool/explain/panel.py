@@ -104,7 +104,7 @@ def fit(ax: Axes, positions: np.ndarray) -> float:
 
 
 def _radius(positions: np.ndarray, units_per_inch: float, nodes: int) -> float:
-    """The radius in points of so many nodes that are to be seen."""
+    """The radius of nodes in points, by their number and distances."""
     if len(positions) == 1:
         return LARGEST_RADIUS
     nearest = cKDTree(positions).query(positions, k=2)[0][:, 1]

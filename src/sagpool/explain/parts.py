@@ -21,7 +21,7 @@ class ShownNet:
 
     @property
     def sentence(self) -> str | None:
-        """For readers of the pictures; None if the net is all of the model."""
+        """For readers of the pictures; None if the net is the whole model."""
         if self.members == 1 and self.weight >= 1:
             return None
         which = f"{self.name}, which has"
@@ -29,7 +29,7 @@ class ShownNet:
             which = f"one of {self.members} nets of {self.name}, which together have"
         return (
             f"The pooling shown is that of {which} a weight of {self.weight:.2g} in the model; "
-            "what is said about only the kept or only the dropped nodes is about this net."
+            "predictions given only the kept or only the dropped nodes are by this net."
         )
 
 

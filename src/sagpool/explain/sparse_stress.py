@@ -14,7 +14,7 @@ PIVOTS = 40
 STEPS = 50
 SPREADING = 20  # of these steps, the last: nodes that are too close are pushed apart
 SMALL_STEPS = 25  # for a graph all of whose nodes are pivots
-DAMPING = 0.7  # all nodes move at once, and neighbours would swing around each other
+DAMPING = 0.7  # damping: all nodes move at once, and neighbours would oscillate
 NEIGHBOURS = 4  # that a node is pushed away from
 CLOSE = 0.6  # an edge has length 1
 
@@ -74,7 +74,7 @@ def _pivot_mds(distance: np.ndarray) -> np.ndarray:
     points *= np.sign(points[np.abs(points).argmax(0), range(points.shape[1])])
     points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     points *= distance.std() / max(float(points[:, 0].std()), 1e-9)
-    # Nodes with equal distances to all pivots are in one place, from which they could not part.
+    # Nodes with equal distances to all pivots would coincide and never separate.
     turn = np.arange(len(points)) * 2.39996  # the golden angle
     return points + 0.3 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
 
@@ -92,7 +92,7 @@ def _weights(distance: np.ndarray) -> np.ndarray:
 def _by_pivots(
     points: np.ndarray, pivots: np.ndarray, distance: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Where the distances to the pivots draw each node, times their weight; and that weight."""
+    """The weighted position that the distances to the pivots pull each node to, and the weight."""
     offset = [np.subtract.outer(points[:, i], pivots[:, i]).astype(np.float32) for i in (0, 1)]
     pull = weight * distance / np.maximum(np.hypot(*offset), 1e-6)  # [nodes, pivots]
     drawn = [weight @ pivots[:, i] + (pull * offset[i]).sum(axis=1) for i in (0, 1)]

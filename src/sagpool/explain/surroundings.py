@@ -23,9 +23,9 @@ def drawn_part(trace: Trace) -> Trace:
 def drawn_nodes(trace: Trace) -> np.ndarray | None:
     """The nodes that fit into a picture, in ascending order; None for all.
 
-    They are those around the one with the highest score that the last level keeps or, without
-    levels, around one that the strongest reason counts. If its component is smaller, nodes of
-    others follow, those that are kept or counted first.
+    They surround the node with the highest score that the last level keeps or, without levels, a
+    node that the strongest reason counts. If its component is too small, nodes of other components
+    follow, kept or counted nodes first.
     """
     if trace.num_nodes <= MOST_DRAWN_NODES:
         return None

@@ -1,4 +1,4 @@
-"""`Target`: what is explained of a model that predicts numbers, or several tasks."""
+"""`Target`: which output is explained, if a model predicts numbers or several tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_LISTED = 20  # names in a sentence
 
 @dataclass(frozen=True)
 class Target:
-    """The output that an explanation is about; of a model of classes, all of them.
+    """The output that an explanation is about; for a model of classes, all outputs.
 
     One of several tasks is explained as two classes, 0 and 1.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Level:
     """The nodes that one pooling kept.
 
-    If it has several masks, those that any of them kept, with their largest factor.
+    With several masks: the nodes that any of them kept, with their largest factor.
     """
 
     kept: np.ndarray  # [kept] int64, nodes of the input graph in ascending order
@@ -56,7 +56,7 @@ class Trace:
     title: str | None = None  # name of the graph, if it has one
     molecule: str | None = None  # MOL block with 2D coordinates whose atoms are the nodes
     predicted: int | None = None  # class; None for the most probable
-    net: ShownNet | None = None  # whose levels these are; None for all of the model
+    net: ShownNet | None = None  # whose levels these are; None for the whole model
     reasons: tuple[Reason, ...] = ()  # the largest amounts first
     reasons_of: ReasonSource | None = None  # whose reasons these are
     target: str | None = None  # that is explained; None for classes
@@ -120,7 +120,7 @@ class Trace:
         """All fields that are set as JSON values; `from_json` restores them exactly."""
         fields = asdict(self)
         for name in ("predicted", "net", "reasons", "reasons_of", "target", "numbers"):
-            # Traces of a single net have none of them, and stores have no place for them.
+            # Traces of a single net do not have these fields, and run stores cannot hold them.
             if not fields[name] and fields[name] != 0:
                 del fields[name]
         for level in fields["levels"]:

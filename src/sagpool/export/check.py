@@ -34,7 +34,7 @@ class Agreement:
     Args:
         graphs: that were compared
         largest: the largest difference of a probability, ties left out
-        ties: graphs in which nodes have the same score but for rounding, and another one of them
+        ties: graphs in which nodes have the same score up to rounding, and another one of them
             is kept; with our choice of nodes, these agree as well
     """
 

@@ -58,7 +58,7 @@ def export(
         check: graphs like those of the training, anything that `sagpool.load` reads; without them,
             random graphs with the labels that the model knows
         columns: of a table of molecules to check with, if they have no standard names
-        graphs: compare at least so many
+        graphs: compare on at least this many
         force: whether to overwrite files
     """
     path = Path(path)

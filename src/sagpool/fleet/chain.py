@@ -57,5 +57,5 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _driver() -> ctypes.CDLL:
-    """That of CUDA, which torch has loaded."""
+    """The CUDA driver library, which torch has loaded."""
     return ctypes.CDLL("libcuda.so.1")

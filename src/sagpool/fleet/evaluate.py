@@ -22,7 +22,7 @@ class Losses(NamedTuple):
     loss: Tensor  # [members]
     hits: Tensor  # [members] int64
     graphs: Tensor  # [members] int64
-    asked: Tensor  # [members] int64, of which hits are a part: graphs, or measured targets
+    asked: Tensor  # [members] int64, graphs or measured targets; hits are some of them
 
     @staticmethod
     def zeros(keys: Tensor, dtype: torch.dtype) -> Losses:

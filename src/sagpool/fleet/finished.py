@@ -13,7 +13,7 @@ from sagpool.fleet.training import Curve, Result, Training
 from sagpool.graphs import Split
 
 # On a GPU the evaluation of one member takes as long as that of many, so they wait for each other:
-# until so many have ended, or the first of them so many epochs ago.
+# until this many have ended, or the first of them has waited for this many epochs.
 MEMBERS, EPOCHS = 32, 100
 
 
@@ -115,7 +115,7 @@ class WaitingRoom:
     epochs: int = 0
 
     def enter(self, ended: Sequence[Finished], epochs: int = 1) -> None:
-        """After so many epochs, with those that ended in them."""
+        """Add the members that ended in the last ``epochs`` epochs."""
         self.epochs = self.epochs + epochs if self.members else 0
         self.members = [*self.members, *ended]
 

@@ -15,14 +15,15 @@ from sagpool.nn import Standardise, Streams
 from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
 
-GRAPHS = 128  # of which the scale of a new model's layers is known
+GRAPHS = 128  # that set the scale of a new model's layers
 
 
 class FirstWeights:
     """Draws the weights of new models of one member.
 
-    A fleet begins with hundreds of them, and to build each would take a second or two. So the
-    draws of one model are repeated with other seeds, if that gives the weights of another model.
+    A fleet needs hundreds of them, and building a model for each would take a second or two. So
+    random draws of one model are repeated with other seeds, if that gives the same weights as
+    building.
 
     Args:
         build: makes a new model
@@ -31,7 +32,7 @@ class FirstWeights:
     def __init__(self, build: Callable[[], nn.Module]) -> None:
         self.build = build
         self.draws: list[_Draw] | None = None
-        self.rest: Tensor | None = None  # the weights of one model, of which some are not drawn
+        self.rest: Tensor | None = None  # the weights of one model; some are not random
 
     def draw(self, seed: int) -> Tensor:
         """``[numbers]`` on the CPU, as in a row of `Stack.weights`."""
@@ -114,7 +115,7 @@ class StartFromGraphs:
         for name, layer in stack.model.named_modules():
             if isinstance(layer, Standardise):
                 layer.register_forward_pre_hook(partial(inspect, name))
-        # Evenly spaced, for data sets are often sorted by class.
+        # Evenly spaced, because data sets are often sorted by class.
         chosen = train[np.unique(np.linspace(0, len(train) - 1, GRAPHS).astype(np.int64))]
         with torch.no_grad():
             stack.model.eval()(pack(graphs, [chosen]), Streams(torch.zeros_like(stack.ones).long()))
@@ -129,7 +130,7 @@ class _Draw(NamedTuple):
 
 
 class _ObservedDraws(SeededDraws):
-    """Takes down the operators that fill parameters with random numbers, in their order."""
+    """Records the operators that fill parameters with random numbers, in their order."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -47,7 +47,7 @@ class Fleet:
         parts: into which each batch is cut, to save memory
         until: the epoch after which trainings pause
         profile: where the time is noted
-        share: part of the device that this fleet has; the others train beside it
+        share: fraction of the device that this fleet has; other fleets use the rest
         keep_predictions: whether results contain the outputs for test and validation graphs
         memory: of its recordings
     """
@@ -87,8 +87,8 @@ class Fleet:
     def advance(self, between_steps: Callable[[], None] = lambda: None) -> dict[int, Outcome]:
         """Train every member for one or more epochs; returns new outcomes, by number.
 
-        Those that are done stay in their slots until `refill`, so an error there loses no result.
-        If anything raises, ``between_steps`` included, that is undone.
+        Finished members stay in their slots until `refill`, so an error there loses no result. If
+        anything raises, ``between_steps`` included, these epochs are undone.
         """
         before, ended = self.state.snapshot(), replace(self.ended)
         epochs = self._epochs_at_once()
@@ -128,7 +128,7 @@ class Fleet:
     def shrink(self) -> None:
         """Use less memory: half of the slots, or with a single slot twice the parts.
 
-        The members of the other slots are suspended, and go on later.
+        The members of the removed slots are suspended, and continue later.
         """
         if len(self.slots.running) == 1 and self.parts >= self.first.batch_size:
             raise MemoryShortageError(self.graphs.device)
@@ -193,7 +193,7 @@ class Fleet:
         state, settings = self.state, self.settings
         weights = state.weights.clone()
         stack = self._stack(settings.k, state.weights)
-        stack.load(weights)  # instead of those that the layers began with
+        stack.load(weights)  # instead of the layers' initial ones
         size, order = self.first.batch_size, self.first.order
         self.orders = Orders(self.graphs, size, len(weights), order)
         return Lockstep(

@@ -29,7 +29,7 @@ from sagpool.fleet.work import FleetOfWork
 
 T = TypeVar("T")
 
-# The memory of a GPU is divided among so many of the largest fleets.
+# A fleet gets at most one share in this many of the memory of a GPU.
 GPU_SHARES = 4
 SCARCE = 0.15  # of the memory
 REPORT_SECONDS = 0.1  # between two reports of a fleet on a GPU
@@ -41,15 +41,15 @@ class Epoch:
 
     fleet: FleetOfWork
     count: int  # of epochs, of all members together
-    running: np.ndarray  # the trainings that it goes on with
-    epochs: np.ndarray  # that each of them has behind it
+    running: np.ndarray  # the trainings that continue
+    epochs: np.ndarray  # epochs that each of them has trained so far
     seconds: float  # for one epoch
     outcomes: Mapping[int, Outcome]
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The state of a fleet has been taken down."""
+    """The state of a fleet has been saved for a checkpoint."""
 
     fleet: FleetOfWork
 
@@ -67,7 +67,7 @@ class StoppedError(Exception):
 
 
 class GpuMemory:
-    """The memory of a GPU, of which fleets reserve what they need; they wait until it is free."""
+    """The memory of a GPU. Fleets reserve what they need, and wait until it is free."""
 
     def __init__(self, total: float) -> None:
         self.total = self.free = total
@@ -114,7 +114,7 @@ class Crew:
         return self.device.type == "cpu"
 
     def share(self) -> float:
-        """The part of the device that a fleet has."""
+        """The fraction of the device that each fleet has."""
         return 1 / max(1, len(self.lanes))
 
     def raise_if_stopping(self) -> None:
@@ -133,9 +133,9 @@ class Crew:
             free.append(stream)
 
     def free_memory_if_scarce(self) -> None:
-        """What fleets have used that are gone; torch does not free it while a step is recorded.
+        """Free the memory of ended fleets; torch does not do so while a step is recorded.
 
-        All fleets wait for that until the device has done what is queued, so it is put off.
+        This stalls all fleets until the device has finished its queue, so it is done late.
         """
         free, total = torch.cuda.mem_get_info(self.device)
         if free < SCARCE * total:
@@ -179,7 +179,7 @@ class Lane:
             crew.stream(task.priority) as stream,
             torch.cuda.stream(stream),
         ):
-            # Every thread has a handle of its own, which cannot be made in a recording.
+            # Every thread needs its own handle, which cannot be created while recording.
             torch.zeros(1, device=crew.device)
             torch.cuda.current_blas_handle()
             crew.free_memory_if_scarce()
@@ -262,8 +262,8 @@ class Lane:
             self._send(Epoch(task, count, running, epoch[active], seconds, outcomes))
 
     def _send(self, event: Epoch | Saved) -> None:
-        """Tell the scheduler. A fleet on a CPU waits for it, so that none gets ahead of callbacks;
-        on a GPU that would take longer than an epoch.
+        """Report to the scheduler. On a CPU, wait for it, so that no fleet gets ahead of the
+        callbacks; on a GPU that would take longer than an epoch.
         """
         event.fleet.handled.clear()
         self.crew.events.put(event)

@@ -61,7 +61,7 @@ class Lockstep:
         keys: ``[members, 2]`` of the random streams for training and for evaluation
         sizes: how many graphs of each member go through the model at a time
         in_parts: whether batches are larger than that
-        whole: whether to record whole epochs: where steps are so short that the host is the slower
+        whole: whether to record whole epochs, because the host is slower than such short steps
         memory: for recordings
         profile: where the time is noted
         rule: by which members stop
@@ -140,7 +140,7 @@ class Lockstep:
         return self.curves
 
     def forget_validation(self) -> None:
-        """The members have changed, and with them the graphs that they are validated on."""
+        """To be called when members, and so their validation graphs, have changed."""
         self.validation = None
 
     def _recorder(self, kind: str, first: int = 0) -> Recorder:
@@ -157,7 +157,7 @@ class Lockstep:
         return not self.in_parts and Recorder.works_for(self.stack.model, self.graphs)
 
     def _whole_epoch(self, batches: DeviceBatches, validation: Sequence[np.ndarray]) -> None:
-        """All steps and the validation in one recording, which takes the host one command."""
+        """All steps and the validation in one recording, launched with one command."""
         chunks, together = self._validation_of(validation)
         assert together is not None
         *firsts, last = chunks

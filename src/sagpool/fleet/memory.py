@@ -33,8 +33,8 @@ CPU_THREAD_BYTES = 48 * 2**20
 MAX_CPU_BYTES = 4 * 2**30  # for all threads together
 WEIGHT_COPIES = 8  # weights, gradient, Adam's averages, best weights, a snapshot of each
 MAX_MEMBERS = 2000
-GPU_MEMBERS = 256  # more make a step hardly faster, for each of them
-# Size of the trial step: at most so many graphs, fewer if they are large.
+GPU_MEMBERS = 256  # more members hardly speed up a step per member
+# Size of the trial step: at most this many graphs, fewer if they are large.
 TRIAL_GRAPHS = 16
 TRIAL_BYTES = 64 * 2**20
 
@@ -64,7 +64,7 @@ class StepBytes(NamedTuple):
 
 @dataclass(eq=False)
 class KnownShape:
-    """What one fleet finds out for all later ones of its shape; a search has many of them."""
+    """What one fleet measures for all later fleets of its shape; a search has many."""
 
     bytes: StepBytes | None = None
     passes: set[str] = field(default_factory=set)  # kinds that have run, so kernels are loaded
@@ -114,7 +114,7 @@ def choose_fleet_size(
         least = max(least, min(fitting, useful, len(trainings)))
     if least * (weights + batch) <= share:
         return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
-    # More than its share, if only that makes parts unnecessary. It will train alone then.
+    # More than its share, if that avoids parts. It will then train alone.
     if not on_cpu and least * (weights + batch) <= whole:
         return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
     # Each part has a filler graph, which takes as much memory as any graph in some methods.
@@ -215,9 +215,9 @@ def usable_memory(device: torch.device) -> int:
 
 @contextmanager
 def out_of_memory_suppressed() -> Iterator[None]:
-    """End the block where memory runs out; other errors are raised.
+    """Leave the block if memory runs out; other errors are raised.
 
-    After the block the error is gone, and with it the references of its traceback to tensors.
+    After the block the error is freed, and with it the tensors that its traceback refers to.
     """
     try:
         yield

@@ -29,7 +29,7 @@ class Bin(NamedTuple):
 def scores(
     task: Task, truth: np.ndarray, outputs: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """All scores of a task by name; NaN where one is not defined (a class that is not there)."""
+    """All scores of a task by name; NaN for an undefined one (a class without graphs)."""
     if task == "classification":
         return classification_scores(truth, outputs, predicted)
     columns = zip(truth.T, outputs.T, predicted.T, strict=True)
@@ -71,7 +71,7 @@ def multitask_scores(
 def regression_scores(
     truth: np.ndarray, values: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Of one task, all of whose graphs were measured; the last argument is that before."""
+    """Of one task whose graphs were all measured; ``predicted`` is the same as ``values``."""
     if not len(truth):
         return dict.fromkeys(("rmse", "mae", "r2", "spearman"), np.nan)
     error = values - truth
@@ -112,7 +112,7 @@ def confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
 
 
 def balanced_accuracy(matrix: np.ndarray) -> float:
-    """The mean over the classes that are there, of the fraction that was recognised."""
+    """The mean recall over the classes that have graphs."""
     of_class = matrix.sum(1)
     return float((np.diag(matrix)[of_class > 0] / of_class[of_class > 0]).mean())
 
@@ -223,6 +223,6 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _mean(values: list[float]) -> float:
-    """Over those that are defined."""
+    """The mean of the values that are defined."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")

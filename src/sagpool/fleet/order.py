@@ -19,7 +19,7 @@ from sagpool.ops import to_device
 
 ORDERS = ("shuffled", "fixed")
 
-# The device shuffles for so many epochs ahead, or so many numbers.
+# The device shuffles at most this many epochs ahead, or this many numbers.
 AHEAD, NUMBERS = 16, 2**22
 
 
@@ -81,21 +81,21 @@ def on_device(graphs: Graphs, batches: Sequence[np.ndarray]) -> DeviceBatches:
 
 
 class Members(NamedTuple):
-    """Whose graphs are shuffled."""
+    """The members whose graphs are shuffled."""
 
     train: Sequence[np.ndarray]  # for each member, the graphs it trains on
     keys: np.ndarray  # [members] uint64, of the random numbers
     epochs: np.ndarray  # [members] which epoch this is for each member
 
     def after(self, count: int) -> Members:
-        """So many epochs later."""
+        """The same members, this many epochs later."""
         return self._replace(epochs=self.epochs + count)
 
 
 class Orders:
     """The training graphs of all members in random order, epoch after epoch.
 
-    An order depends on the key and the epoch of its member alone. The device shuffles for several
+    An order depends only on the key and the epoch of its member. The device shuffles for several
     epochs at once, and the host learns the sizes of all their batches in one copy.
 
     Args:
@@ -133,7 +133,7 @@ class Orders:
         if plan is not None:
             if plan.covers(members.epochs, count):
                 return plan
-            # The longer the members have been the same, the longer they will be.
+            # The longer the members have not changed, the longer they are expected not to.
             ahead = min(2 * plan.count, AHEAD, NUMBERS // plan.flat.shape[1])
         self.plan = self._make(np.array(members.epochs), max(count, ahead))
         return self.plan

@@ -16,7 +16,7 @@ RECORDING = 2**31
 
 @dataclass(frozen=True)
 class Pace:
-    """Of a fleet. It depends on its work alone, not on time: it decides who trains beside whom.
+    """How a fleet trains. Does not depend on timing, because it decides who trains together.
 
     Args:
         on_gpu: whether it trains there
@@ -44,17 +44,17 @@ class Pace:
     def epochs_at_once(self, members: int) -> int:
         """How many epochs before the host looks at the losses, if no training waits for a slot.
 
-        While it looks, the device waits, and so do the hosts of other fleets. But a member that
-        ends in between trains for nothing.
+        Reading them stalls the device and the hosts of other fleets. But epochs that a member
+        trains after its end are wasted.
         """
         return AT_ONCE if self.on_gpu and self.numbers * members < MEDIUM else 1
 
     def should_compact(self, slots: Slots, wasted: int) -> bool:
         """Whether to rebuild the fleet without its empty slots.
 
-        They take a GPU as long as others, but a smaller fleet must be recorded anew. So it is
-        rebuilt once they have taken as long as a recording: at most twice the best possible time,
-        whenever the other members end.
+        On a GPU empty slots cost as much time as others, but a smaller fleet must be recorded
+        again. So it is rebuilt once they have cost as much as a recording: at most twice the best
+        possible time, whenever the other members end.
 
         Args:
             slots: of the fleet

@@ -14,7 +14,7 @@ import torch
 
 from sagpool.ops.compilation import compilations
 
-# What a device can be doing, the most useful first: where fleets overlap, this one counts.
+# What a device can be doing, the most useful first: where fleets overlap, the first one counts.
 # Kernels are compiled while a pass is being recorded, so compiling comes before recording.
 KINDS = ("steps", "evaluation", "compiling", "recording")
 WAITING = "waiting"
@@ -54,7 +54,7 @@ class Profile:
 
     @contextmanager
     def spent(self, kind: str) -> Iterator[None]:
-        """The block is time of that kind."""
+        """Count the time of the block as this kind."""
         if not self.on:
             yield
             return
@@ -75,7 +75,7 @@ class Profile:
         self.spans.setdefault(threading.get_ident(), []).append(Span(kind, start, end, threads))
 
     def collect(self, models: int) -> None:
-        """So many models have trained for an epoch. Reads the events of this thread."""
+        """Note that this many models have trained an epoch. Reads the events of this thread."""
         if not self.on:
             return
         for kind, first, last in self.events.pop(threading.get_ident(), ()):
@@ -85,7 +85,7 @@ class Profile:
         self.epochs.append((time.perf_counter(), models))
 
     def timelines(self) -> list[list[Span]]:
-        """One for a GPU, which does what any thread makes it do; one for each thread of a CPU."""
+        """One for a GPU, which all threads share; one for each thread of a CPU."""
         threads = list(self.spans.values())
         if self.device.type == "cuda":
             compiling = [Span("compiling", start, end) for _, start, end in compilations()]

@@ -11,15 +11,15 @@ from sagpool.errors import SagpoolError
 class _Mode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Whether torch hides the mode from its compiler; to import that takes it seconds."""
+        """Whether torch hides the mode from its compiler, whose import takes seconds."""
         return False
 
 
 class RandomGuard(_Mode):
     """Inside this context every operator that uses a torch random generator is an error.
 
-    A generator is shared by all members of a fleet, so what one of them gets from it depends on
-    the others.
+    All members of a fleet share the generator, so the numbers of one member would depend on the
+    others.
 
     Args:
         method: named in the error
@@ -70,7 +70,7 @@ class SeededDraws(_Mode):
 
 
 class SkippedDraws(_Mode):
-    """Inside this context weights are not drawn, for models that get others: draws take long."""
+    """Inside this context weights are not drawn, to save time: they will be replaced anyway."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in func.tags and func._schema.is_mutable:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 STEP = 50  # epochs between two steps
 
-# The factor of the learning rate, from the epochs that are behind and the most that there can be.
+# The factor of the learning rate, from the epochs so far and max_epochs.
 SCHEDULES: Mapping[str, Callable[[int, int], float]] = MappingProxyType(
     {
         "constant": lambda epoch, most: 1.0,

@@ -7,8 +7,8 @@ import numpy as np
 
 from sagpool.graphs import Graphs
 
-# A recording has room for a batch that is larger than the mean by so many standard deviations, and
-# for this multiple of the one that it is made for: padding takes less time than another recording.
+# A recording has room for a batch this many standard deviations above the mean, and for this
+# multiple of the batch it is made for: padding takes less time than another recording.
 DEVIATIONS, SPARE = 3.5, 1.05
 # A recording that is larger than this multiple of a batch with many rows is not worth replaying.
 MAX_SPARE = 1.2
@@ -26,7 +26,7 @@ class Spread(NamedTuple):
         return Spread(float(counts.mean()), float(counts.std()))
 
     def largest(self, graphs: int) -> float:
-        """The sum over so many graphs, drawn at random, in all but a few batches of thousands."""
+        """An upper bound of the sum over this many random graphs, exceeded in few batches."""
         return graphs * self.mean + DEVIATIONS * graphs**0.5 * self.deviation
 
 

@@ -47,9 +47,9 @@ class _Recording(NamedTuple):
 
 
 class _Threads:
-    """Those that record at the moment. The allocator's cache is emptied while none does.
+    """The threads that are recording. The allocator's cache is only emptied while there are none.
 
-    Nor is garbage collected: if that frees a recording, the one that is being made is invalid.
+    Neither is garbage collected: freeing a recording would invalidate the one being made.
     """
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ def free_cached_memory() -> None:
 
 
 class RecordingMemory:
-    """The memory that all recordings of a fleet use, since only one of them runs at a time.
+    """The memory that all recordings of a fleet share, since only one of them runs at a time.
 
-    It outlives them, so the recordings of a smaller fleet use that of the larger one before.
+    It outlives them, so a fleet that shrinks reuses it for its new recordings.
 
     Args:
         known: kinds of passes whose kernels are loaded; extended by those that run here
@@ -123,7 +123,7 @@ class RecordingMemory:
 
 def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
     stream = torch.cuda.current_stream()
-    if stream == torch.cuda.default_stream():  # which cannot be captured, but can replay
+    if stream == torch.cuda.default_stream():  # cannot be captured, but can be replayed
         stream = torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph(keep_graph=link)
     with torch.cuda.stream(stream):
@@ -239,7 +239,7 @@ class Recorder:
         return _Recording(Chain(links), flat, size, counters)
 
     def _recorded(self, record: Callable[[], _Recording]) -> _Recording | None:
-        """None if that is not possible."""
+        """The recording; None if it is not possible."""
         problem = ""
         for _ in range(2):
             try:

@@ -34,7 +34,7 @@ def split_of(graphs: Graphs, training: Training) -> Split:
 def _split_of(graphs: Graphs, training: Training) -> Split:
     if graphs.task == "classification":
         if graphs.y is None or graphs.num_classes < 2:
-            raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+            raise SagpoolError(f"{graphs.name} has fewer than two classes.")
     elif graphs.targets is None:
         raise SagpoolError(f"{graphs.name} has no targets for its task, {graphs.task}.")
     if training.split == "fixed":
@@ -128,7 +128,7 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
 def _check_node_targets(graphs: Graphs) -> None:
     if graphs.batch_source.node_target is None:
         raise SagpoolError(
-            f"{graphs.name} has no targets of nodes, which supervision needs: give a file of them "
+            f"{graphs.name} has no node targets, which supervision needs: give a file of them "
             "(--node-targets), or set supervision to 0."
         )
 
@@ -138,13 +138,13 @@ def deal(
 ) -> list[list[int]]:
     """Divide trainings among fleets, by number.
 
-    Those with a low learning rate last longest, so they come first in each fleet, and later ones
-    fill the slots that are left.
+    Trainings with a low learning rate take longest, so they come first in each fleet; the others
+    fill the slots as they become free.
 
     Args:
         trainings: all of them
         groups: those that can be stacked, by number
-        fleets: at least so many, if there are as many trainings
+        fleets: at least this many, if there are enough trainings
     """
     each = -(-fleets // len(groups))
     shares = []

@@ -27,7 +27,7 @@ log = logging.getLogger("sagpool")
 # Fleets that train at the same time on a GPU, if there is memory for them: the tail of one, whose
 # steps are small, overlaps with the bulk of others.
 GPU_FLEETS = 16
-# Fleets that compile their kernels at the same time; the others wait, for the first ones to train.
+# Fleets that may compile their kernels at the same time, so that the first ones train soon.
 WARMING_UP = 3
 HIGHEST_PRIORITY = -3  # of torch's streams
 SWITCH_SECONDS = 0.0001
@@ -41,7 +41,7 @@ class Scheduler:
 
     Fleets wait in one queue, the longest first, and start as soon as there is a free processor
     (on a GPU: enough memory). Members of a fleet depend on nothing outside of it, so the order
-    decides about time alone.
+    affects only the time.
 
     Args:
         device: to train on
@@ -65,7 +65,7 @@ class Scheduler:
         self.numbers = itertools.count()
         self.works: list[Work] = []
         self.saved_at: dict[Work, float] = {}
-        # By the id of what was given, which is kept so that no other object gets its id.
+        # By the id of the given object, which is kept alive so that its id is not reused.
         self.data: dict[int, tuple[Graphs, Graphs]] = {}
 
     def run(self, works: Iterable[Work]) -> None:
@@ -122,7 +122,7 @@ class Scheduler:
     def _handle(self) -> None:
         """Wait a moment for an event, and deal with it.
 
-        With one only: where callbacks are slow there is always another, and Ctrl-C would wait.
+        Only one: with slow callbacks there is always another, and Ctrl-C would have to wait.
         """
         try:
             event = self.events.get(timeout=WAIT_SECONDS)
@@ -154,7 +154,7 @@ class Scheduler:
         work = task.work
         work.watch.fleets.pop(task, None)
         if self.saved_at[work] == float("inf"):
-            self._save_if_complete(work)  # the others may have been taken down already
+            self._save_if_complete(work)  # the states of the others may have been saved already
         if isinstance(error, MemoryShortageError) and work in self.works:
             if self.running:
                 # Others have the memory. It goes on when they are done.
@@ -235,10 +235,10 @@ class Scheduler:
 
 
 def _taken_down(fleet: FleetOfWork) -> bool:
-    """Whether its state could be read; not after an error of the device."""
+    """Read the state of the fleet; False if that fails, as after an error of the device."""
     error = _failure(fleet.take_down)
     if error is not None:
-        log.warning("A fleet cannot be saved; it goes on from its last checkpoint: %s", error)
+        log.warning("A fleet cannot be saved; it will resume from its last checkpoint: %s", error)
     return error is None
 
 
@@ -252,7 +252,7 @@ def _failure(action: Callable[[], None]) -> Exception | None:
 
 @contextmanager
 def _quick_switches() -> Iterator[None]:
-    """Let threads take turns more often: some have only a short command for the device."""
+    """Switch threads more often: some only have to send a short command to the device."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -262,7 +262,7 @@ def _quick_switches() -> Iterator[None]:
 
 
 def _compute_what_fleets_share(work: Work) -> None:
-    """What is computed when first needed, before several threads and streams need it."""
+    """Compute lazy values now, before several threads and streams need them."""
     source = work.graphs.batch_source
     _ = source.row_ptr, source.starts, source.sizes
     source.propagated(work.dtype)

@@ -89,7 +89,7 @@ class SlotSettings:
         )
 
     def follow_schedules(self, epochs: np.ndarray) -> None:
-        """Set the learning rates for members that have ``[members]`` epochs behind them.
+        """Set the learning rates of members that have trained for ``[members]`` epochs.
 
         The host does not wait for the device, and a recorded step reads the new rates.
         """

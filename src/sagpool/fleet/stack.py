@@ -64,7 +64,7 @@ class Stack:
 
     @contextmanager
     def keeping_fixed(self) -> Iterator[None]:
-        """What layers know from the training graphs is the same at the end of this block."""
+        """Restore what layers took from the training graphs at the end of this block."""
         before = [self.weights[:, columns].clone() for columns in self.fixed]
         yield
         for columns, values in zip(self.fixed, before, strict=True):

@@ -52,7 +52,7 @@ class FleetState:
     curves: list[list[tuple[float, float, float]]]  # train loss, validation loss and accuracy
 
     def snapshot(self) -> FleetState:
-        """A state to `restore` from: copies of what an epoch changes in place, but for curves."""
+        """A state to `restore` from: copies of what an epoch changes in place, except curves."""
         copies = {name: getattr(self, name).clone() for name in _CHANGED_IN_PLACE}
         on_device = DeviceStopping(*(tensor.clone() for tensor in self.on_device))
         return replace(self, **copies, stopping=replace(self.stopping), on_device=on_device)

@@ -18,7 +18,7 @@ class Rule(NamedTuple):
 
     adds_norm: bool  # of the weights, times the weight decay, to the validation loss
     accepts_ties: bool  # an equal loss is an improvement
-    exceeds_patience: bool  # stops after more than ``patience`` epochs, not after as many
+    exceeds_patience: bool  # stops after ``patience`` + 1 epochs instead of ``patience``
     metric: str = ""  # of the validation part; its negative takes the place of the loss
 
     def improves(self, loss: T, best: T) -> T:
@@ -104,16 +104,16 @@ class EarlyStopping:
         return Verdict(improved, diverged, finished)
 
     def for_device(self) -> tuple[np.ndarray, ...]:
-        """What the fields of `DeviceStopping` have to be."""
+        """The values of the fields of `DeviceStopping`."""
         waited, left = self.epoch - self.best_epoch, self.max_epochs - self.epoch
         return self.best_loss, waited, left, self.patience, np.zeros_like(self.epoch, bool)
 
 
 class DeviceStopping(NamedTuple):
-    """The same on the device, changed in place: so epochs can follow each other without the host.
+    """The same on the device, changed in place, so that epochs can run without the host.
 
-    Only there it is known which weights are the best; the rest repeats what the host decides later
-    from the same numbers.
+    The device keeps the best weights; the host later repeats the other decisions from the same
+    numbers.
     """
 
     best_loss: Tensor  # [members] float64

@@ -8,7 +8,7 @@ from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.graphs.splits import folds_of_groups
 from sagpool.randomness import key_of
 
-BINS = 10  # of the values of a regression, in each of which graphs are drawn in proportion
+BINS = 10  # of the values of a regression; graphs are drawn in proportion from each
 
 
 def drawn_split(graphs: Graphs, training: Training) -> Split:

@@ -32,7 +32,7 @@ NUMERICS = 2
 PROTOCOL: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"split": (*SPLITS, "given"), "order": ORDERS, "stopping": tuple(RULES)}
 )
-# So are these, which are no part of a protocol.
+# The same holds for these options, which are not part of a protocol.
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {**PROTOCOL, "class_weight": ("none", "balanced"), "schedule": tuple(SCHEDULES)}
 )
@@ -210,7 +210,8 @@ class Result:
     more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
     # [test graphs, outputs] log-probabilities of classes, logits of tasks, or values
     predictions: np.ndarray | None = field(default=None, repr=False)
-    validation_predictions: np.ndarray | None = field(default=None, repr=False)  # likewise
+    # The same for the validation graphs.
+    validation_predictions: np.ndarray | None = field(default=None, repr=False)
 
     def row(self) -> dict[str, Any]:
         """The result as plain numbers, without the curve and the weights."""
@@ -236,7 +237,7 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Paused:
-    """A training that has reached the epoch at which it was to pause, and can go on from there."""
+    """A training that has reached the epoch at which it pauses, and can be resumed."""
 
     training: Training
     curve: Curve

@@ -24,7 +24,7 @@ class SeenOutputs:
 
     def __init__(self, graphs: Graphs, members: int, dtype: torch.dtype) -> None:
         self.task, device = graphs.task, graphs.device
-        # No validation part is larger; and the address stays, which recordings rely on.
+        # Large enough for any validation part; recordings rely on the fixed address.
         size, outputs = (members, len(graphs) + SPARE), graphs.num_outputs
         self.logits = torch.zeros(*size, outputs, dtype=dtype, device=device)
         self.real = torch.zeros(size, dtype=torch.bool, device=device)
@@ -134,7 +134,7 @@ def _mean_auc(score: Tensor, positive: Tensor, counts: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, known: Tensor, otherwise: float) -> Tensor:
-    """Over those of the last dimension that are known."""
+    """The mean over the known entries of the last dimension."""
     count = known.sum(-1)
     mean = torch.where(known, values, 0).sum(-1) / count.clamp(min=1)
     return torch.where(count > 0, mean, otherwise)

@@ -20,7 +20,7 @@ from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Outcome, Training
 from sagpool.graphs import Graphs
 
-IDLE = 2**21  # numbers in a layer of a step: fewer take as long
+IDLE = 2**21  # numbers in a layer of a step; smaller steps take as long
 ETA_SECONDS = 0.25  # between two estimates, which take as long as a small step
 
 
@@ -55,7 +55,7 @@ class Work:
         keep_checkpoint: whether it is to have the results when all trainings have ended
         on_result: called with each outcome as soon as there is one
         on_progress: called after each epoch of each fleet
-        on_end: called when all have an outcome, or with an error that concerns this work alone;
+        on_end: called when all have an outcome, or with an error that concerns only this work;
             returns works to run next
     """
 
@@ -81,8 +81,8 @@ class Work:
     def prepare(self, fleets: int) -> None:
         """Load the checkpoint and divide what is left into fleets, see `deal`.
 
-        The division depends on this work and the argument alone, so that a training has the same
-        company, and the same rounding, in every run.
+        The division depends only on this work and the argument, so that in every run a training
+        is in a fleet with the same others and rounds in the same way.
         """
         groups = group_by_shape(self.graphs, self.trainings)
         identity = identity_of(
@@ -138,7 +138,7 @@ class Work:
 def _shares(
     members: int | None, groups: Sequence[Sequence[int]], fleets: Sequence[Slots]
 ) -> list[int | None]:
-    """Most slots of each fleet, if all fleets of one group together have that many."""
+    """The most slots of each fleet, if all fleets of a group together have that many."""
     if members is None:
         return [None] * len(fleets)
     group_of = {number: place for place, group in enumerate(groups) for number in group}
@@ -183,8 +183,8 @@ class FleetOfWork:
     def duration(self) -> float:
         """Of its longest training on a GPU, roughly.
 
-        Smaller models and lower rates take more epochs. And an epoch takes the longer, the larger
-        the model, but for small ones, which leave most of a GPU idle.
+        Smaller models and lower rates take more epochs. Epochs of larger models take longer, except
+        among small models, which leave most of a GPU idle.
         """
         first, graphs = self.trainings[0], self.work.graphs
         numbers = float(graphs.node_counts.mean()) * first.batch_size * first.hidden
@@ -230,7 +230,7 @@ class _Watch:
         epochs: np.ndarray,
         seconds: float,
     ) -> None:
-        """A fleet has trained for so many more epochs, and goes on with these trainings."""
+        """A fleet has trained this many more epochs, and continues with these trainings."""
         self.epochs += count
         self.epoch[running] = epochs
         _, before = self.fleets.get(fleet, (running, seconds))
@@ -246,7 +246,7 @@ class _Watch:
         return Progress(running, self.done, self.total, self.epochs, rate, self.eta)
 
     def _eta(self, rate: float) -> float | None:
-        """Both what is left to do at the present rate, and what the longest training will take.
+        """The time for all that is left at the current rate, and at least for the longest training.
 
         A training is expected to take as many epochs as the mean of those with its learning rate.
         """
@@ -256,7 +256,7 @@ class _Watch:
         # A lower rate takes longer; the lowest known one is the best guess for those without any.
         guess = means[min(means)]
         expected = np.array([means.get(training.lr, guess) for training in self.trainings])
-        # One that has outlived the mean will stop in a while.
+        # A training that has exceeded the mean is expected to stop soon.
         left = np.maximum(expected - self.epoch, 0.2 * expected) * ~self.ended
         longest = max(
             (left[numbers].max(initial=0) * seconds for numbers, seconds in self.fleets.values()),

@@ -53,7 +53,7 @@ def decoding(sentence: Callable[[str], str]) -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """JSON, of which the depth and the digits of a number are limited by Python."""
+    """Parse JSON; Python limits its depth and the digits of a number."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -92,13 +92,13 @@ class Adjacency(Structure):
 
     Args:
         layout: which rows belong to which graph; the last graph of each member is a filler, which
-            makes up the difference to the largest member
+            pads it to the largest member
         row_ptr: ``[total rows + 1]`` int32
         col: ``[entries]`` int32: row v is joined to ``col[row_ptr[v]:row_ptr[v + 1]]``, itself
             included (only rows of fillers may have no entry)
         symmetric: whether the graphs are undirected; those of a `Graphs` always are
         make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
-        make_triangles: gives `triangles`, likewise
+        make_triangles: gives `triangles`, or None as above
         origin: which graphs of a collection these are; None after a pooling
     """
 
@@ -141,10 +141,10 @@ class Adjacency(Structure):
 
     @cached_property
     def two_hop(self) -> Adjacency:
-        """Joins the nodes that are one or two hops apart in the input, where poolings left both.
+        """The graphs in which nodes one or two hops apart in the input are joined.
 
-        Computed at the first use. After a pooling two nodes stay joined though the node between
-        them may be gone.
+        Computed at the first use. After a pooling two kept nodes stay joined even if the node
+        between them was dropped.
         """
         made = self.make_two_hop()
         if made is not None:
@@ -219,9 +219,9 @@ class Adjacency(Structure):
 
 @dataclass(frozen=True, eq=False)
 class InducedGraphs(Structure):
-    """The graphs among some of the nodes, computed when they are first needed.
+    """The subgraphs induced by some of the nodes, computed when they are first needed.
 
-    After the last pooling of a network they are not.
+    After the last pooling of a network they are never needed.
 
     Args:
         layout: which rows belong to which graph

@@ -29,7 +29,7 @@ CONTRIBUTIONS = (
 def described(record: Record) -> Record:
     """The record of a molecule with further labels of its atoms and bonds, and its fragments.
 
-    Usual values (no charge, no isotope, no ring, ...) are no label, so they have no column.
+    Usual values (no charge, no isotope, no ring, ...) get no label and no column.
     """
     molecule = record.molecule
     assert molecule is not None, "only molecules are described"

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from sagpool.graphs.graphs import Graphs, Task
     from sagpool.graphs.host_graphs import Coarsening
 
-# Features of a whole collection are kept beside it up to this many numbers.
+# Features of a whole collection are cached up to this many numbers.
 MOST_NUMBERS = 2**26
-# Its two-hop graphs are if there are at most this many walks of two hops.
+# Two-hop graphs of a collection are cached up to this many walks of two hops.
 MOST_WALKS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class BatchSource:
-    """Ã = A + I of a collection in CSR, and one more node and graph than there are.
+    """Ã = A + I of a collection in CSR, with one extra node and one extra graph for fillers.
 
-    The node has no entries and no features, the graph no entries: fillers are made of them.
+    The extra node has no entries and no features, the extra graph no entries.
 
     Args:
         length: ``[nodes + 1]`` int32, entries of each row, of which the first is the node itself
@@ -50,7 +50,7 @@ class BatchSource:
         ptr: ``[graphs + 1]`` first entry of each graph, on the host
         first_node: ``[graphs + 1]`` first node of each graph, on the host
         y: ``[graphs + 1]``
-        targets: ``[graphs + 1, tasks]``, if those are learnt in place of y
+        targets: ``[graphs + 1, tasks]``, if they are learnt instead of y
         task: of the collection
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32

@@ -1,8 +1,8 @@
 """Cached arrays of TU data sets, so that text is parsed only once.
 
 One ``.npz`` file of plain arrays for each source, read without unpickling. A file gets its name
-only when it is complete: processes that read and write the same data set at the same time at worst
-do the same work twice.
+only when it is complete, so processes that use the same data set at the same time at worst do the
+same work twice.
 """
 
 import errno
@@ -150,9 +150,9 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that replaces ``path`` at the end, unless there was an exception.
 
-    Until then it has no name, where the file system allows that: nothing is left of it, however
-    the process ends. Otherwise it is ``.NAME.….part``, and the next writer of ``path`` removes
-    what a killed one has left.
+    Until then it has no name, if the file system allows that, so nothing is left however the
+    process ends. Otherwise it is ``.NAME.….part``, and the next writer of ``path`` removes what a
+    killed process left.
     """
     part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:

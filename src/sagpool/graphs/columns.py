@@ -1,4 +1,4 @@
-"""`Encoding`: the meaning of the columns of ``features="all"``, with which others get the same."""
+"""`Encoding`: the columns of ``features="all"``, so that other graphs get the same columns."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Column:
 class Encoding:
     """How everything that is known about a node is written into columns.
 
-    Given to `load` in place of the word ``all``, it makes the same columns from other graphs. A
-    value that it has no column for is counted in a last column of its group, ``unknown charge``.
+    Given to `load` instead of the word ``all``, it makes the same columns from other graphs. A
+    value without a column is counted in the last column of its group, ``unknown charge``.
     """
 
     labels: bool  # whether ``node_label`` is the label of a node; otherwise it is the degree
@@ -46,7 +46,7 @@ class Encoding:
 
     @property
     def continuous(self) -> int:
-        """The first so many columns are numbers on any scale."""
+        """The number of leading columns that are measurements on any scale."""
         return sum(column.group in NUMBERS for column in self.columns)
 
     def of_group(self, group: str) -> tuple[Column, ...]:

@@ -40,7 +40,7 @@ def from_pyg(
 
     Edges are made undirected, duplicates merged and self-loops dropped, with a warning that counts
     them. Classes are the values of ``y`` in ascending order; for another task, ``y`` has one or
-    more numbers, of which NaN is missing. With ``features="all"``, columns of whole numbers (by
+    more numbers, NaN if missing. With ``features="all"``, columns of whole numbers (by
     their type) and one-hot columns of ``x`` and ``edge_attr`` are labels.
     """
     check_task(task)
@@ -73,9 +73,12 @@ def from_networkx(
         y: class of each graph, any sortable values; by default ``graph.graph["y"]`` if all
             graphs have it. For another task: a number or a row of numbers, NaN is missing
         node_label: node attribute that holds a label (any value), used if all nodes have it
-        node_attr: node attribute that holds a number or a list of numbers, likewise
-        edge_label: edge attribute that holds a label, likewise; for ``features="all"``
-        edge_attr: edge attribute that holds a number or a list of numbers, likewise
+        node_attr: node attribute that holds a number or a list of numbers, used if all nodes have
+            it
+        edge_label: edge attribute that holds a label, used if all edges have it; for
+            ``features="all"``
+        edge_attr: edge attribute that holds a number or a list of numbers, used if all edges have
+            it
         name: of the collection
         features: as in :func:`sagpool.load`
         degree_cap: as in :func:`sagpool.load`
@@ -203,7 +206,7 @@ def _classes(y: Sequence[Any]) -> list[Any]:
     if not all(texts) and not (any(texts) or all(map(_is_number, values))):
         raise SagpoolError("Classes must be texts or finite numbers.")
     if any(texts) and not all(texts):
-        raise SagpoolError("Classes must be all texts or all numbers; some are each.")
+        raise SagpoolError("Classes must be either all texts or all numbers, not both.")
     return values
 
 

@@ -13,7 +13,7 @@ from sagpool.graphs.splits import TRAIN, VALIDATION
 from sagpool.randomness import key_of, permutation, uniform
 
 GREEN, CHANNELS = 1, 4
-COLORS = 3  # red, green and blue; the fourth channel is zero but in large-c
+COLORS = 3  # red, green and blue; the fourth channel is zero except in large-c
 MOST = 10  # green nodes, or triangles
 SMALL = (4, 25)  # nodes
 BLOCK = 2**24  # pairs of nodes that are looked at together
@@ -173,7 +173,7 @@ def _pair(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _chosen(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np.ndarray:
-    """So many random nodes of each graph, ``[nodes]`` bool."""
+    """Random nodes of each graph, ``wanted`` of them, ``[nodes]`` bool."""
     graph = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((uniform(_key("green", part, seed), len(graph)), graph))
     chosen = np.empty(len(graph), bool)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-BLOCK_ROWS = 2**14  # the product of so many rows is in memory at a time
+BLOCK_ROWS = 2**14  # rows whose product is in memory at a time
 
 
 def triangles_of_entries(row_ptr: Tensor, col: Tensor) -> Tensor:

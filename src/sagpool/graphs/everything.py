@@ -2,8 +2,8 @@
 
 The first label of a node stays a compact one-hot label. All else is dense: attributes, sums of the
 attributes of a node's edges, further labels, the number of a node's edges of each label, its degree
-and, for each label of an edge and label of a node, the number of such neighbours. The last are the
-messages that a relational convolution would send first, so edge labels reach every convolution.
+and, for each pair of an edge label and a node label, the number of such neighbours. The last are
+the first messages of a relational convolution, so edge labels reach every convolution.
 """
 
 import logging
@@ -47,7 +47,7 @@ class _Block(NamedTuple):
 
 
 def encode_everything(raw: RawGraphs, known: Encoding | None, degree_cap: int) -> Everything:
-    """The columns of these graphs, or those that are known already."""
+    """The columns of these graphs, either new ones or those of a given `Encoding`."""
     labels = raw.node_labels is not None if known is None else known.labels
     if labels and raw.node_labels is None:
         raise SagpoolError(f"{raw.name} has no node labels; the model was trained with them.")

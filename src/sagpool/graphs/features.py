@@ -1,4 +1,4 @@
-"""The choice of node features from all that a source has."""
+"""Chooses node features from everything that a source has."""
 
 import logging
 from dataclasses import replace

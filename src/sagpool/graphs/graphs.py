@@ -60,12 +60,12 @@ class Graphs:
         node_label: ``[nodes]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes, attributes]`` float32
         edge_attr: ``[edges, edge features]`` float32
-        ground_truth: ``[nodes]`` how much each node has to do with the class, if known: bool, or
-            a number, 0 for nothing
-        node_target: ``[nodes]`` float32, at least 0: what the scores of nodes are to learn, if that
-            is not the ground truth; see `with_node_targets`
-        part: ``[graphs]`` int64, for data sets with a split of their own
-        targets: ``[graphs, tasks]`` float32 in place of classes, NaN where not measured
+        ground_truth: ``[nodes]`` how relevant each node is for the class, if known: bool, or a
+            number, 0 for irrelevant
+        node_target: ``[nodes]`` float32, at least 0: targets of the node scores, if they are not
+            the ground truth; see `with_node_targets`
+        part: ``[graphs]`` int64, for data sets that come with a split
+        targets: ``[graphs, tasks]`` float32 instead of classes, NaN where not measured
         fold: ``[graphs]`` int64, the fold of a cross-validation that tests each graph, if given
         group: ``[graphs]`` int64; graphs of one group (a scaffold) are never split up
         time: ``[graphs]`` int64, the order in which graphs were made; equal for the same time
@@ -77,7 +77,7 @@ class Graphs:
         target_names: name of each task
         task: what the targets are: ``classification`` (y), ``multitask`` (targets of 0 and 1) or
             ``regression`` (targets)
-        continuous: the first so many columns of ``node_attr`` are measurements on any scale; 0
+        continuous: how many leading columns of ``node_attr`` are measurements on any scale; 0
             unless the features are ``all``
         encoding: the meaning of the columns, if the features are ``all``
         feature_kind: source of the node features (labels, attributes, degree, ...)

@@ -50,7 +50,7 @@ class Clusters(NamedTuple):
 
 
 def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjacency, Clusters]:
-    """The coarsened graphs of a batch, and which rows become which."""
+    """The coarsened graphs of a batch, and which rows each new row is made of."""
     fine: Origin | None = getattr(structure, "origin", None)
     if fine is None:
         raise SagpoolError(
@@ -118,10 +118,10 @@ def _nodes(source: BatchSource) -> np.ndarray:
 
 
 def _most(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
-    """The most that graphs can have when coarsened, if they have ``total`` before.
+    """An upper bound on the size of coarsened graphs that together have ``total`` before.
 
-    Of a line above all points (fine, coarse) of single graphs, that through the total; the lowest
-    of several.
+    Each of several lines lies above the points (fine, coarse) of all single graphs; the bound is
+    the lowest of their values at the total.
 
     Args:
         fine: ``[graphs of the collection]``

@@ -67,18 +67,18 @@ class HostGraphs:
 
 
 class Coarse(NamedTuple):
-    """What a coarsening leaves."""
+    """The result of a coarsening."""
 
     parent: np.ndarray  # [nodes], the new node of each; -1 for one that is dropped
     graphs: HostGraphs  # new nodes, graph after graph; every graph keeps at least one
 
 
 class Coarsening(ABC):
-    """How graphs become smaller, once for a whole collection.
+    """A way to coarsen graphs, computed once for a whole collection.
 
-    Equal ones give equal graphs: subclasses are frozen dataclasses. What becomes of a graph must
-    not depend on the others. Nodes come in a pseudo-random order that does not depend on the order
-    of the input (see `canonical_order`), so ties may go to the lower one.
+    Subclasses are frozen dataclasses; equal ones must give equal graphs. The result for a graph
+    must not depend on the other graphs. Nodes come in a pseudo-random order that does not depend on
+    the order of the input (see `canonical_order`), so ties may go to the lower node.
     """
 
     @abstractmethod

@@ -182,7 +182,7 @@ def parse_smiles(text: str) -> Mol | None:
 
 def why_unreadable(text: str) -> str:
     """Why `parse_smiles` gives None."""
-    if len(text) > SMILES.most:  # rings of so many atoms take RDKit minutes
+    if len(text) > SMILES.most:  # RDKit takes minutes for rings of that many atoms
         return SMILES.sentence(len(text), f"{text[:20]!r}...")
     return f"RDKit cannot read {text[:80]!r}"
 

@@ -1,4 +1,4 @@
-"""What the scores of nodes are to learn, in files: a CSV with a number for each node."""
+"""Targets of node scores, from a CSV file with a number for each node."""
 
 import math
 from dataclasses import replace
@@ -21,9 +21,9 @@ def with_node_targets(graphs: Graphs, file: str | Path) -> Graphs:
     """The graphs with the node targets of a file, for methods with ``supervision``.
 
     The file is a CSV with three columns: ``graph`` and ``node``, the numbers of a graph and of a
-    node in it, both counted from 0, and ``target``, how much that node has to do with the class, at
-    least 0. Nodes without a row have the target 0. Targets count in relation to those of the other
-    nodes of the graph; a graph without any is learnt without them.
+    node in it, both counted from 0, and ``target``, how relevant that node is for the class, at
+    least 0. Nodes without a row have the target 0. Targets are relative to the other nodes of the
+    graph; a graph without targets is trained without this loss.
     """
     path = user_path(file)
     try:

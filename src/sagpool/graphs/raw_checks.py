@@ -7,9 +7,9 @@ from sagpool.graphs.raw_graphs import RawGraphs
 
 
 def check_raw(raw: RawGraphs) -> RawGraphs:
-    """The graphs, if no index leads out of an array and all edges are as `pack_edges` leaves them.
+    """The graphs, if no index is out of range and all edges are as `pack_edges` leaves them.
 
-    Otherwise an error.
+    Raises an error otherwise.
     """
     graphs = _length(raw.node_counts, "node_counts")
     _expect(graphs > 0 and raw.node_counts.min() > 0, "a graph has no node")

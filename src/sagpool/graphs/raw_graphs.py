@@ -73,7 +73,7 @@ def encode(values: Sequence[object] | np.ndarray) -> Codes:
 
 
 def encode_degrees(degree: np.ndarray, cap: int) -> Codes:
-    """Number the degrees that occur, in ascending order; higher ones than the cap count as it."""
+    """Number the degrees that occur, in ascending order; degrees above the cap count as the cap."""
     capped = np.minimum(degree, np.int32(min(cap, 2**31 - 1)))
     occurs = np.bincount(capped) > 0
     code_of = (np.cumsum(occurs) - 1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""`Record`: one graph as a reader gives it; and what the readers of files have in common."""
+"""`Record`: one graph as a reader yields it; and code that all readers of files share."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Record:
 
     @property
     def bare_nodes(self) -> int:
-        """At least so many nodes have no label, no features and no edge."""
+        """A lower bound on the number of nodes without a label, features and edges."""
         described = self.labels is not None or self.features is not None
         return 0 if described else max(0, self.nodes - len(self.edges))
 

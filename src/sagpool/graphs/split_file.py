@@ -16,7 +16,7 @@ from sagpool.graphs.graphs import Graphs
 from sagpool.graphs.splits import fixed_split
 
 NUMBER, ID, PART = "graph", "id", "part"  # columns
-MOST_PARTS = 50  # more are a wrong column
+MOST_PARTS = 50  # more parts mean that a wrong column was named
 
 
 def with_split(graphs: Graphs, file: str | Path) -> Graphs:

@@ -41,8 +41,9 @@ def split(
     whether the splits are stratified; we stratify, since the test parts are small.)
 
     A contiguous split is that of the authors' first released code: the graphs are shuffled once
-    for each seed and cut into slices, which are the test parts, and the validation part is the
-    beginning of the others. So all folds but the first have about the same validation part.
+    for each seed and cut into slices. Each slice is the test part of one fold, and the beginning of
+    the others is its validation part. So all folds but the first have about the same validation
+    part.
 
     Args:
         y: ``[graphs]`` class of each graph
@@ -67,12 +68,12 @@ def split(
 
 
 def fixed_split(part: np.ndarray, names: Sequence[str]) -> Split:
-    """The split that a data set has.
+    """The split that comes with a data set.
 
     Args:
-        part: ``[graphs]`` int64, which of the names a graph has
-        names: among them ``train`` and ``validation``; each other one is that of a test, and the
-            first of those is *the* test
+        part: ``[graphs]`` int64, the index of each graph's part in ``names``
+        names: ``train``, ``validation``, and the names of the test sets; the first of these is
+            *the* test set
     """
     missing = [name for name in (TRAIN, VALIDATION) if name not in names]
     tests = [name for name in names if name not in (TRAIN, VALIDATION)]

@@ -1,4 +1,4 @@
-"""Numbers to predict, from what readers have found; graphs without any are left out."""
+"""Targets of the records that readers yield; graphs without any are left out."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def number_of(value: Any, task: Task, place: str, name: str) -> float:
 
 
 def renamed(record: Record, names: Sequence[str]) -> Record:
-    """The record whose only target has the name of a model's only target, whatever it was."""
+    """The record, its only target renamed to a model's only target."""
     targets = _by_name(record)
     if len(names) != 1 or len(targets) != 1 or names[0] in targets:
         return record

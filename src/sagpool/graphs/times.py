@@ -1,4 +1,4 @@
-"""When graphs were made, as a table says it: numbers or dates."""
+"""The times at which graphs were made, from a table: numbers or dates."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

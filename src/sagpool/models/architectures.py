@@ -19,7 +19,7 @@ LAYERS = 3  # convolutions of the global architecture
 
 
 class Output(NamedTuple):
-    logits: Tensor  # [members, graphs, classes or tasks]; those of fillers mean nothing
+    logits: Tensor  # [members, graphs, classes or tasks]; meaningless for fillers
     auxiliary: Tensor | None  # [members, graphs], losses that pooling layers add
     levels: tuple[Pooled, ...]  # of the pooling layers that selected nodes
     spread: Tensor | None = None  # [members, 1, tasks] of a regression: the unit of its errors
@@ -116,7 +116,7 @@ class HierarchicalPooling(nn.Module):
         return _output(logits, pools, results, batch)
 
     def _weight_of(self, conv: Conv | None) -> Tensor | None:
-        """What pooled rows may be multiplied by at once; other readouts need the rows before."""
+        """The next weight, if the pooling may apply it at once; most readouts do not allow that."""
         return conv.input_weight() if conv is not None and self.readout == "mean-max" else None
 
 

@@ -17,7 +17,7 @@ MEAN = {"clusters": "mean"}
 
 
 def cluster_counts(shape: Shape, name: str) -> list[int]:
-    """Clusters of each block: ``ratio`` of the largest or of the mean graph, then of those."""
+    """Clusters of each block: ``ratio`` of the largest or mean graph, then of the last clusters."""
     if choice(shape, "clusters", ("largest", "mean")) == "mean":
         mean = needed(shape.mean_nodes, "mean_nodes, the mean size of the graphs", name)
         counts = [math.ceil(mean)]
@@ -62,7 +62,7 @@ def justbalance_h(shape: Shape) -> nn.Module:
 
 @register("hosc-h", settings={**MEAN, "alpha": 0.5, "mu": 0.1})
 def hosc_h(shape: Shape) -> nn.Module:
-    """``alpha`` is the weight of triangles, ``mu`` that of the orthogonality."""
+    """``alpha`` is the weight of triangles, ``mu`` that of the orthogonality loss."""
     counts = cluster_counts(shape, "hosc-h")
     own: dict[str, Any] = {name: shape.settings[name] for name in ("alpha", "mu")}
     return hierarchical(

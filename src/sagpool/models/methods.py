@@ -125,7 +125,7 @@ for _suffix, _options in VARIANTS.items():
 def _register_masks(masks: int) -> None:
     @register(f"sagpool-h-masks{masks}")
     def sagpool_h_masks(shape: Shape) -> nn.Module:
-        """With so many scores, each of which keeps nodes of its own."""
+        """With several scores, each of which keeps its own nodes."""
         return hierarchical(
             shape,
             lambda _: SAGPool(shape.hidden, shape.ratio, masks=masks, members=shape.members),
@@ -154,13 +154,13 @@ def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> Le
 
 @register("sagpool-h-ratio", settings=RATIO_SETTINGS, version=RATIO_VERSION)
 def sagpool_h_ratio(shape: Shape) -> nn.Module:
-    """With as many nodes as the graph needs, in place of a ratio."""
+    """With a learnt number of nodes, instead of a ratio."""
     return hierarchical(shape, lambda _: _learned_ratio(shape.hidden, shape))
 
 
 @register("sagpool-g-ratio", settings={**RATIO_SETTINGS, "supervision": 0.0}, version=RATIO_VERSION)
 def sagpool_g_ratio(shape: Shape) -> nn.Module:
-    """With as many nodes as the graph needs, in place of k."""
+    """With a learnt number of nodes, instead of k."""
     supervision = float(shape.settings["supervision"])
     return global_(shape, _learned_ratio(LAYERS * shape.hidden, shape, supervision))
 

@@ -37,7 +37,7 @@ class Shape:
         ratio: of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
         max_nodes: nodes of the largest graph, on which the number of clusters depends
-        mean_nodes: of all graphs, likewise; by default all are as large as the largest
+        mean_nodes: mean over all graphs, for the same purpose; by default ``max_nodes``
         dropout: rate in the MLP
         members: how many models train side by side
         settings: of the method, by name; `build` adds the defaults
@@ -69,7 +69,7 @@ Build = Callable[[Shape], nn.Module]
 
 @dataclass(frozen=True)
 class Display:
-    """How a method appears in reports; what is empty follows from its name."""
+    """How a method appears in reports; empty fields are derived from its name."""
 
     name: str = ""  # such as HubPool
     colour: str = ""  # such as #1f78c8
@@ -211,7 +211,7 @@ def build(name: str, shape: Shape) -> nn.Module:
     model = method.build(replace(shape, settings=settings))
     ignored = given.keys() - settings.used
     if ignored:
-        raise SagpoolError(f"{name} makes no use of the setting '{min(ignored)}'.")
+        raise SagpoolError(f"{name} does not use the setting '{min(ignored)}'.")
     if shape.task == "regression":
         model = Rescaled(model, shape.classes, members=shape.members)
     _check_layers(name, model)
@@ -254,7 +254,7 @@ def suggestion(wrong: str, known: Iterable[str]) -> str:
 
 
 class _Settings(Mapping[str, Value]):
-    """Remembers which settings were looked up, so that none is ignored without a word."""
+    """Remembers which settings were looked up, so that none is silently ignored."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self.values_by_name = values

@@ -1,4 +1,4 @@
-"""Any network as a regression: it learns standardised targets and gives them in their units."""
+"""Any network as a regression: it learns standardised targets and predicts in their units."""
 
 import numpy as np
 import torch

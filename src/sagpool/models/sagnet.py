@@ -1,4 +1,4 @@
-"""`sagnet`: a network with SAGPool for one's own graphs; `gin-g`: a plain GIN to compare with."""
+"""`sagnet`: a network with SAGPool for the user's graphs; `gin-g`: a plain GIN as a baseline."""
 
 import math
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ from sagpool.ops import segment_mean_max, segment_sum
 
 GIN_LAYERS = 5
 
-# Settings of trainings that are worth trying on one's own graphs, chosen by their predictions for
-# held-out graphs of MUTAG and ESOL (docs/network.md).
+# Settings worth trying on the user's graphs, chosen by predictions for held-out graphs of MUTAG and
+# ESOL (docs/network.md).
 CANDIDATES: tuple[Mapping[str, Value], ...] = (
     {"method": "sagnet", "hidden": 64, "ratio": 0.8, "lr": 3e-3, "dropout": 0.25},
     {"method": "sagnet", "hidden": 64, "pooling": False, "lr": 3e-3, "dropout": 0.25},
@@ -39,7 +39,7 @@ CANDIDATES: tuple[Mapping[str, Value], ...] = (
 
 
 def lengths_for(graphs: int) -> dict[str, Value]:
-    """Batch size, epochs and schedule of trainings of about 600 steps, for so many graphs.
+    """Batch size, epochs and schedule for trainings of about 600 steps on this many graphs.
 
     A batch has a power of two from 16 to 128 graphs; small batches take the same time for fewer
     graphs. The learning rate falls to 0, so that the last epoch is as good as the best one.
@@ -101,8 +101,8 @@ class SAGNet(nn.Module):
     r = sum ‖ mean ‖ max of Y and of the pooled X at all levels, side by side;
     ``logits = MLP(standardise(r)) + linear(standardise(Σ X_input))``.
     The linear path is a logistic regression on the counts of labels and the sums of attributes of
-    a graph. The score of the pooling is that of GraphSAGE: the residual keeps neighbours apart
-    that GCN, whose score counts a node like its neighbours, would give equal scores.
+    a graph. The pooling uses a GraphSAGE score, which weights a node differently from its
+    neighbours: a GCN score would give equal scores to neighbours that the residual keeps apart.
 
     Args:
         in_channels: node features
@@ -191,7 +191,7 @@ def sagnet(shape: Shape) -> nn.Module:
 
 
 class GIN(nn.Module):
-    """GIN layers, the sums of all of which go to an MLP (Xu et al., 2019, Equation 4.2).
+    """GIN layers; the sums over nodes of all layers go to an MLP (Xu et al., 2019, Equation 4.2).
 
     Args:
         in_channels: node features

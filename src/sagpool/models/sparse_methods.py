@@ -22,7 +22,7 @@ def _precomputed(shape: Shape, coarsening: Coarsening) -> nn.Module:
 
 @register("graclus-h", settings={"reduce": "max"})
 def graclus_h(shape: Shape) -> nn.Module:
-    """About half of the nodes are left, whatever the ratio; their maximum, as in the paper."""
+    """About half of the nodes are left, whatever the ratio; clusters take the maximum."""
     return _precomputed(shape, Graclus())
 
 

@@ -112,7 +112,7 @@ def add_grid(ax: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
 def add_dots(ax: Axes, x: np.ndarray, y: np.ndarray, tint: str, size: float = 2.2) -> None:
     """Many small dots as one path, so that a file holds one element instead of thousands.
 
-    Of more than `MOST_DOTS`, so many are drawn, evenly spaced in their order.
+    At most `MOST_DOTS` are drawn, evenly spaced in their order.
     """
     some = evenly_spaced(len(x), MOST_DOTS)
     x, y = x[some], y[some]

@@ -32,7 +32,7 @@ class Content:
     """The content of a run store.
 
     Cells are in groups that may share a table. The shown cells are those of the first group, which
-    is empty if there are regressions alone; data sets are in the order of their requests, methods
+    is empty if there are only regressions; data sets are in the order of their requests, methods
     in the paper's order. Cells in which every training diverged at once are in no group.
     """
 
@@ -50,7 +50,7 @@ class Content:
     regressions: list[Group]  # cells without accuracies, which are in no other group
     scores: dict[str, CellScores]  # of the shown cells and regressions, by the key of the first run
     experiment: Experiment | None = None  # whose claims are judged
-    against: Sequence[Against] = ()  # comparisons of the shown cells with one that was asked for
+    against: Sequence[Against] = ()  # comparisons of the shown cells with the requested method
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
 
     @property
@@ -106,7 +106,7 @@ def read_content(
     Args:
         path: of the store
         experiment: whose claims are judged; by default that of the last command whose experiment
-            comes with the package and says more than what to run
+            comes with the package and has more than a list of runs
         against: the method that all others are compared with
     """
     with Store.reading(path) as store:

@@ -45,7 +45,7 @@ def days(content: Content) -> str:
 
 
 def sentences(content: Content) -> list[Markup]:
-    """Which methods lead, of all cells in the store, and how close ours are to the paper's."""
+    """Which methods lead among all cells, and how close our results are to the paper's."""
     shown = content.shown
     if not shown:
         return _lowest_errors(content)
@@ -90,7 +90,7 @@ def _lowest_errors(content: Content) -> list[Markup]:
 
 
 def _higher_elsewhere(content: Content) -> list[Markup]:
-    """The highest means of the store, if they are in other tables than the first."""
+    """The highest means of the store, if they are not in the first table."""
     found = []
     for dataset in content.datasets:
         best = max(s.spread.mean for s in content.of(dataset))
@@ -155,7 +155,7 @@ def _single(summary: Summary) -> Markup:
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Without data, settings and protocols that differ from the paper's."""
+    """Only cells with the data, settings and protocol of the paper count."""
     if content.groups[0].differences or content.groups[0].chosen is Chosen.BY_TEST:
         return []
     known = content.experiment.datasets if content.experiment else content.datasets

@@ -29,7 +29,7 @@ NO_LEADER = Leader("", None, None)  # of cells that are not compared
 
 
 def by_architecture(group: Group) -> dict[str, list[Summary]]:
-    """The main cells without variants of SAGPool, by what is compared with each other."""
+    """The main cells without variants of SAGPool, in groups that are compared."""
     main = [s for s in group.main if not names.is_variant(s.cell.method)]
     groups = {
         architecture: [s for s in main if names.architecture(s.cell.method) == architecture]

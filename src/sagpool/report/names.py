@@ -58,7 +58,7 @@ _ORDER = [
 ]
 
 
-# What the reader of a report wants to see in place of the names that follow from these tables.
+# Display settings of the current report, which override the names in these tables.
 _displays: ContextVar[Mapping[str, Display]] = ContextVar("displays", default=MappingProxyType({}))
 _first: ContextVar[Sequence[str]] = ContextVar("first", default=())
 
@@ -75,7 +75,7 @@ def displayed(displays: Mapping[str, Display], first: Sequence[str] = ()) -> Ite
 
 
 def display(method: str) -> Display:
-    """What was said about a method, which may have settings behind its name."""
+    """The display settings of a method, whose name may be followed by settings."""
     return _displays.get().get(method.partition(", ")[0], Display())
 
 

@@ -12,7 +12,7 @@ CAPTION = (
 
 
 def published_elsewhere(content: Content) -> list[Part]:
-    """A table of its own, since the protocols are others; none if the experiment names nothing."""
+    """A separate table, since the protocols differ; none if the experiment lists no results."""
     found = content.experiment.elsewhere if content.experiment else {}
     datasets = list(dict.fromkeys(name for row in found.values() for name in row))
     if not datasets:

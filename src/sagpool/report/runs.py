@@ -1,4 +1,4 @@
-"""The runs behind a number of a table, in a few figures: a page cannot hold a million rows."""
+"""The runs behind a number of a table, in a few numbers: a page cannot hold a million rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `sagpool train`: how good the model is on held-out graphs, and how sure."""
+"""The page of `sagpool train`: scores on held-out graphs, calibration and coverage."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def _drawings(graphs: Graphs, fitted: Fit) -> list[Drawing]:
 
 
 def draw_calibration(axes: Axes, curve: list[Bin]) -> None:
-    """How often what was predicted with a probability was true."""
+    """Observed frequencies against predicted probabilities."""
     axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
     axes.plot(
         [one.probability for one in curve],

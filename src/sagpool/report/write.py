@@ -26,8 +26,8 @@ def write_report(
 
     Args:
         store_path: of a run store; another process may be writing to it
-        folder: created if missing; the files of an earlier report are replaced. One that holds
-            other files than those and the store is refused
+        folder: created if missing; the files of an earlier report are replaced. A folder with
+            files other than those and the store is refused
         experiment: whose claims are judged; by default one of the package that the store names
         force: accept other files in the folder, and overwrite those of the same names
 

@@ -183,7 +183,7 @@ NO_COUNTS = {"attributes": [], "labels": [], "measured": []}
         ({"name": "counts-linear"}, "has no 'weight'"),
         ({"name": "wl-linear"}, "damaged"),
         ({"features": []}, "features of another model"),
-        ({"features": [NO_COUNTS | {"measured": [0]}]}, "attribute that is not"),
+        ({"features": [NO_COUNTS | {"measured": [0]}]}, "attribute that is missing"),
         ({"features": [NO_COUNTS]}, "column that is not there"),
         ({"features": [7]}, "damaged"),
     ],
@@ -195,7 +195,7 @@ def test_damaged_configurations_are_refused(fitted, change, sentence):
 
 
 def test_other_errors_name_the_graphs():
-    with pytest.raises(SagpoolError, match="MUTAG has no two classes"):
+    with pytest.raises(SagpoolError, match="MUTAG has fewer than two classes"):
         fit_simple("counts-linear", replace(MUTAG, y=None), TRAIN, 0)
     with pytest.raises(SagpoolError, match="class_weight must be None or 'balanced'"):
         fit_simple("counts-linear", MUTAG, TRAIN, 0, class_weight="heavy")

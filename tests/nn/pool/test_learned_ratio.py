@@ -201,7 +201,7 @@ def test_supervision_adds_its_loss_in_training_alone(x, structure):
     torch.testing.assert_close(found.x, without.x)
     without, found = plain.eval()(x, structure), layer.eval()(x, structure)
     torch.testing.assert_close(found.auxiliary, without.auxiliary)
-    with pytest.raises(SagpoolError, match="only be supervised where targets of nodes are known"):
+    with pytest.raises(SagpoolError, match="Supervision of scores needs graphs with node targets"):
         layer.train()(x, structure)
 
 
@@ -279,8 +279,8 @@ def edges_of(structure: Adjacency) -> Tensor:
     [
         ({"ratio": "learned", "k": 3}, "A learnt ratio has no k"),
         ({"ratio": "learned", "masks": 2}, "A learnt ratio has no k"),
-        ({"ratio": 0.5, "budget": 0.1}, "are those of a learnt ratio"),
-        ({"ratio": 0.5, "start": 1.0}, "are those of a learnt ratio"),
+        ({"ratio": 0.5, "budget": 0.1}, "need ratio='learned'"),
+        ({"ratio": 0.5, "start": 1.0}, "need ratio='learned'"),
         ({"ratio": "learned", "max_ratio": 2.0}, "The ratio must be"),
         ({"ratio": "learned", "budget": -1}, "The budget must be"),
     ],

@@ -112,7 +112,7 @@ def test_a_k_for_each_graph(fleet, dense, agree, pool_of, reference):
 @pytest.mark.parametrize("min_score", [0.0, 0.1, 0.3, 0.9])
 def test_min_score(request, fleet, dense, agree, pool_of, reference, min_score):
     if "lowest" in request.node.callspec.id:
-        with pytest.raises(SagpoolError, match="lowest scores are not those above a min_score"):
+        with pytest.raises(SagpoolError, match="lowest cannot be combined with min_score"):
             pool_of(min_score=min_score)
         return
     pool = pool_of(min_score=min_score)

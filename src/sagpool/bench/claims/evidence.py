@@ -38,12 +38,12 @@ class CellRows:
 
     @property
     def learnt(self) -> dict[tuple[int, int], float]:
-        """The accuracies without those of runs that diverged at once."""
+        """The accuracies of all runs that did not diverge at once."""
         return {split: value for split, value in self.accuracy.items() if not np.isnan(value)}
 
     @property
     def seed_means(self) -> dict[int, float]:
-        """By seed, of the seeds for which all folds were run: others may have the easy folds."""
+        """By seed, for seeds with all folds: a part of the folds may be the easy ones."""
         runs: dict[int, list[float]] = defaultdict(list)
         for (seed, _), value in sorted(self.accuracy.items()):
             runs[seed].append(value)
@@ -56,7 +56,7 @@ class CellRows:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The cells of a store, and what the experiment says about a complete one."""
+    """The cells of a store, the published results, and the size of a complete cell."""
 
     cells: Mapping[tuple[str, str], CellRows]  # by data set and method
     published: Mapping[tuple[str, str], Accuracy]

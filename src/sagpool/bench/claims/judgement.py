@@ -1,4 +1,4 @@
-"""What is found about a claim."""
+"""The verdict on a claim."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ class Chunks:
         self.requeued: deque[Chunk] = deque()
         self.assigned: dict[object, _Assignment] = {}
         self.unfinished: dict[int, int] = {}  # how many trainings, by job
-        self.size, self.left_of_size = 0, 0  # of the next chunks, and how many get that size
+        self.size, self.left_of_size = 0, 0  # size of the next chunks, and how many get it
 
     def add(self, job: int, groups: Iterable[Sequence[int]]) -> None:
         """Queue a job behind the others.

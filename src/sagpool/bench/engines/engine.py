@@ -38,7 +38,7 @@ class Watcher(Protocol):
         """A training has ended or paused; counts as done when this returns."""
 
     def progress(self, job: Job, progress: Progress) -> None:
-        """A job has come a little further."""
+        """A job has made progress."""
 
     def ended(self, job: Job, problem: str) -> Sequence[Job]:
         """All trainings of the job have an outcome, or the job has a problem and was given up.
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """A readable description of the hardware."""
 
     def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
-        """Run all trainings of the jobs that are not done, and the jobs that follow from them.
+        """Run the unfinished trainings of the jobs, and the jobs that follow from them.
 
         Jobs run side by side as far as the hardware allows; earlier ones come first. Each outcome
         is reported at least once. An exception in the watcher, or Ctrl-C, ends the run; the next

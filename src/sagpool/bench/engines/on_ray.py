@@ -167,7 +167,7 @@ class _Run:
                 worker, len(self.pool.workers), time.monotonic(), worker.node, self.pool.nodes
             )
             if chunk is None:
-                continue  # another worker may accept what this one has to avoid
+                continue  # another worker may take the chunk that this one has to avoid
             running = self.jobs[chunk.job]
             if running.start is None:
                 running.start = time.monotonic()
@@ -240,7 +240,7 @@ class _Run:
         running = self._job_of(worker)
         running.running.pop(worker, None)
         self.nodes_known = False
-        # A machine that has left says nothing about its trainings.
+        # Trainings are not to blame for a machine that has left.
         left = died and worker.node not in {node["NodeID"] for node in alive(ray.nodes())}
         for number in self.chunks.fail(worker, blame=not left, node=worker.node):
             failed = FailedTraining(running.trainings[number], reason)

@@ -22,7 +22,7 @@ class FleetPart:
 
 @dataclass(frozen=True, eq=False)
 class StoppedFleet:
-    """What a stopped call of `train` leaves."""
+    """The state that a stopped call of `train` leaves."""
 
     outcomes: tuple[Outcome, ...]  # also of those that it did not report any more
     parts: tuple[FleetPart, ...]
@@ -67,5 +67,5 @@ def split_checkpoint(
 
 
 def _copied(state: MemberState) -> MemberState:
-    """With tensors of its own: a pickled view includes everything that it is a view of."""
+    """A copy with its own tensors: a pickled view would include its whole base tensor."""
     return replace(state, **{name: getattr(state, name).clone() for name in TENSORS})

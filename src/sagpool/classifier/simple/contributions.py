@@ -1,4 +1,4 @@
-"""Which columns pushed the prediction of a graph, and which of its nodes they come from."""
+"""Which columns moved the prediction for a graph, and which of its nodes they count."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Explained(NamedTuple):
 
     For a regression and for a forest the sum is the value or the probability itself. For linear
     and boosted models of classes it is a logit; with a linear model and more than two classes,
-    against the mean of the logits. ``base`` is what is said without knowing the graph: that of
-    the mean training graph (linear), or of all training graphs (trees).
+    against the mean of the logits. ``base`` is the output without knowledge of the graph: for
+    the mean training graph (linear), or the mean over all training graphs (trees).
     """
 
     output: int
@@ -75,7 +75,7 @@ def explained(
 
 
 def in_words(one: Explained, words: Mapping[str, str]) -> Explained:
-    """With words for the names of columns, as far as there are any."""
+    """With words instead of column names, where there are any."""
     top = (column._replace(name=words.get(column.name, column.name)) for column in one.top)
     return one._replace(top=tuple(top))
 

@@ -25,7 +25,7 @@ LARGEST = 1e30  # squares and sums of it are finite in float64
 
 @dataclass(frozen=True)
 class Counts:
-    """The columns of `matrix`, which depend on the kind of node features alone."""
+    """The columns of `matrix`, which depend only on the kind of node features."""
 
     attributes: tuple[str, ...]  # names of the columns of `Graphs.node_attr`
     labels: tuple[str, ...]  # names of the one-hot columns
@@ -43,7 +43,7 @@ class Counts:
     def from_saved(config: Any, arrays: Arrays) -> Counts:
         counts = decode(Counts, config, "counts")
         if not all(0 <= column < len(counts.attributes) for column in counts.measured):
-            raise SagpoolError("A simple model is damaged: it measures an attribute that is not.")
+            raise SagpoolError("A simple model is damaged: it uses an attribute that is missing.")
         return counts
 
     def to_saved(self) -> Saved:

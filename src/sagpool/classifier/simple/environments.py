@@ -41,7 +41,7 @@ class Environments:
         return [environment_name(number) for number in self.vocabulary.tolist()]
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
-        """None: graphs do not know the atoms of their environments; `fragments_of` does."""
+        """Empty: graphs do not store the atoms of their environments; see `fragments_of`."""
         return np.zeros(0, np.int64)
 
     def matrix(self, graphs: Graphs) -> csr_array:

@@ -70,7 +70,7 @@ def of_boosting(nodes: np.ndarray, times: float, output: int) -> FlatTree:
 
 
 def rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """The largest float32 that is not above: float32 columns then go the same ways."""
+    """The largest float32 not above the threshold: float32 columns then take the same branches."""
     nearest = threshold.astype(np.float32)
     below = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest > threshold, below, nearest)

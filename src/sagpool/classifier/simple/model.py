@@ -114,7 +114,7 @@ class SimpleModel:
     def contributions(
         self, graphs: Graphs, outputs: np.ndarray, most: int = 10
     ) -> tuple[Explained, ...]:
-        """Which columns pushed one output of each graph.
+        """Which columns moved one output of each graph.
 
         Args:
             graphs: with the features of the training graphs

@@ -13,7 +13,7 @@ from sagpool.graphs.graphs import Graphs, Task
 
 
 class Measured(NamedTuple):
-    """One task: the training graphs with a target, and these."""
+    """One task: the training graphs that have a target, and their targets."""
 
     rows: np.ndarray  # [measured] int64
     target: np.ndarray  # [measured] int64 classes, or float64
@@ -23,7 +23,7 @@ class Measured(NamedTuple):
 class Problem:
     """The targets of training graphs.
 
-    Columns of ``target`` are fitted on their own: the class, or each of several tasks.
+    Each column of ``target`` is fitted separately: the class, or each of several tasks.
     """
 
     task: Task
@@ -38,7 +38,7 @@ class Problem:
             raise SagpoolError(f"class_weight must be None or 'balanced', not {class_weight!r}.")
         if graphs.task == "classification":
             if graphs.y is None or graphs.num_classes < 2:
-                raise SagpoolError(f"{graphs.name} has no two classes to tell apart.")
+                raise SagpoolError(f"{graphs.name} has fewer than two classes.")
             target = graphs.y.cpu().numpy().astype(np.float64)[:, None]
             return Problem(graphs.task, graphs.num_classes, target, class_weight is not None)
         if graphs.targets is None:
@@ -91,7 +91,7 @@ class Problem:
             yield Measured(rows, column[rows] if self.regression else column[rows].astype(np.int64))
 
     def prior(self, task: int) -> np.ndarray:
-        """What is said of all graphs if a task has no two different targets.
+        """The constant prediction if all targets of a task are equal.
 
         ``[outputs of the task]``: the mean, or probabilities with half a graph more of each class.
         """

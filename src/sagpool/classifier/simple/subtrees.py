@@ -1,9 +1,9 @@
 """Weisfeiler-Lehman subtree counts of whole graphs, by hashing.
 
-The colour of a node is a 64-bit hash of what is seen within so many steps: first its label, then
-all of its columns of whole numbers, then, round by round, its own colour and the multiset of the
-colours of its neighbours. Multisets are hashed by a sum of mixed hashes, so no node is sorted or
-looked at on its own. Labels of edges count if they are columns of the nodes (``features="all"``).
+The colour of a node is a 64-bit hash of its neighbourhood: first of its label, then of all its
+columns of whole numbers, then, round by round, of its own colour and the multiset of its
+neighbours' colours. Multisets are hashed by a sum of mixed hashes, so nothing is sorted and there
+is no loop over nodes. Labels of edges count if they are columns of the nodes (``features="all"``).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sagpool.ops import Layout, gate_rows, matmul_with_passthrough, segment_sum
 
 @dataclass(frozen=True, eq=False)
 class ThinnedGraphs(Structure):
-    """Graphs of which some nodes are there in part, or not at all.
+    """Graphs in which some nodes are present only in part, or not at all.
 
     The rows of absent nodes stay, so that the host knows all shapes. Their features are zero, so
     they send nothing; here they do not count as neighbours either.
@@ -139,7 +139,7 @@ class LearnedRatioPool(Pool):
             return pooled
         target = context.node_target()
         if target is None:
-            raise SagpoolError("A score can only be supervised where targets of nodes are known.")
+            raise SagpoolError("Supervision of scores needs graphs with node targets.")
         assert pooled.auxiliary is not None
         losses = score_losses(rank, target, structure.layout)
         return replace(pooled, auxiliary=pooled.auxiliary + self.supervision * losses)

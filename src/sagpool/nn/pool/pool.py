@@ -42,7 +42,7 @@ def readout(
         return read
     nodes = layout.node_ptr.diff().to(x.dtype)
     present = segment_sum(presence[:, None], layout.node_ptr, layout.graph).view(-1)
-    # Of a graph of which little is there, the sum: else its mean would grow without bound.
+    # If less than one node is present, use the sum: the mean would grow without bound.
     weighted = read[:, : x.shape[1]] * (nodes / present.clamp(min=1))[:, None]
     return torch.cat([weighted, read[:, x.shape[1] :]], 1)
 

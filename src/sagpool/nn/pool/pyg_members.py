@@ -92,7 +92,7 @@ def put_together(
     for number, part in enumerate(parts):
         if part is not None:
             if not part.sizes.all():
-                raise SagpoolError(f"{name} leaves no node of a graph.")
+                raise SagpoolError(f"{name} leaves a graph without nodes.")
             sizes[number, real[number]] = part.sizes
     rows = int(sizes[:, :-1].sum(1).max()) + 1
     sizes[:, -1] = rows - sizes[:, :-1].sum(1)

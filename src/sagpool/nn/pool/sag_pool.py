@@ -41,16 +41,16 @@ class SAGPool(ScorePool):
         k: keep this many nodes of each graph instead
         conv: a key of `CONVS`; the paper has ``gcn``, ``cheb`` (K = 2), ``sage`` (mean) and ``gat``
             (6 heads)
-        augmentation: score with A + A² in place of A, which counts walks at each level; or, if
-            ``two-hop``, with the input's nodes that are one or two hops apart joined once each
+        augmentation: score with A + A² instead of A, which counts walks at each level; or, if
+            ``two-hop``, with graphs in which input nodes one or two hops apart are joined
         serial: convolutions in a row
         parallel: number of scores that are averaged
         lowest: keep the nodes with the lowest scores instead, with the same gates; a control
-        masks: number of scores, each of which keeps nodes of its own, so that so many pooled graphs
-            are left of each graph; see `masks.py`
-        max_ratio: of a learnt ratio: at most this fraction is kept
-        budget: of a learnt ratio: what it costs to keep all nodes of a graph
-        start: of a learnt ratio: added to all scores; 3 by default, to begin with all nodes
+        masks: number of scores; each keeps its own nodes and gives its own pooled graph; see
+            `masks.py`
+        max_ratio: with a learnt ratio: at most this fraction is kept
+        budget: with a learnt ratio: the cost of keeping all nodes of a graph
+        start: with a learnt ratio: added to all scores; 3 by default, to begin with all nodes
         members: how many models train side by side
         **kwargs: of the GNN
 
@@ -92,17 +92,17 @@ class SAGPool(ScorePool):
         super().__init__(in_channels, kept, k=k, min_score=min_score, multiplier=multiplier)
         self.nonlinearity = torch.sigmoid if learned else find_activation(nonlinearity)
         if not learned and (max_ratio, budget, start) != (None, None, None):
-            raise SagpoolError("max_ratio, budget and start are those of a learnt ratio.")
+            raise SagpoolError("max_ratio, budget and start need ratio='learned'.")
         others = (k, min_score, nonlinearity, lowest, masks, parallel)
         if learned and others != (None, None, "tanh", False, 1, 1):
             raise SagpoolError(
-                "A learnt ratio has no k, min_score, nonlinearity, lowest, masks and parallel."
+                "A learnt ratio has no k, min_score, nonlinearity, lowest, masks or parallel."
             )
         self.learned = self.straight_through = learned
         self.budget = check_budget(0.01 if budget is None else budget)
         self.start = 3.0 if start is None else start
         if lowest and min_score is not None:
-            raise SagpoolError("The nodes with the lowest scores are not those above a min_score.")
+            raise SagpoolError("lowest cannot be combined with min_score.")
         if parallel > 1 and self.nonlinearity is not torch.tanh:
             raise SagpoolError(
                 "Parallel scores are averaged after tanh; they have no nonlinearity."

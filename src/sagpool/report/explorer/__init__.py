@@ -1,4 +1,4 @@
-"""The page of `sagpool explain`, on which many graphs are searched and looked at."""
+"""The page of `sagpool explain`, on which many graphs can be searched and viewed."""
 
 from sagpool.report.explorer.page import write_explorer
 

@@ -48,7 +48,7 @@ class Drawn:
         return len(self.whole.levels[0].masks) if self.whole.levels else 0
 
     def of_mask(self, number: int) -> Drawn:
-        """What this mask keeps, in place of what all masks keep."""
+        """What this mask keeps, instead of what all masks keep."""
         whole, trace = (
             replace(one, levels=tuple(level.masks[number] for level in one.levels))
             for one in (self.whole, self.trace)

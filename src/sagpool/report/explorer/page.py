@@ -13,10 +13,10 @@ from sagpool.report.page import template
 def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
     """Write ``index.html``, ``scores.csv`` and ``reasons.csv``; returns the path of the page.
 
-    There are no scores of a model that keeps no nodes, and no reasons of a net.
+    A model that keeps no nodes has no scores, and a net has no reasons.
 
     Args:
-        explained: what to show; of very many nodes, the first graphs are on the page
+        explained: what to show; if it has too many nodes, the page has the first graphs only
         folder: the files of an earlier call in it are replaced
     """
     folder.create()  # before the work, which takes a while
@@ -26,7 +26,7 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
 
 
 def explorer_files(explained: Explained) -> dict[str, bytes]:
-    """The content of the tables that there are, and of the page, ``index.html``, which is last."""
+    """The content of the tables, if any, and last of the page, ``index.html``."""
     pairs = list(zip(explained.traces, explained.effects, strict=True))
     graphs = [drawn(trace, effect) for trace, effect in pairs[: on_page(explained)]]
     files = {}

@@ -1,4 +1,4 @@
-"""All methods against the one that the reader asked for."""
+"""All methods compared with the requested one."""
 
 from markupsafe import Markup
 

@@ -33,8 +33,8 @@ CONTROL = "control"  # in place of a section of the paper
 
 
 def section(content: Content) -> Section:
-    """Empty if no claim can be tested by rows, for example if all of them are of other data."""
-    first = content.groups[0]  # of all protocols the one that is closest to the experiment's
+    """Empty if rows can test no claim, for example if all are about other data."""
+    first = content.groups[0]  # the protocol closest to the experiment's
     cells = {
         group.chosen: {(s.cell.dataset, s.method): CellRows.of(s) for s in group.cells}
         for group in content.groups

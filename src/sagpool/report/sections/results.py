@@ -282,7 +282,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         OPTIMISTIC: scope.group.chosen is Chosen.BY_TEST,
         "Diverged: the loss became infinite or not a number. Such a run counts with the best "
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
-        "Failed: came to no result, however often it was tried. The first of them, "
+        "Failed: ended with an error on every attempt. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
         f"{_retention(matched)}": bool(matched),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),

@@ -101,9 +101,9 @@ def _per_fold_table(content: Content, nested: list[Summary]) -> Table:
         ],
         [
             "Looks better by: how much higher the mean is if one candidate is chosen for all "
-            "folds, as usual. A graph that is tested in one fold then has an influence on the "
-            "choice by its validation result in others. Empty if the search did not train every "
-            "candidate to the end.",
+            "folds, as usual. A graph that is tested in one fold then influences the choice by its "
+            "validation results in others. Empty if the search did not train every candidate to "
+            "the end.",
             *_notes(cells),
         ],
     )

@@ -25,7 +25,7 @@ VARIED = ("lr", "weight_decay", "hidden", "ratio", "dropout", "batch_size")
 LOGARITHMIC = ("lr", "weight_decay", "hidden", "batch_size")
 MARKERS = "osD^vPX"
 MOST_LINES = 7  # in one panel
-SMALLEST_RANGE = 2.0  # percentage points on the axis, lest it magnify noise
+SMALLEST_RANGE = 2.0  # least range of the axis in percentage points, so as not to magnify noise
 
 
 def section(content: Content) -> Section:
@@ -74,8 +74,8 @@ class Effect(NamedTuple):
 def effects(summary: Summary, runs: RunTable) -> list[Effect]:
     """The effect of each setting that varies among runs that are otherwise like the cell's.
 
-    Only seeds with results for all folds count: of candidates that a search has dropped, the store
-    may have the trainings that stopped early, a biased sample.
+    Only seeds with results for all folds count: for candidates that a search has dropped, the store
+    may have only the trainings that stopped early, a biased sample.
 
     The mean over the splits that all combinations of settings have in common, then the mean over
     the combinations: a combination that was run more often has no more weight than the others.
