@@ -108,14 +108,14 @@ def test_boosting_is_given_only_columns_that_can_split(monkeypatch):
     assert np.ptp(fit_boosting(rare, none, 0, "identity").predict(rare)) == 0
 
 
-def test_few_trees_of_many_tasks_have_larger_leaves(monkeypatch):
+def test_many_tasks_have_fewer_trees_each(monkeypatch):
     made = scikit_learn_of(monkeypatch, RandomForestClassifier)
-    monkeypatch.setattr(forest_fit, "FEWEST_TREES", 2)
-    monkeypatch.setattr(forest_fit, "MOST_TREES", 8)
-    fit_forest(X, Problem("classification", 2, np.minimum(CLASS, 1)[:, None]), 0)
-    fit_forest(X, Problem("multitask", 2, np.stack([CLASS > 0, CLASS > 1], 1).astype(float)), 0)
-    found = [(one.n_estimators, one.min_samples_leaf) for one in made]
-    assert found == [(7, 1), (4, 2), (4, 2)]
+    monkeypatch.setattr(forest_fit, "FEWEST_TREES", 3)
+    monkeypatch.setattr(forest_fit, "MOST_TREES", 10)
+    targets = [np.stack([CLASS > 0] * tasks, 1).astype(float) for tasks in (1, 2, 5)]
+    for target in targets:
+        fit_forest(X, Problem("multitask", 2, target), 0)
+    assert [one.n_estimators for one in made] == [7, *[5] * 2, *[3] * 5]
 
 
 def test_thresholds_part_float32_numbers_as_before():
