@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 TREES = 100
-# Of all tasks together, and of each of many tasks. On held-out training molecules of Tox21, the
-# mixture with 600 trees had nearly the ROC-AUC of that with 1,000, 0.861 against 0.862.
+# Of all tasks together, and of each of many tasks. On three held-out folds of the training part of
+# Tox21, the mixture had a loss of 0.1890; with 1,000 trees 0.1887, but they take 1.6 times as long.
 MOST_TREES, FEWEST_TREES = 600, 50
 
 
