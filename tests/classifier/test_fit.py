@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from sagpool import SagpoolError, TrainedModel, load
-from sagpool.classifier import fit
+from sagpool.classifier import candidates, fit
 from sagpool.classifier.candidates import (
     NetCandidate,
     SimpleCandidate,
@@ -174,6 +175,30 @@ def test_candidates(mutag):
         candidates_for(mutag, only="simple", method="sagpool-h")
     (one,) = candidates_for(mutag, method="gpool-h", settings={"hidden": 16}, search=False)
     assert (one.training.method, one.training.hidden) == ("gpool-h", 16)
+
+
+def test_many_molecules_skip_what_is_not_worth_its_time(mutag, monkeypatch):
+    fragments = csr_array((len(mutag), 5))
+    molecules = replace(mutag, fragments=fragments)
+    few = {one.name for one in candidates_for(molecules)}
+    assert {"counts-forest", "morgan-forest", "gin-g"} < few
+    monkeypatch.setattr(candidates, "FEW_NODES", mutag.num_nodes - 1)
+    names = {one.name for one in candidates_for(molecules)}
+    assert names == {"counts-boosted", "wl-linear", "morgan-linear", "morgan-forest", "sagnet"}
+    (net,) = [one for one in candidates_for(molecules) if one.name == "sagnet"]
+    assert not dict(net.training.method_settings)["pooling"]
+    nets = {one.training.method for one in candidates_for(molecules, only="graph-nets")}
+    assert nets == {"sagnet", "gin-g"}
+    pooled = [
+        one
+        for one in candidates_for(molecules, only="graph-nets")
+        if one.training.method == "sagnet"
+        and dict(one.training.method_settings).get("pooling", True)
+    ]
+    assert pooled, "explanations need kept nodes"
+    assert {"counts-forest", "gin-g"} < {one.name for one in candidates_for(mutag)}
+    asked = candidates_for(molecules, method="sagnet", search=False)
+    assert asked[0].training.ratio == 0.8
 
 
 def test_three_classes_and_few_graphs():

@@ -91,6 +91,33 @@ def test_boosted_classes_that_no_training_graph_has_are_improbable():
         assert predicted[:, [one for one in range(4) if one not in present]].max() < 0.01
 
 
+def test_boosting_is_given_only_columns_that_can_split(monkeypatch):
+    rare = np.zeros((150, 2), np.float32)
+    rare[: boosting_fit.FEWEST_IN_LEAF - 1, 1] = 1
+    matrix = np.concatenate([rare, X], 1)
+    y = X[:, 0] + 5 * rare[:, 1]
+    made = scikit_learn_of(monkeypatch, HistGradientBoostingRegressor)
+    boosted = fit_boosting(
+        matrix, Problem("regression", 2, y[:, None].astype(float)), 0, "identity"
+    )
+    assert made[0].n_features_in_ == X.shape[1]
+    every = HistGradientBoostingRegressor(**boosting_fit.SETTINGS, early_stopping=False)
+    expected = every.fit(matrix, y).predict(matrix)
+    np.testing.assert_allclose(boosted.predict(matrix)[:, 0], expected, atol=1e-6)
+    none = Problem("regression", 2, y[:, None].astype(float))
+    assert np.ptp(fit_boosting(rare, none, 0, "identity").predict(rare)) == 0
+
+
+def test_many_tasks_have_fewer_trees_each(monkeypatch):
+    made = scikit_learn_of(monkeypatch, RandomForestClassifier)
+    monkeypatch.setattr(forest_fit, "FEWEST_TREES", 3)
+    monkeypatch.setattr(forest_fit, "MOST_TREES", 10)
+    targets = [np.stack([CLASS > 0] * tasks, 1).astype(float) for tasks in (1, 2, 5)]
+    for target in targets:
+        fit_forest(X, Problem("multitask", 2, target), 0)
+    assert [one.n_estimators for one in made] == [7, *[5] * 2, *[3] * 5]
+
+
 def test_thresholds_part_float32_numbers_as_before():
     threshold = RNG.normal(size=1000)
     near = threshold.astype(np.float32)

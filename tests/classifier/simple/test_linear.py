@@ -35,6 +35,38 @@ def test_noise_is_penalised_more_than_signal():
     assert np.linalg.norm(random.weight) < 0.5 * np.linalg.norm(signal.weight)
 
 
+def test_penalties_are_tried_until_the_loss_rises(monkeypatch):
+    losses = {1.0: 5.0, 3.0: 4.0, 10.0: 4.5, 30.0: 1.0}
+    tried = []
+
+    def loss(matrix, problem, link, strength, seed):
+        tried.append(strength)
+        return losses[strength]
+
+    monkeypatch.setattr(linear_fit, "_loss", loss)
+    found = fit_linear(X, Problem("classification", 2, CLASS[:, None]), 0, "sigmoid")
+    assert tried == [1, 3, 10]
+    monkeypatch.setattr(linear_fit, "STRENGTHS", (3.0,))
+    alone = fit_linear(X, Problem("classification", 2, CLASS[:, None]), 0, "sigmoid")
+    np.testing.assert_array_equal(found.weight, alone.weight)
+
+
+@pytest.mark.parametrize(("enough", "held_out"), [(41, 120), (40, 40)])
+def test_penalties_of_many_graphs_are_compared_in_one_fold(monkeypatch, enough, held_out):
+    monkeypatch.setattr(linear_fit, "ENOUGH_HELD_OUT", enough)
+    monkeypatch.setattr(linear_fit, "STRENGTHS", (1.0,))
+    judged = []
+    losses = Problem.losses
+
+    def counted(self, predicted):
+        judged.append(len(predicted))
+        return losses(self, predicted)
+
+    monkeypatch.setattr(Problem, "losses", counted)
+    fit_linear(X, Problem("classification", 2, CLASS[:, None]), 0, "sigmoid")
+    assert sum(judged) == held_out
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_tasks_with_gaps_one_class_or_no_measurement(sparse):
     target = np.full((120, 3), np.nan)

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 ROUNDS = 100
-SETTINGS = {"max_iter": ROUNDS, "learning_rate": 0.08, "max_leaf_nodes": 15}
+FEWEST_IN_LEAF = 20
+SETTINGS = {
+    "max_iter": ROUNDS,
+    "learning_rate": 0.08,
+    "max_leaf_nodes": 15,
+    "min_samples_leaf": FEWEST_IN_LEAF,
+}
 ABSENT = -30.0  # logit of a class that no training graph has
 
 
@@ -31,6 +37,8 @@ def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, li
     from threadpoolctl import threadpool_limits
 
     dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    used = _can_split(dense)
+    dense = dense[:, used]
     bias = np.zeros(problem.raw_outputs)
     trees: list[FlatTree] = []
     several = problem.raw_outputs > problem.tasks  # trees for each class
@@ -59,8 +67,18 @@ def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, li
         bias[present] = start
         trees += [constant_tree(np.zeros(1), int(o)) for o in outputs if o not in present]
         trees += [
-            of_boosting(tree.nodes, float(len(boosted._predictors)), int(output))
+            of_boosting(tree.nodes, float(len(boosted._predictors)), int(output), used)
             for one_round in boosted._predictors
             for output, tree in zip(present, one_round, strict=True)
         ]
     return forest_of(trees, bias, link)
+
+
+def _can_split(dense: np.ndarray) -> np.ndarray:
+    """The columns in which enough graphs for a leaf differ from the most frequent value.
+
+    No tree can use the others, and boosting would look at them in every leaf.
+    """
+    frequent = [np.unique(column, return_counts=True)[1].max() for column in dense.T]
+    found = np.flatnonzero(len(dense) - np.array(frequent) >= FEWEST_IN_LEAF)
+    return found if len(found) else np.arange(min(1, dense.shape[1]))

@@ -53,8 +53,8 @@ def of_forest(tree: Any, value: np.ndarray, output: int) -> FlatTree:
     return FlatTree(column, tree.threshold, tree.children_right, value, output)
 
 
-def of_boosting(nodes: np.ndarray, times: float, output: int) -> FlatTree:
-    """A tree of gradient boosting, with its values multiplied.
+def of_boosting(nodes: np.ndarray, times: float, output: int, columns: np.ndarray) -> FlatTree:
+    """A tree of gradient boosting on some of the columns, with its values multiplied.
 
     Inner nodes get the mean of their leaves, which scikit-learn does not keep.
     """
@@ -65,7 +65,7 @@ def of_boosting(nodes: np.ndarray, times: float, output: int) -> FlatTree:
     for node in np.flatnonzero(~leaf)[::-1].tolist():  # children come after their parents
         pair = [left[node], right[node]]
         value[node] = (value[pair] @ count[pair]) / count[pair].sum()
-    column = np.where(leaf, -1, nodes["feature_idx"].astype(np.int64))
+    column = np.where(leaf, -1, columns[nodes["feature_idx"]])
     return FlatTree(column, nodes["num_threshold"], right, value[:, None], output)
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 TREES = 100
-MOST_TREES, FEWEST_TREES = 1000, 50  # of all tasks together; of each of many tasks
+# Of all tasks together, and of each of many tasks. On three held-out folds of the training part of
+# Tox21, the mixture had a loss of 0.1890; with 1,000 trees 0.1887, but they take 1.6 times as long.
+MOST_TREES, FEWEST_TREES = 600, 50
 
 
 def fit_forest(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> Forest:
@@ -27,7 +29,9 @@ def fit_forest(matrix: np.ndarray | csr_array, problem: Problem, seed: int) -> F
             trees.append(constant_tree(problem.prior(task), task))
             continue
         random_state = int(bits(key_of("simple", "forest", seed, task), 1)[0] >> np.uint64(33))
-        trees += _trees(dense[rows], target, problem, task, random_state)
+        # scikit-learn reads column after column.
+        columns = np.asfortranarray(dense[rows])
+        trees += _trees(columns, target, problem, task, random_state)
     return forest_of(trees, np.zeros(problem.raw_outputs), "identity")
 
 
