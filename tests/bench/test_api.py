@@ -138,7 +138,7 @@ def test_settings_of_methods_in_a_call_and_in_a_file(small, small_text, path, pr
 
 def test_a_search_over_the_settings_of_a_method(small, path, pretend, register):
     settings = {"temperature": (0.1, 0.5, 2), "lr": (0.01,), "hidden": (4,)}
-    for search in ("grid", "halving"):
+    for search in ("grid", "halving", "race"):
         result = run_experiment(
             small,
             methods="tempered-h",
