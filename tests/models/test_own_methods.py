@@ -240,7 +240,7 @@ class Extra(GPool):
         ),
         (
             lambda: nn.Linear(8, 8),
-            r"mine-h has the parameter pools\.0\.extra\.weight of shape \(8, 8\); .* sagpool\.nn\.L",
+            r"mine-h has the parameter pools\.0\.extra\.weight of shape \(8, 8\); .* sagpool\.nn",
         ),
         (lambda: nn.Dropout(0.5), r"draws random numbers in pools\.0\.extra .* use sagpool"),
     ],

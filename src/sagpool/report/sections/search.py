@@ -81,9 +81,7 @@ def _table(content: Content, searched: list[Summary], suffix: str, sentence: str
     )
 
 
-def _per_fold_table(
-    content: Content, nested: list[Summary], suffix: str, sentence: str
-) -> Table:
+def _per_fold_table(content: Content, nested: list[Summary], suffix: str, sentence: str) -> Table:
     cells = [s.cell for s in nested]
     often = [_most_often(s) for s in nested]
     over_folds = [_candidate(cell.ranking, 0).get("settings", "") for cell in cells]
