@@ -100,7 +100,7 @@ def test_smiles(sagpool, model, tmp_path):
 def test_a_warning_about_unknown_labels(sagpool, model, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert sagpool("explain", model, "--smiles", "BrCBr", "-o", tmp_path / "out").code == 0
-    assert caplog.messages == ["2 nodes have labels that the model does not know: Br (2)."]
+    assert caplog.messages == ["There are labels of nodes that the model does not know: Br (2)."]
     assert "has not seen these node labels in training: Br (2 nodes)." in (
         tmp_path / "out" / "index.html"
     ).read_text().replace("\n", " ")

@@ -152,7 +152,7 @@ def test_one_warning_about_unknown_labels_for_the_whole_run(sagpool, model, tmp_
         told = sagpool("predict", model, data, "--batch-size", 1)
     assert [row[-1] for row in rows(told.out)[1:]] == ["2", "1", "1"], "flagged in each row"
     assert caplog.messages == [
-        "4 nodes have labels that the model does not know: Xx (3), Yy (1); these nodes get no "
+        "There are labels of nodes that the model does not know: Xx (3), Yy (1); they have no "
         "features."
     ]
 

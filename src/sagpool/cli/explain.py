@@ -63,7 +63,7 @@ def explain(
         given = from_source(str(data), trained.vocabulary, columns, limit=limit)
     explained = explain_input(trained, given, target)
     if explained.unseen:
-        log.warning("%s.", describe_unseen(explained.unseen))
+        log.warning("There are %s.", describe_unseen(explained.unseen))
     large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)
     if large:
         log.warning(

@@ -146,7 +146,7 @@ def _report(tally: Tally, model: TrainedModel) -> None:
     if tally.unseen:
         if tally.unseen.total() == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
-        log.warning("%s; these nodes get no features.", describe_unseen(tally.unseen))
+        log.warning("There are %s; they have no features.", describe_unseen(tally.unseen))
     if tally.unlike:
         log.warning(
             "%d of %d graphs are unlike the training data: do not rely on their predictions.",
