@@ -233,6 +233,23 @@ def test_the_input_is_not_overwritten(sagpool, model, tmp_path):
     assert data.read_bytes() == before
 
 
+def test_several_unknown_values_of_one_atom(sagpool, tmp_path, caplog):
+    """Uranium is an unknown element with an unknown hybridisation; its neighbour is known."""
+    table = tmp_path / "x.csv"
+    table.write_text("smiles,label\nCC,a\nCCO,b\n")
+    graphs = load(table, "all")
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=4)
+    weights = build("sagpool-h", shape).state_dict()
+    trained = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    folder = trained.save_pretrained(tmp_path / "atoms")
+    with caplog.at_level(logging.WARNING):
+        told = sagpool("predict", folder, "--smiles", "[U]C")
+    assert rows(told.out)[1][-1] == "1", "one node"
+    (warning,) = caplog.messages
+    assert "U (1)" in warning
+    assert "unknown hybridisation (1)" in warning
+
+
 def test_a_warning_if_all_labels_are_unknown(sagpool, model, tmp_path, caplog):
     data = jsonl(tmp_path / "x.jsonl", {"nodes": ["A", "B"], "edges": [[0, 1]]})
     with caplog.at_level(logging.WARNING):

@@ -144,7 +144,7 @@ def _with_progress(
 
 def _report(tally: Tally, model: TrainedModel) -> None:
     if tally.unseen:
-        if tally.unseen.total() == tally.nodes:
+        if tally.without_label == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
         log.warning("There are %s; they have no features.", describe_unseen(tally.unseen))
     if tally.unlike:
