@@ -138,7 +138,7 @@ def test_settings_of_methods_in_a_call_and_in_a_file(small, small_text, path, pr
 
 def test_a_search_over_the_settings_of_a_method(small, path, pretend, register):
     settings = {"temperature": (0.1, 0.5, 2), "lr": (0.01,), "hidden": (4,)}
-    for search in ("grid", "halving"):
+    for search in ("grid", "halving", "race"):
         result = run_experiment(
             small,
             methods="tempered-h",
@@ -195,7 +195,9 @@ def test_wrong_arguments_are_one_sentence(small, path, pretend, register, option
     assert not path.exists()
 
 
-def test_a_new_version_of_a_method_is_trained_anew_and_kept_apart(small, path, pretend, register):
+def test_a_new_version_of_a_method_is_trained_anew_and_kept_apart(
+    small, path, pretend, register, caplog
+):
     def run():
         pretend.asked.clear()
         options = {"methods": ["tempered-h", "gpool-h"], "search": "grid"}
@@ -216,6 +218,7 @@ def test_a_new_version_of_a_method_is_trained_anew_and_kept_apart(small, path, p
     assert {row["test_accuracy"] for row in found if row[METHOD_VERSION] == "2"} == {0.9}
     # Defaults of the old version are not known any more.
     assert all(("temperature" in row) == (row[METHOD_VERSION] == "2") for row in found)
+    assert [one.split(",")[0] for one in caplog.messages] == ["Of version 1 of tempered-h"]
     with Store.reading(path) as store:
         summaries = summarise(store.cells(), store.runs(), store.failures())
         recorded = [invocation.versions for invocation in store.invocations()]

@@ -9,6 +9,7 @@ from sagpool.bench import Overrides, plan_experiment, rows, run_experiment
 from sagpool.bench.experiment import Accuracy
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.store import Store
+from sagpool.cli.results import print_results
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Score, Training
 from sagpool.report.content import read_content
@@ -56,6 +57,13 @@ def test_every_test_has_an_accuracy(bench):
     assert (shown["mean"], shown["paper_mean"]) == (mlp.tests["far"].mean, 40)
     assert "far" in repr(bench)
     assert "(paper 40 ± 3.5)" in bench._repr_html_()
+
+
+def test_the_test_behind_the_accuracies_is_named(bench, capsys):
+    print_results(bench.summaries)
+    sentence = "the accuracy is that of the test 'near', the first one of the split"
+    for shown in (capsys.readouterr().out, repr(bench)):
+        assert shown.count(f"MUTAG: {sentence}") == 1
 
 
 def test_the_report_has_a_table_of_the_tests(bench):

@@ -325,7 +325,7 @@ def test_unseen_labels_are_counted_in_one_warning(caplog):
         probabilities = classifier.predict_proba(graphs)
     assert np.isfinite(probabilities).all()
     assert caplog.messages == [
-        "graphs: 3 nodes have labels that the model does not know: Xe (2), Kr (1)."
+        "graphs has labels of nodes that the model does not know: Xe (2), Kr (1)."
     ]
 
 
@@ -334,7 +334,7 @@ def test_unseen_degrees_are_counted(fitted, caplog):
         fitted.predict(
             [nx.star_graph(3), nx.star_graph(40)]
         )  # 40 is treated as the highest known degree
-    assert caplog.messages == ["graphs: 1 nodes have degrees that the model does not know: 3 (1)."]
+    assert caplog.messages == ["graphs has degrees of nodes that the model does not know: 3 (1)."]
 
 
 def test_the_model_can_be_saved(fitted, packed, tmp_path):

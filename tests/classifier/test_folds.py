@@ -62,6 +62,11 @@ def test_values_are_spread():
             "MUTAG has a class with a single graph, 'mutagenic'; each class needs at least 2.",
         ),
         (
+            replace(MUTAG[:10], y=torch.tensor([0] * 9 + [1]), class_names=("-1.5", "2")),
+            "MUTAG has a class with a single graph, '2'; each class needs at least 2. To predict "
+            "numbers, choose the task regression (--task regression).",
+        ),
+        (
             replace(MUTAG, group=torch.zeros(188, dtype=torch.int64)),
             "All graphs of MUTAG are in one group; 2 are needed.",
         ),

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from sagpool.bench import rows
+
 SMALL = (
     "--dataset", "MUTAG", "--seeds", 1, "--folds", 2,
     "--set", "max_epochs=2", "--set", "hidden=4", "--device", "cpu",
@@ -262,3 +264,38 @@ def test_two_commands_cannot_write_one_store(store):
 
     with Store.reading(store) as rows:
         assert len(rows.runs()) == 2
+
+
+PLUGIN = """
+from sagpool.models import hierarchical, register
+from sagpool.nn import GPool
+
+@register("edited-h")
+def edited(shape):
+    return hierarchical(shape, lambda block: GPool(shape.hidden, {ratio}, members=shape.members))
+"""
+
+
+def test_a_plugin_that_was_changed_is_trained_again(store):
+    """Each command is a process of its own, as for somebody who edits the file in between."""
+    plugin = store.parent / "edited.py"
+    options = ("bench", "quick", "--plugin", plugin, "--method", "edited-h", *SMALL, "--json")
+
+    def bench(ratio):
+        plugin.write_text(PLUGIN.format(ratio=ratio))
+        command = "from sagpool.cli.main import main; main()"
+        ended = subprocess.run(
+            [sys.executable, "-c", command, *map(str, options)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        (cell,) = json.loads(ended.stdout)
+        return cell["settings"]["method_version"], "0/2 trainings" in ended.stderr
+
+    (first, trained), (second, again), (third, nothing) = bench(0.5), bench(0.1), bench(0.5)
+    assert first == third != second
+    assert (trained, again, nothing) == (True, True, False)
+    found = rows(store, frame=False)
+    assert [row["method_version"] for row in found].count(first) == 2
+    assert [row["method_version"] for row in found].count(second) == 2

@@ -9,12 +9,21 @@ OPTIONS = ("bench", "--dry-run", "--dataset", "MUTAG", "--method", "sagpool-h,gp
 
 def test_times_of_cells_and_in_all(sagpool):
     ended = sagpool(*OPTIONS, "--search", "race")
-    first, second, total = ended.out.splitlines()[1:]
+    first, second, total, *_ = ended.out.splitlines()[1:]
     for line in (first, second):
         assert "200 trainings, after choosing from 192 candidates in at most 620 more" in line
         assert "; about " in line
     assert total.startswith("In all about ")
     assert total.endswith(" on one device (NVIDIA H200), by packaged figures.")
+
+
+def test_a_device_without_figures_is_named(sagpool):
+    ended = sagpool(*OPTIONS, "--device", "cpu", "--seeds", 1, "--set", "max_epochs=1")
+    *cells, total, speed = ended.out.splitlines()[1:]
+    assert all(line.endswith("; less than 1 s") for line in cells)
+    assert total.startswith("In all less than 1 s on one device (NVIDIA H200)")
+    assert speed.startswith("The speed of this device (")
+    assert "NVIDIA" not in speed
 
 
 def test_times_as_json(sagpool):

@@ -1,6 +1,7 @@
 import csv
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from sagpool import load
 from sagpool.classifier.model import TrainedModel
+from sagpool.classifier.novelty import Novelty, descriptors
 from sagpool.classifier.parts import SimplePart
 from sagpool.classifier.simple import fit_simple
 from sagpool.graphs import Graphs
@@ -100,10 +102,27 @@ def test_smiles(sagpool, model, tmp_path):
 def test_a_warning_about_unknown_labels(sagpool, model, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert sagpool("explain", model, "--smiles", "BrCBr", "-o", tmp_path / "out").code == 0
-    assert caplog.messages == ["2 nodes have labels that the model does not know: Br (2)."]
+    assert caplog.messages == ["There are labels of nodes that the model does not know: Br (2)."]
     assert "has not seen these node labels in training: Br (2 nodes)." in (
         tmp_path / "out" / "index.html"
     ).read_text().replace("\n", " ")
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1e9])
+def test_a_warning_about_graphs_unlike_the_training_data(
+    threshold, sagpool, model, table, tmp_path, caplog
+):
+    width = descriptors(load(table)).shape[1]
+    novelty = Novelty(np.zeros(width), np.eye(width), threshold)
+    trained = replace(TrainedModel.from_pretrained(model), novelty=novelty)
+    folder = trained.save_pretrained(tmp_path / "doubting")
+    with caplog.at_level(logging.WARNING):
+        assert sagpool("explain", folder, table, "-o", tmp_path / "out").code == 0
+    warning = (
+        "3 of 3 graphs are unlike the training data: do not rely on what is predicted and "
+        "explained."
+    )
+    assert caplog.messages == ([warning] if threshold < 1 else [])
 
 
 def test_unsafe_names_are_escaped(sagpool, tmp_path):

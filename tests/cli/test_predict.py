@@ -152,8 +152,8 @@ def test_one_warning_about_unknown_labels_for_the_whole_run(sagpool, model, tmp_
         told = sagpool("predict", model, data, "--batch-size", 1)
     assert [row[-1] for row in rows(told.out)[1:]] == ["2", "1", "1"], "flagged in each row"
     assert caplog.messages == [
-        "4 nodes have labels that the model does not know: Xx (3), Yy (1); these labels are "
-        "ignored."
+        "There are labels of nodes that the model does not know: Xx (3), Yy (1); these labels "
+        "are ignored."
     ]
 
 
@@ -231,6 +231,23 @@ def test_the_input_is_not_overwritten(sagpool, model, tmp_path):
     assert outcome.code == 2
     assert outcome.err.endswith("x.jsonl is the input; choose another output file.\n")
     assert data.read_bytes() == before
+
+
+def test_several_unknown_values_of_one_atom(sagpool, tmp_path, caplog):
+    """Uranium is an unknown element with an unknown hybridisation; its neighbour is known."""
+    table = tmp_path / "x.csv"
+    table.write_text("smiles,label\nCC,a\nCCO,b\n")
+    graphs = load(table, "all")
+    shape = Shape(graphs.num_features, graphs.num_classes, hidden=4)
+    weights = build("sagpool-h", shape).state_dict()
+    trained = TrainedModel.of_net("sagpool-h", shape, Vocabulary.of(graphs), weights)
+    folder = trained.save_pretrained(tmp_path / "atoms")
+    with caplog.at_level(logging.WARNING):
+        told = sagpool("predict", folder, "--smiles", "[U]C")
+    assert rows(told.out)[1][-1] == "1", "one node"
+    (warning,) = caplog.messages
+    assert "U (1)" in warning
+    assert "unknown hybridisation (1)" in warning
 
 
 def test_a_warning_if_all_labels_are_unknown(sagpool, model, tmp_path, caplog):

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,10 @@ def test_several_targets_with_gaps_and_numbers(sagpool, folder):
     told = sagpool("train", "x.csv", "-o", "size", *columns, *options)
     assert "root mean squared error" in told.out
     assert "sagpool explain size DATA" in told.out
+    covered = r"prediction intervals contain the truth .* promised 90%, mean width"
+    assert re.search(covered, told.out)
+    for file in ("README.md", "report.html"):
+        assert "prediction intervals" in Path("size", file).read_text()
     told = sagpool("predict", "size", "x.csv")
     header, *rows = csv.reader(told.out.splitlines())
     assert header[:4] == ["id", "size", "low_size", "high_size"]

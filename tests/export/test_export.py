@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from sagpool import SagpoolError
+from sagpool import SagpoolError, load
 from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.novelty import Novelty
 from sagpool.classifier.parts import SimplePart
 from sagpool.classifier.simple import fit_simple
 from sagpool.export import export
 from sagpool.export.check import compare
+from sagpool.export.molecules import molecule_inputs
 from sagpool.export.plan import Plan, plan_of
 from sagpool.export.samples import drawn_records, inputs_of, samples
 from sagpool.export.write import Content, numpy_content, onnx_content
@@ -203,6 +204,37 @@ def test_random_graphs_have_every_input(everything, new_part, new_model):
     plan = plan_of(model)
     drawn = drawn_records(plan, model.vocabulary)
     check(model, numpy_of, [next(drawn) for _ in range(20)])
+
+
+MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "C[NH3+]", "CC#N", "C1CCCCC1", "OCCO", "ClCCl"]
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    """A table of molecules, whose atoms have numbers with names: log P, ..."""
+    pytest.importorskip("rdkit")
+    path = tmp_path_factory.mktemp("molecules") / "some.csv"
+    rows = [f"{smiles},{number % 2}" for number, smiles in enumerate(MOLECULES)]
+    path.write_text("\n".join(["smiles,label", *rows]))
+    return path
+
+
+@pytest.mark.parametrize("by_random_graphs", [True, False])
+def test_models_of_molecules(by_random_graphs, molecules, tmp_path, new_part, new_model):
+    graphs = load(str(molecules), "all")
+    simple = SimplePart(fit_simple("morgan-linear", graphs, np.arange(len(graphs)), 0))
+    model = new_model(graphs, new_part(graphs, "sagpool-h"), simple)
+    file = tmp_path / "of_molecules.py"
+    export(model, file, graphs=20, check=None if by_random_graphs else str(molecules))
+    plan = plan_of(model)
+    run = numpy_of(plan).run
+    for number, smiles in enumerate(MOLECULES):
+        given = molecule_inputs(smiles)
+        inputs = {name: np.asarray(given[name]) for name in plan.description["inputs"]}
+        inputs |= {name: np.asarray(given[name], np.int64) for name in ("edges", "sizes")}
+        inputs["edges"] = inputs["edges"].reshape(-1, 2)
+        ours = model.predict_proba(graphs[[number]]).probabilities
+        np.testing.assert_allclose(run(inputs)["probabilities"], ours, atol=1e-5)
 
 
 def test_the_numpy_file_needs_numpy_alone(tmp_path, mutag, new_part, new_model):

@@ -74,7 +74,7 @@ def test_standard_names_of_columns(folder, title):
             "a,b\nCCO,1\n",
             Columns(),
             "x.csv has no column for the SMILES (smiles, canonical_smiles, smi, mol); its columns "
-            "are a, b.",
+            "are a, b. Choose one with --smiles-column, in Python with Columns(smiles=...).",
         ),
         ("a,b\n", Columns("m"), "x.csv has no column named 'm'; its columns are a, b."),
         ("smiles\n", Columns(label="m"), "x.csv has no column named 'm'; its columns are smiles."),

@@ -81,8 +81,8 @@ def test_targets_of_new_graphs_are_found_by_name(table, tmp_path):
         (
             {"need_labels": True},
             "x.csv has no column for the label (label, class, y, target, activity); its columns "
-            "are smiles, name, a, b. Choose one with --label-column, in Python with "
-            "Columns(label=...).",
+            "are smiles, name, a, b. Choose one with --label-column (of several targets: A,B), in "
+            "Python with Columns(label=...).",
         ),
         (
             {"columns": Columns(id="nr")},

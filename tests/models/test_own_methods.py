@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from sagpool import testing
+from sagpool import load, testing
 from sagpool.errors import SagpoolError
-from sagpool.fleet import Result, Score, Training
+from sagpool.fleet import Result, Score, Training, train
 from sagpool.models import (
     Shape,
     build,
@@ -158,6 +158,17 @@ class WrongGradient(GPool):
         return super().forward(x + 0.5 * (x - x.detach()), structure, context)
 
 
+class RunningMean(GPool):
+    """Statistics over all members, in an attribute that is no buffer."""
+
+    mean = 0.0
+
+    def forward(self, x, structure, context=Context()):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return super().forward(x - self.mean, structure, context)
+
+
 class WrongCount(GPool):
     def rows_left(self, sizes):
         return sizes
@@ -173,6 +184,7 @@ class TorchRandom(GPool):
     [
         (MixesMembers, "gives a graph another result in a batch than alone"),
         (WrongGradient, "mine-h has a wrong gradient: that of"),
+        (RunningMean, "mine-h mixes the members of a fleet"),
         (WrongCount, "WrongCount of mine-h leaves"),
         (TorchRandom, "mixes the members of a fleet|random numbers from elsewhere"),
     ],
@@ -181,6 +193,35 @@ def test_the_check_says_what_is_wrong(pool, broken):
     register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
     with pytest.raises(AssertionError, match=broken):
         testing.check_method("mine-h")
+
+
+class Costly(GPool):
+    """A loss of ``100 exp(cost)`` for each graph, which is 100 at first."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.cost = nn.Parameter(torch.zeros(members))
+
+    def forward(self, x, structure, context=Context()):
+        pooled = super().forward(x, structure, context)
+        loss = 100 * self.cost.exp().repeat_interleave(structure.layout.graphs)
+        return Pooled(pooled.x, pooled.structure, source=pooled.source, auxiliary=loss)
+
+
+def test_training_minimises_the_losses_of_all_pooling_layers():
+    register_h("plain-h", lambda s: GPool(s.hidden, s.ratio, members=s.members))
+    register_h("costly-h", lambda s: Costly(s.hidden, s.ratio, members=s.members))
+    graphs = load("MUTAG")[:60]
+    options = {"hidden": 4, "lr": 0.02, "max_epochs": 30, "patience": 30, "folds": 5}
+    plain, costly = (
+        [one.curve for one in train(graphs, [Training(m, fold=f, **options) for f in range(2)])]
+        for m in ("plain-h", "costly-h")
+    )
+    for without, with_losses in zip(plain, costly, strict=True):
+        more = with_losses.train_loss - without.train_loss
+        assert 280 < more[0] < 310, "that of each of the three layers"
+        assert more[-1] < 200, "its gradient reaches the weights"
+        assert max(with_losses.validation_loss) < 10, "it decides nothing else"
 
 
 class Extra(GPool):
@@ -196,6 +237,10 @@ class Extra(GPool):
         (
             lambda: nn.BatchNorm1d(8, affine=False, track_running_stats=False),
             r"normalises over all members of a fleet in pools\.0\.extra",
+        ),
+        (
+            lambda: nn.Linear(8, 8),
+            r"mine-h has the parameter pools\.0\.extra\.weight of shape \(8, 8\); .* sagpool\.nn",
         ),
         (lambda: nn.Dropout(0.5), r"draws random numbers in pools\.0\.extra .* use sagpool"),
     ],

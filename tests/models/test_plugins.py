@@ -61,6 +61,35 @@ def test_the_version_follows_the_source(tmp_path, monkeypatch, forget):
     assert found[0] == found[2] != found[1]
 
 
+@pytest.mark.parametrize(
+    "changed", ["layers_of_lab/layers.py", "layers_of_lab/parts.py", "layers_of_all.py"]
+)
+def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatch, forget):
+    """As of a package that is installed in editable mode."""
+    elsewhere = {
+        "layers_of_lab/__init__.py": "",
+        "layers_of_lab/layers.py": "from .parts import HALF\nRATIO = HALF\n",
+        "layers_of_lab/parts.py": "import layers_of_all\nHALF = layers_of_all.HALF\n",
+        "layers_of_all.py": "HALF = 0.5\n",
+    }
+    for name, text in elsewhere.items():
+        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("from layers_of_lab.layers import RATIO\ndef build(shape): pass\n")
+
+    def version():
+        names = {}
+        exec(compile(plugin.read_text(), str(plugin), "exec"), names)
+        return plugins.source_version("mine-h", names["build"])
+
+    first = version()
+    assert version() == first
+    (tmp_path / "src" / changed).write_text(elsewhere[changed] + "# other code\n")
+    assert version() != first
+
+
 def test_a_plugin_does_not_get_the_helper_of_another_one(tmp_path, forget):
     load_plugin(write_plugin(tmp_path / "one"))
     second = write_plugin(tmp_path / "two", "RATIO = 0.25\n")

@@ -23,6 +23,22 @@ def test_a_method_with_a_suffix_may_be_the_best(make, made, best):
     assert "significantly ahead of SAGPool<sub>h</sub>" in first
 
 
+def test_equal_means_have_no_leader(make, made, tmp_path):
+    from sagpool.report import write_report
+
+    same = {"accuracy": (66.0, 67.0, 66.0, 67.0, 66.0), "seeds": 1}
+    cells = [made(method=m, **same) for m in ("sagpool-h", "gpool-h")]
+    lower = made(method="random-h", accuracy=(60.0,) * 5, seeds=1)
+    store = make(*cells, lower)
+    (first,) = sentences(store)
+    assert first == (
+        "Among the hierarchical methods, <strong>gPool<sub>h</sub></strong> and "
+        "<strong>SAGPool<sub>h</sub></strong> have the same highest mean on MADE: 66.4 %."
+    )
+    write_report(store, tmp_path / "report")
+    assert (tmp_path / "report/tables/results.md").read_text().count("**66.40**") == 2
+
+
 def test_a_method_with_other_settings_may_be_the_best(make, made):
     other = {"method_settings": {"losses": "none"}}
     first, *_ = sentences(

@@ -111,6 +111,30 @@ def test_the_tables_of_cells_and_searches(rich):
     assert float(search["second_accuracy"]) == pytest.approx(74)
 
 
+def test_searches_of_other_protocols_and_of_earlier_requests(make, made, tmp_path):
+    """They would be rows of one name in one table, with nothing to tell them apart."""
+
+    def searched(method, lr, **protocol):
+        candidates = ({"lr": lr}, {"lr": lr / 10})
+        return made(method=method, settings={"lr": lr, **protocol}, candidates=candidates)
+
+    store = make(
+        searched("sagpool-h", 0.03),
+        searched("sagpool-h", 0.01, patience=5),
+        searched("gpool-h", 0.02),
+        searched("sagpool-h", 0.02),
+    )
+    write_report(store, tmp_path / "report")
+    tables = tmp_path / "report/tables"
+    first, other = (rows(tables / name) for name in ("search.csv", "search-protocol2.csv"))
+    assert [(row["method"], row["chosen_settings"]) for row in first] == [
+        ("gpool-h", "lr 0.02"),
+        ("sagpool-h", "lr 0.02"),
+    ]
+    assert [(row["method"], row["chosen_settings"]) for row in other] == [("sagpool-h", "lr 0.01")]
+    assert "a patience of 5 epochs" in (tables / "search-protocol2.md").read_text()
+
+
 def test_fixed_and_searched_settings_are_in_two_tables(rich):
     def means(table: str) -> list[str]:
         here = rows(rich / "tables" / table)

@@ -60,6 +60,15 @@ def test_names(summaries: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(name for s in summaries for name in [*s.tests][1:]))
 
 
+def first_tests(summaries: Sequence[Summary]) -> list[str]:
+    """Of each data set with several tests, which of them the column of accuracies is about."""
+    first = {s.cell.dataset: next(iter(s.tests)) for s in summaries if len(s.tests) > 1}
+    return [
+        f"{dataset}: the accuracy is that of the test '{name}', the first one of the split"
+        for dataset, name in first.items()
+    ]
+
+
 def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
     """The accuracy in each of these tests, with the published one if there is one."""
     cells = []
@@ -108,7 +117,8 @@ def _size(result: ExperimentResult) -> str:
 
 def _remarks(result: ExperimentResult) -> list[str]:
     optimistic = any(summary.select is Select.TEST for summary in result.summaries)
-    return [text for text in (result.failure, OPTIMISTIC if optimistic else "") if text]
+    remarks = (*first_tests(result.summaries), result.failure, OPTIMISTIC if optimistic else "")
+    return [text for text in remarks if text]
 
 
 def _measure(summary: Summary) -> str:

@@ -1,5 +1,6 @@
 """Finished trainings, and their curves, as tables."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.training import PROTOCOL
 from sagpool.models import method_settings, method_version, methods
 
+log = logging.getLogger("sagpool")
+
 CURVE = ("train_loss", "validation_loss", "validation_accuracy")  # in the order of the store
 
 
 def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
+
+    A store leaves out settings of a method that have their defaults. Those of a method from a
+    plugin are known while it is loaded (`sagpool.models.load_plugin`) and has not been changed;
+    otherwise their columns are empty, and a warning names the method.
 
     Trainings on a fixed split have a loss and an accuracy of each test, such as ``large accuracy``.
     ``commit`` and ``kernels`` tell which code made a row; "unknown" in older stores.
@@ -45,6 +52,7 @@ def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any
         if (predicted := more.get(row["key"])) is not None:
             for part in ("validation", "test"):
                 row |= {f"{part}_{name}": v for name, v in predicted.scores(part).items()}
+    _warn_of_defaults(found)
     return _frame(found) if frame else found
 
 
@@ -78,6 +86,22 @@ def _frame(found: list[dict[str, Any]]) -> Any:
             "A data frame needs pandas; install it with: pip install pandas"
         ) from None
     return pandas.DataFrame(found)
+
+
+def _warn_of_defaults(found: list[dict[str, Any]]) -> None:
+    """Name the methods whose defaults are not known here, so that columns have gaps."""
+    versions = {(row["method"], row[METHOD_VERSION]) for row in found if METHOD_VERSION in row}
+    for method, version in sorted(versions):
+        if method not in methods():
+            log.warning(
+                "%s is not loaded, so its settings are missing where they have their defaults; "
+                "call load_plugin before rows.", method,
+            )  # fmt: skip
+        elif method_version(method) != version:
+            log.warning(
+                "Of version %s of %s, settings are missing where they have their defaults: it is "
+                "not the version that is loaded.", version, method,
+            )  # fmt: skip
 
 
 def _row(run: Run, feature_kind: str, made_by: Invocation) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from sagpool.classifier.estimate import estimated
 from sagpool.classifier.leaderboard import candidate_label
 from sagpool.classifier.model import TrainedModel
-from sagpool.classifier.score_names import NAMES, score_text
+from sagpool.classifier.score_names import COVERING, NAMES, score_text
 
 _EXAMPLE = """```
 sagpool predict FOLDER graphs.jsonl
@@ -76,10 +76,11 @@ def _estimate(estimate: dict[str, Any] | None) -> list[str]:
     if estimate.get("majority") is not None:
         lines.append(f"- always predicting the most frequent class: {estimate['majority']:.1%}")
     if coverage := estimate.get("coverage"):
+        sets, extent = COVERING.get(estimate.get("task", ""), COVERING["classification"])
         size = coverage["size"]
         lines.append(
-            f"- prediction sets: {coverage['promised']:.0%} promised, {coverage['measured']:.1%} "
-            f"contain the truth{'' if size is None else f', mean size {size:.3g}'}"
+            f"- {sets}: {coverage['promised']:.0%} promised, {coverage['measured']:.1%} "
+            f"contain the truth{'' if size is None else f', {extent} {size:.3g}'}"
         )
     if estimate.get("better_than_majority") is False:
         lines += ["", "**Not shown to be better than always predicting the most frequent class.**"]

@@ -43,7 +43,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         found = self.model_.predict_proba(graphs.to(find_device(self.device)))
         if found.unseen:
             what = "labels" if self.model_.vocabulary.has_labels else "degrees"
-            log.warning("%s: %s.", graphs.name, describe_unseen(found.unseen, what))
+            log.warning("%s has %s.", graphs.name, describe_unseen(found.unseen, what))
         if self.model_.task != "classification":
             return found
         # Rows from float32 sum to 1 only in float32, but log_loss and others check in float64.

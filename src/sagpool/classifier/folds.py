@@ -50,8 +50,18 @@ def check_targets(graphs: Graphs) -> None:
     if (counts == 1).any():
         name = graphs.class_names[int((counts == 1).argmax())]
         raise SagpoolError(
-            f"{graphs.name} has a class with a single graph, '{name}'; each class needs at least 2."
+            f"{graphs.name} has a class with a single graph, '{name}'; each class needs at least "
+            f"2.{_numbers_hint(graphs.class_names)}"
         )
+
+
+def _numbers_hint(class_names: tuple[str, ...]) -> str:
+    """What to do if the classes are numbers that were measured."""
+    try:
+        fractions = any(float(name) % 1 for name in class_names)
+    except ValueError:
+        return ""
+    return " To predict numbers, choose the task regression (--task regression)." * fractions
 
 
 def _check_values(graphs: Graphs) -> None:

@@ -293,7 +293,10 @@ def net_part(graphs: Graphs, result: Result) -> NetPart:
 
 
 def describe_unseen(unseen: Counter[str], what: str = "labels") -> str:
-    """A warning about nodes whose labels are unknown to the model, the most frequent first."""
+    """The labels that are unknown to the model, the most frequent first.
+
+    A node may have several of them, such as an element and a charge.
+    """
     listed = ", ".join(f"{name} ({nodes})" for name, nodes in unseen.most_common(MOST_LISTED))
     more = ", ..." if len(unseen) > MOST_LISTED else ""
-    return f"{unseen.total()} nodes have {what} that the model does not know: {listed}{more}"
+    return f"{what} of nodes that the model does not know: {listed}{more}"

@@ -14,6 +14,7 @@ from sagpool.classifier.model import Predictions, TrainedModel
 from sagpool.fleet.metrics import scores
 from sagpool.foreign.paths import user_path
 from sagpool.graphs import load
+from sagpool.graphs.columns import UNKNOWN
 from sagpool.graphs.graphs import Task
 from sagpool.graphs.molecules import read_texts
 from sagpool.graphs.record_files import CHUNK_NODES, Chunk, chunks, chunks_of, holds_records
@@ -38,6 +39,11 @@ class Tally:
     truth: list[np.ndarray] = field(default_factory=list)  # of the graphs that came with it
     outputs: list[np.ndarray] = field(default_factory=list)  # of the same graphs
     predicted: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def without_label(self) -> int:
+        """Nodes whose first label is unknown, as an element is; others may lack a charge alone."""
+        return sum(n for name, n in self.unseen.items() if not name.startswith(UNKNOWN))
 
     @property
     def labelled(self) -> int:

@@ -14,6 +14,12 @@ NAMES = {
     "r2": "R²",
     "spearman": "Spearman's correlation",
 }
+# What a prediction comes with to cover the truth, and what is measured of it, by task.
+COVERING = {
+    "classification": ("prediction sets", "mean size"),
+    "multitask": ("prediction sets", "mean size"),
+    "regression": ("prediction intervals", "mean width"),
+}
 _PERCENT = ("accuracy", "balanced_accuracy")
 
 

@@ -168,8 +168,9 @@ def bench(
     }
     if dry_run:
         plan = plan_experiment(experiment, Overrides(**selection), **options)
-        estimate = estimate_time(plan, Local(store, device_name(device)).device)
-        print_json(plan_rows(plan, estimate)) if as_json else print_plan(plan, estimate)
+        here = Local(store, device_name(device)).device
+        estimate = estimate_time(plan, here)
+        print_json(plan_rows(plan, estimate)) if as_json else print_plan(plan, estimate, here)
         return
     with LiveView() as view:
         result = run_experiment(

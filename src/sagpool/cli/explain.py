@@ -63,7 +63,14 @@ def explain(
         given = from_source(str(data), trained.vocabulary, columns, limit=limit)
     explained = explain_input(trained, given, target)
     if explained.unseen:
-        log.warning("%s.", describe_unseen(explained.unseen))
+        log.warning("There are %s.", describe_unseen(explained.unseen))
+    if trained.novelty is not None:
+        unlike = trained.novelty.unlike(trained.vocabulary.fit(given.graphs).graphs)
+        if unlike.any():
+            log.warning(
+                "%d of %d graphs are unlike the training data: do not rely on what is predicted "
+                "and explained.", unlike.sum(), len(unlike),
+            )  # fmt: skip
     large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)
     if large:
         log.warning(

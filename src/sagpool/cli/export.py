@@ -50,8 +50,9 @@ def export(
     for file, size in sizes.items():
         typer.echo(f"{file}: {size / 1000:,.0f} kB")
     found = done.agreement
+    outputs = "predicted numbers" if trained.task == "regression" else "probabilities"
     typer.echo(
-        f"agrees with the model on {found.graphs:,} graphs: probabilities differ by at most "
+        f"agrees with the model on {found.graphs:,} graphs: {outputs} differ by at most "
         f"{found.largest:.1e}"
     )
     if found.ties:

@@ -13,7 +13,7 @@ from sagpool.classifier import Fit
 from sagpool.classifier.estimate import estimated
 from sagpool.classifier.folder import files_of
 from sagpool.classifier.leaderboard import SCORE, Row
-from sagpool.classifier.score_names import NAMES, score_text
+from sagpool.classifier.score_names import COVERING, NAMES, score_text
 from sagpool.graphs import Graphs
 from sagpool.report.training_page import training_page
 from sagpool.spreadsheet import as_text
@@ -133,9 +133,10 @@ def _estimate(fitted: Fit) -> list[str]:
     if estimate.majority is not None:
         lines.append(f"  {'most frequent class, always predicted':38s} {estimate.majority:6.1%}")
     coverage = estimate.coverage
-    size = "" if np.isnan(coverage.size) else f", mean size {coverage.size:.3g}"
+    sets, extent = COVERING[estimate.task]
+    size = "" if np.isnan(coverage.size) else f", {extent} {coverage.size:.3g}"
     lines.append(
-        f"  {'prediction sets contain the truth':38s} {coverage.measured:6.1%}   promised "
+        f"  {f'{sets} contain the truth':38s} {coverage.measured:6.1%}   promised "
         f"{coverage.promised:.0%}{size}"
     )
     if estimate.better_than_majority is False:

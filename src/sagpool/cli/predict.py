@@ -146,9 +146,9 @@ def _with_progress(
 
 def _report(tally: Tally, model: TrainedModel) -> None:
     if tally.unseen:
-        if tally.unseen.total() == tally.nodes:
+        if tally.without_label == tally.nodes:
             log.warning("The model knows none of the node labels: the predictions mean nothing.")
-        log.warning("%s; these labels are ignored.", describe_unseen(tally.unseen))
+        log.warning("There are %s; these labels are ignored.", describe_unseen(tally.unseen))
     if tally.unlike:
         log.warning(
             "%d of %d graphs are unlike the training data: do not rely on their predictions.",

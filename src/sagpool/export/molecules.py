@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sagpool.errors import SagpoolError
 from sagpool.export.runtime.inputs import EDGE_LABELS, NODE_LABELS, flat_fragments
 from sagpool.graphs.atoms import described
@@ -19,6 +21,7 @@ def molecule_inputs(smiles: str) -> dict[str, Any]:
     edges = [[record.edges[i], record.edges[i + 1]] for i in range(0, len(record.edges), 2)]
     inputs: dict[str, Any] = {
         "labels": list(record.labels or ()),
+        "features": np.asarray(record.features, np.float32).reshape(record.nodes, -1),
         "edges": edges,
         "sizes": [record.nodes],
     }

@@ -12,6 +12,7 @@ import numpy as np
 from sagpool.export.plan import Plan
 from sagpool.export.runtime.inputs import EDGE_LABELS, NODE_LABELS, flat_fragments
 from sagpool.graphs import Graphs
+from sagpool.graphs.columns import ATTRIBUTE
 from sagpool.graphs.record_files import chunks_of
 from sagpool.graphs.records import Record
 from sagpool.graphs.vocabulary import Vocabulary
@@ -66,7 +67,8 @@ def inputs_of(records: list[Record], plan: Plan) -> dict[str, Any]:
     inputs: dict[str, Any] = {"edges": np.concatenate(ends).reshape(-1, 2), "sizes": sizes}
     for name, columns in plan.description["inputs"].items():
         if name in ("features", "edge_features"):
-            rows = [np.asarray(getattr(r, name) or (), np.float64) for r in records]
+            given = [getattr(record, name) for record in records]
+            rows = [np.asarray(() if one is None else one, np.float64) for one in given]
             inputs[name] = np.concatenate(rows).astype(np.float32).reshape(-1, columns)
         elif name == "labels":
             inputs[name] = _texts(record.labels for record in records)
@@ -108,6 +110,8 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
     draw = np.random.default_rng(0)
     described = plan.description
     groups = [group for group in described["groups"] if "names" in group and "input" in group]
+    known = vocabulary.encoding
+    attribute_names = tuple(c.name for c in known.of_group(ATTRIBUTE)) if known else ()
     environments = [
         plan.arrays[block["vocabulary"]]
         for part in described["parts"]
@@ -135,6 +139,7 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
             edges,
             labels=texts(described["labels"], nodes) if "labels" in described["inputs"] else None,
             features=draw.normal(size=nodes * width).tolist() if width else None,
+            attribute_names=attribute_names,
             edge_features=draw.normal(size=len(joins) * edge_width).tolist()
             if edge_width
             else None,
@@ -150,9 +155,9 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
             },
             fragments={
                 int(one): int(draw.integers(1, 4))
-                for known in environments
+                for every in environments
                 for one in (
-                    draw.choice(known, min(8, len(known)), replace=False) if len(known) else ()
+                    draw.choice(every, min(8, len(every)), replace=False) if len(every) else ()
                 )
             }
             if environments

@@ -59,7 +59,7 @@ class Stack:
         """The gradients of each member's loss, ``[members]``, as ``[members, numbers]``."""
         parameters = list(self.model.parameters())
         grads = torch.autograd.grad(loss, parameters, self.ones, materialize_grads=True)
-        pairs = zip((grad.flatten(1) for grad in grads), self.gaps, strict=True)
+        pairs = zip((grad.reshape(self.members, -1) for grad in grads), self.gaps, strict=True)
         return torch.cat([part for pair in pairs for part in pair], dim=1)
 
     @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import DENSE, LABELS
+from sagpool.foreign.values import shorten
 from sagpool.graphs.columns import (
     ATTRIBUTE,
     DEGREE,
@@ -169,10 +170,7 @@ class _Builder:
         titles = names or tuple(map(str, range(values.shape[1])))
         columns = tuple(Column(group, title) for title in titles)
         if known is not None and known != columns:
-            raise SagpoolError(
-                f"{self.raw.name} has {len(columns)} values of '{group}'; the model was trained "
-                f"with {len(known)}."
-            )
+            raise SagpoolError(f"{self.raw.name} {_difference(group, columns, known)}.")
         return _Block(group, columns, lambda out: write(out, values))
 
     @staticmethod
@@ -227,6 +225,17 @@ class _Builder:
         if known is not None:
             columns, code = known, _renumbered(code, columns, known)
         return _Block(NEIGHBOUR, columns, lambda out: _count(out, self.row, code))
+
+
+def _difference(group: str, own: tuple[Column, ...], known: tuple[Column, ...]) -> str:
+    """How columns of numbers differ from those of the training."""
+    if len(own) != len(known):
+        return f"has {len(own)} values of '{group}'; the model was trained with {len(known)}"
+    ours, theirs = next(pair for pair in zip(own, known, strict=True) if pair[0] != pair[1])
+    return (
+        f"has the value {shorten(ours.name)} of '{group}' where the model was trained with "
+        f"{shorten(theirs.name)}"
+    )
 
 
 def _columns(

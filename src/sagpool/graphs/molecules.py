@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "mol")
 LABEL_NAMES = ("label", "class", "y", "target", "activity")
-CHOOSE_LABEL = "Choose one with --label-column, in Python with Columns(label=...)."
+CHOOSE_LABEL = (
+    "Choose one with --label-column (of several targets: A,B), in Python with Columns(label=...)."
+)
+CHOOSE_SMILES = "Choose one with --smiles-column, in Python with Columns(smiles=...)."
 
 
 def read_smiles(
@@ -40,7 +43,8 @@ def read_smiles(
     smiles = _column(header, columns.smiles, SMILES_NAMES)
     if smiles is None:
         standard = f"for the SMILES ({', '.join(SMILES_NAMES)})"
-        raise _no_column(name, header, columns.smiles, standard)
+        sentence = _no_column(name, header, columns.smiles, standard)
+        raise sentence if columns.smiles else SagpoolError(f"{sentence} {CHOOSE_SMILES}")
     labels = _label_columns(name, header, columns)
     own_id, time = (_column(header, title, ()) for title in (columns.id, columns.time))
     for title, column in ((columns.id, own_id), (columns.time, time)):

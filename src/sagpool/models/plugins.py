@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from sagpool.errors import SagpoolError
 log = logging.getLogger("sagpool")
 
 GROUP = "sagpool.methods"  # of entry points
+INSTALLED = {"site-packages", "dist-packages"}
+# Their versions are stored for themselves, and a development version would be much to read.
+NEEDED = {"sagpool", "torch", "torch_geometric", "numpy"}
 _loaded: dict[str, None] = {}  # in order
 
 
@@ -62,7 +65,7 @@ def load_installed_plugins() -> None:
 
 
 def source_version(name: str, build: Callable[..., Any]) -> str:
-    """A hash of the file that defines ``build`` and of what it imports from the same folder."""
+    """A hash of the file that defines ``build`` and of what it imports, but for installed code."""
     try:
         file = inspect.getsourcefile(build)
     except TypeError:  # not a function
@@ -72,7 +75,8 @@ def source_version(name: str, build: Callable[..., Any]) -> str:
             f"The method '{name}' has no source file, so its results could not be told from those "
             "of a later version; register it with version=..."
         )
-    files = _with_local_imports(Path(file).resolve())
+    local = _with_local_imports(Path(file).resolve())
+    files = [*local, *_imports_from_elsewhere(local)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
@@ -88,33 +92,92 @@ def _with_local_imports(file: Path) -> list[Path]:
     """The file and all files of its package, or else of its folder, that it imports, sorted."""
     root = _root_of(file)
     package = root / file.relative_to(root).parts[0]
-    alone = root == file.parent and root.name not in ("site-packages", "dist-packages")
+    alone = root == file.parent and root.name not in INSTALLED
     found, waiting = {file}, [file]
     while waiting:
         path = waiting.pop()
-        for module in _imports(path, root):
-            if not (alone or module.is_relative_to(package)):
-                continue
-            for candidate in (module.with_suffix(".py"), module / "__init__.py"):
-                if candidate.is_file() and candidate not in found:
-                    found.add(candidate)
-                    waiting.append(candidate)
+        modules = (one for one in _imports(path, root) if alone or one.is_relative_to(package))
+        for candidate in _files_of(modules):
+            if candidate not in found:
+                found.add(candidate)
+                waiting.append(candidate)
     return sorted(found)
+
+
+def _files_of(modules: Iterable[Path]) -> Iterator[Path]:
+    """The files that there are of modules, whose paths have no suffix."""
+    for module in modules:
+        for candidate in (module.with_suffix(".py"), module / "__init__.py"):
+            if candidate.is_file():
+                yield candidate
+
+
+def _imports_from_elsewhere(files: list[Path]) -> list[Path]:
+    """All files that these import from other folders, but for installed packages.
+
+    They are in the order of their module names: the folders may be others on another machine.
+    """
+    found: dict[Path, tuple[str, ...]] = {}  # the parts of the name of each module
+    waiting = [*files]
+    while waiting:
+        path = waiting.pop()
+        # Its own package may be imported by relative names.
+        for top in _top_level_imports(path) | {*found.get(path, ())[:1]}:
+            if (root := _root_of_module(top)) is None:
+                continue
+            for candidate in _files_of(_imports(path, root)):
+                own = candidate.is_relative_to(root / top) or candidate == root / f"{top}.py"
+                if own and candidate not in found and candidate not in files:
+                    found[candidate] = candidate.relative_to(root).with_suffix("").parts
+                    waiting.append(candidate)
+    return sorted(found, key=lambda path: found[path])
+
+
+def _root_of_module(top: str) -> Path | None:
+    """The folder that has a module; None if it belongs to Python or to an installed package."""
+    if top in sys.stdlib_module_names or top in NEEDED:
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    place = next((Path(one).resolve() for one in places if one and Path(one).exists()), None)
+    if place is None or INSTALLED & set(place.parts):
+        return None
+    return place.parent.parent if place.name == "__init__.py" else place.parent
+
+
+def _top_level_imports(path: Path) -> set[str]:
+    """The first parts of the names of modules that a file imports, without relative imports."""
+    names = set[str]()
+    for node in _import_statements(path):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return names
 
 
 def _imports(path: Path, root: Path) -> Iterator[Path]:
     """Where the modules that a file imports would be, without a suffix."""
+    for node in _import_statements(path):
+        if isinstance(node, ast.Import):
+            yield from (root.joinpath(*alias.name.split(".")) for alias in node.names)
+        else:
+            base = path.parents[node.level - 1] if node.level else root
+            base = base.joinpath(*(node.module or "").split("."))
+            yield from (base, *(base / alias.name for alias in node.names))
+
+
+def _import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # not Python, such as a page that shows code
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (root.joinpath(*alias.name.split(".")) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = path.parents[node.level - 1] if node.level else root
-            base = base.joinpath(*(node.module or "").split("."))
-            yield from (base, *(base / alias.name for alias in node.names))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
 
 
 def _import_file(path: Path) -> None:

@@ -214,13 +214,13 @@ def build(name: str, shape: Shape) -> nn.Module:
         raise SagpoolError(f"{name} does not use the setting '{min(ignored)}'.")
     if shape.task == "regression":
         model = Rescaled(model, shape.classes, members=shape.members)
-    _check_layers(name, model)
+    _check_layers(name, model, shape.members)
     return model
 
 
-def _check_layers(name: str, model: nn.Module) -> None:
+def _check_layers(name: str, model: nn.Module, members: int) -> None:
     """Refuse layers that would let one member of a fleet depend on another."""
-    parameters = {key for key, _ in model.named_parameters()}
+    parameters = dict(model.named_parameters())
     for key in model.state_dict():
         if key not in parameters:
             raise SagpoolError(
@@ -237,6 +237,13 @@ def _check_layers(name: str, model: nn.Module) -> None:
             raise SagpoolError(
                 f"{name} draws random numbers in {key} that depend on the models that train "
                 "beside it; use sagpool.nn.Dropout."
+            )
+    for key, parameter in parameters.items():
+        if parameter.shape[:1] != (members,):
+            raise SagpoolError(
+                f"{name} has the parameter {key} of shape {tuple(parameter.shape)}; for a fleet of "
+                f"{members} its first dimension must be {members}. sagpool.nn.Linear with "
+                "members=shape.members is the replacement of torch.nn.Linear."
             )
 
 

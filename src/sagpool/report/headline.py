@@ -121,7 +121,7 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
     if not leaders:
         return Markup("No two {}methods were run on one data set.").format(family)
     # In the paper's order, which decides between methods with equally many leads.
-    leads = Counter(one.method for one in leaders)
+    leads = Counter(method for one in leaders for method in one.methods)
     most = max(names.in_order(leads), key=lambda method: leads[method])
     among = f"Among the {family}methods" if family else "Of all methods"
     sentence = Markup("{}, <strong>{}</strong> has the highest mean ").format(
@@ -130,11 +130,15 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
     if len(compared) == 1:
         (dataset, here), (best,) = next(iter(compared.items())), leaders
         mean = next(s.spread.mean for s in here if s.method == best.method)
+        if best.tied:
+            return Markup("{}, {} have the same highest mean on {}: {:.1f} %.").format(
+                among, _listed(best.methods), content.label(dataset), mean
+            )
         ahead = "significantly ahead of" if best.significant else "not significantly ahead of"
         return sentence + Markup("on {}: {:.1f} %, {} {}.").format(
             content.label(dataset), mean, ahead, names.html(best.second or "")
         )
-    significant = sum(one.significant for one in leaders if one.method == most)
+    significant = sum(one.significant for one in leaders if most in one.methods)
     if not significant:
         ahead = "nowhere significantly ahead of the second"
     elif leads[most] == 1:
@@ -143,6 +147,16 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
         where = "all of them" if significant == leads[most] else f"{significant} of these"
         ahead = f"and on {where} it is significantly ahead of the second"
     return sentence + Markup("on {} of {} data sets, {}.").format(leads[most], len(compared), ahead)
+
+
+def _listed(methods: Sequence[str]) -> Markup:
+    """Up to three names, otherwise how many there are."""
+    if len(methods) > 3:
+        return Markup("<strong>{} methods</strong>").format(len(methods))
+    *others, last = (
+        Markup("<strong>{}</strong>").format(names.html(m)) for m in names.in_order(methods)
+    )
+    return Markup(", ").join(others) + Markup(" and ") + last
 
 
 def _single(summary: Summary) -> Markup:

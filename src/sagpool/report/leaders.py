@@ -8,6 +8,8 @@ from sagpool.bench.variants import Group
 from sagpool.report import names
 from sagpool.statistics import SIGNIFICANT
 
+SAME = 1e-9  # percentage points; means that differ by less differ by rounding
+
 
 @dataclass(frozen=True)
 class Leader:
@@ -16,13 +18,19 @@ class Leader:
     method: str
     second: str | None
     p: float | None  # of the difference, after Holm's correction; None if not compared
+    tied: tuple[str, ...] = ()  # others with the same mean
 
     @property
     def significant(self) -> bool:
         return self.p is not None and self.p < SIGNIFICANT
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """All with the highest mean."""
+        return (self.method, *self.tied)
+
     def beats_others(self, method: str) -> bool:
-        return self.method == method and self.second is not None
+        return method in self.methods and self.second is not None
 
 
 NO_LEADER = Leader("", None, None)  # of cells that are not compared
@@ -46,4 +54,5 @@ def leader(summaries: Sequence[Summary], pairs: Sequence[Pair]) -> Leader:
     second = others[0].method
     here = [pair for pair in pairs if pair.dataset == best.cell.dataset]
     p = {frozenset((pair.first, pair.second)): pair.holm for pair in here}
-    return Leader(best.method, second, p.get(frozenset((best.method, second))))
+    tied = tuple(s.method for s in others if abs(s.spread.mean - best.spread.mean) < SAME)
+    return Leader(best.method, second, p.get(frozenset((best.method, second))), tied)

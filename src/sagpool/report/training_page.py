@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from sagpool.classifier import Fit
 from sagpool.classifier.leaderboard import SCORE
-from sagpool.classifier.score_names import NAMES, score_text
+from sagpool.classifier.score_names import COVERING, NAMES, score_text
 from sagpool.explain.draw import INK
 from sagpool.fleet.metrics import Bin
 from sagpool.graphs import Graphs
@@ -35,6 +35,7 @@ def training_page(graphs: Graphs, fitted: Fit) -> str:
         pictures=[(drawing, picture.inline) for drawing, picture in pictures.items()],
         known=[(name, one) for name, one in estimate.scores.items() if not np.isnan(one.value)],
         has_interval={name: not np.isnan(one.low) for name, one in estimate.scores.items()},
+        covering=COVERING[estimate.task],
         size=None if np.isnan(estimate.coverage.size) else estimate.coverage.size,
     )
 

@@ -149,6 +149,10 @@ def test_repr():
     assert repr(SAGPool(3, min_score=0.1)) == "SAGPool(3, min_score=0.1)"
     assert repr(SAGPool(3, 2, pyg.GCNConv)) == "SAGPool(GCNConv, 3, k=2)"
     assert repr(GPool(3, multiplier=2.0)) == "GPool(3, ratio=0.5, multiplier=2.0)"
+    variant = SAGPool(3, conv="gat", parallel=4)
+    assert repr(variant) == "SAGPool(3, ratio=0.5, conv='gat', parallel=4)"
+    assert repr(SAGPool(3, lowest=True)) == "SAGPool(3, ratio=0.5, lowest=True)"
+    assert repr(SAGPool(3, "learned")) == "SAGPool(3, ratio='learned', max_ratio=1.0)"
 
 
 @pytest.mark.parametrize("pool_type", [SAGPool, GPool])

@@ -178,7 +178,11 @@ def test_a_picture_can_be_saved(visit):
     assert "Cl" in saved
 
 
-REASONS = (Reason(EVIL, 4.0, -1.2, (1, 3)), Reason("nodes", 1234.5678, 0.5))
+REASONS = (
+    Reason(EVIL, 4.0, -1.2, (1, 3)),
+    Reason("nodes", 1234.5678, 0.5),
+    Reason("charge", -0.0004, 0.1),
+)
 
 
 def _with_reasons(shown: Explained, **changes: object) -> Explained:
@@ -194,9 +198,10 @@ def test_reasons_without_levels(visit, shown, tmp_path):
     here = visit(390, graph="#3", file=write_explorer(simple, OutputFolder(tmp_path, "explain")))
     page = here.page
     assert page.title() == f"What {EVIL} counts in {EVIL}"
-    first, second = page.locator("#reasons li").all()
+    first, second, third = page.locator("#reasons li").all()
     assert first.inner_text().split("\n") == [EVIL, "4", "−1.2"]
     assert second.inner_text().split("\n") == ["nodes", "1,230", "+0.5"]
+    assert third.inner_text().split("\n") == ["charge", "−0.0004", "+0.1"]
     assert page.locator("#picture .mark").count() == 0
     first.focus()
     assert page.locator("#picture .mark").get_attribute("d").count("M") == 2
@@ -228,7 +233,7 @@ def test_a_net_that_was_outvoted(visit, shown, tmp_path):
     page.locator("summary").click()
     assert "gin, which has a weight of 0.4 in the model;" in page.locator(".trust").inner_text()
     assert page.locator("#level").is_visible()
-    assert page.locator("#reasons li").count() == 2
+    assert page.locator("#reasons li").count() == 3
 
 
 def test_a_switch_between_masks(visit, shown, tmp_path):

@@ -113,6 +113,15 @@ class SAGPool(ScorePool):
                 "or one k, no min_score and no parallel scores."
             )
         self.lowest, self.masks = lowest, masks
+        options = {
+            "conv": (conv, "gcn"),
+            "augmentation": (augmentation, False),
+            "serial": (serial, 1),
+            "parallel": (parallel, 1),
+            "lowest": (lowest, False),
+            "masks": (masks, 1),
+        }
+        self._unusual = {name: one for name, (one, usual) in options.items() if one != usual}
         own = (conv, augmentation, serial, parallel, masks, members)
         if GNN is not None:
             if own != ("gcn", False, 1, 1, 1, 1):
@@ -210,6 +219,9 @@ class SAGPool(ScorePool):
 
     def __repr__(self) -> str:
         own = super().__repr__()
-        if self.attention is not None:
-            return own
-        return own.replace("(", f"({type(self.gnn).__name__}, ", 1)
+        if self.learned:
+            own = own.replace("ratio=", "ratio='learned', max_ratio=", 1)
+        if self.attention is None:
+            own = own.replace("(", f"({type(self.gnn).__name__}, ", 1)
+        unusual = "".join(f", {name}={value!r}" for name, value in self._unusual.items())
+        return f"{own[:-1]}{unusual})"

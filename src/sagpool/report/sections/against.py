@@ -35,7 +35,7 @@ def section(content: Content) -> Section:
         records.append(row | {"ci95_low": low, "ci95_high": high})
     caption = f"{MEANING.format(count=len(found))} Bold: p below {SIGNIFICANT}."
     table = listing("against", caption, columns, records)
-    title = f"Against {names.plain(found[0].reference)}"
+    title = Markup("Against {}").format(names.html(found[0].reference))
     return Section("against", title, [Part(table=table)])
 
 

@@ -7,35 +7,56 @@ from sagpool.bench.records import CellRecord, Ranked
 from sagpool.bench.selection import Select
 from sagpool.bench.store import settings_text
 from sagpool.bench.summary import Summary
+from sagpool.bench.variants import Chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.results import protocol
 from sagpool.report.table import Table, listing, method, numbers, words
 
 
 def section(content: Content) -> Section:
-    by_validation = [s for s in content.summaries if s.cell.select is Select.OVER_FOLDS]
-    searched = [s for s in by_validation if s.cell.ranking]
-    nested = [s for s in content.summaries if s.cell.per_fold]
     parts = []
-    if searched:
-        parts.append(Part(table=_table(content, [s.cell for s in searched])))
-    if nested:
-        parts.append(Part("Chosen per fold", _per_fold_table(content, nested)))
+    for number, (sentence, cells) in enumerate(_by_protocol(content).items()):
+        suffix = f"-protocol{number + 1}" if number else ""
+        heading = "Another protocol" if number else ""
+        searched = [s for s in cells if s.cell.select is Select.OVER_FOLDS and s.cell.ranking]
+        nested = [s for s in cells if s.cell.per_fold]
+        if searched:
+            parts.append(Part(heading, _table(content, searched, suffix, sentence)))
+        if nested:
+            title = ", ".join(["Chosen per fold", *([heading.lower()] if heading else [])])
+            parts.append(Part(title, _per_fold_table(content, nested, suffix, sentence)))
     return Section("search", "What the search chose", parts)
 
 
-def _table(content: Content, cells: list[CellRecord]) -> Table:
+def _by_protocol(content: Content) -> dict[str, list[Summary]]:
+    """The cells of all tables, by the sentence about their protocol.
+
+    Without those that were requested again: two rows of one method would look alike.
+    """
+    found: dict[str, list[Summary]] = {}
+    for group in (*content.groups, *content.regressions):
+        if group.chosen in (Chosen.SEARCHED, Chosen.PER_FOLD):
+            found.setdefault(protocol(content, group), []).extend(group.cells)
+    return found
+
+
+def _table(content: Content, searched: list[Summary], suffix: str, sentence: str) -> Table:
+    cells = [s.cell for s in searched]
     best = [_candidate(cell.ranking, 0) for cell in cells]
     second = [_candidate(cell.ranking, 1) for cell in cells]
-    return listing(
-        "search",
+    caption = (
         "What the searches chose, by the mean validation accuracy (in percent) over the folds of "
         "the first seed (of a race: of the first seeds), and the runner-up. Test results had no "
-        "part in it.",
+        f"part in it. {sentence}"
+    )
+    return listing(
+        f"search{suffix}",
+        caption.strip(),
         [
             words("data set", [content.label(cell.dataset) for cell in cells]),
-            words("method", [method(cell.method) for cell in cells]),
+            words("method", [method(s.method) for s in searched]),
             words("chosen", [found["settings"] for found in best]),
             words("runner-up", [found.get("settings", "none") for found in second]),
             numbers("validation", [found["accuracy"] for found in best]),
@@ -46,31 +67,35 @@ def _table(content: Content, cells: list[CellRecord]) -> Table:
         ],
         [
             {
-                "dataset": cell.dataset,
-                "method": cell.method,
-                "search": cell.search,
-                "candidates": len(cell.ranking),
+                "dataset": s.cell.dataset,
+                "method": s.method,
+                "search": s.cell.search,
+                "candidates": len(s.cell.ranking),
                 **{f"chosen_{name}": value for name, value in first.items()},
                 **{f"second_{name}": value for name, value in runner_up.items()},
-                **_cost(cell),
+                **_cost(s.cell),
             }
-            for cell, first, runner_up in zip(cells, best, second, strict=True)
+            for s, first, runner_up in zip(searched, best, second, strict=True)
         ],
         _notes(cells),
     )
 
 
-def _per_fold_table(content: Content, nested: list[Summary]) -> Table:
+def _per_fold_table(content: Content, nested: list[Summary], suffix: str, sentence: str) -> Table:
     cells = [s.cell for s in nested]
     often = [_most_often(s) for s in nested]
     over_folds = [_candidate(cell.ranking, 0).get("settings", "") for cell in cells]
-    return listing(
-        "search-per-fold",
+    caption = (
         "Cells whose settings were chosen for each seed and fold by its own validation part, and "
-        "the one candidate that is the best over all of them. Test accuracies in percent.",
+        "the one candidate that is the best over all of them. Test accuracies in percent. "
+        f"{sentence}"
+    )
+    return listing(
+        f"search-per-fold{suffix}",
+        caption.strip(),
         [
             words("data set", [content.label(cell.dataset) for cell in cells]),
-            words("method", [method(cell.method) for cell in cells]),
+            words("method", [method(s.method) for s in nested]),
             numbers("mean", [s.spread.mean if s.learnt else None for s in nested]),
             words("best over all folds", over_folds),
             numbers("its mean", [s.over_folds for s in nested]),
@@ -83,7 +108,7 @@ def _per_fold_table(content: Content, nested: list[Summary]) -> Table:
         [
             {
                 "dataset": s.cell.dataset,
-                "method": s.cell.method,
+                "method": s.method,
                 "search": s.cell.search,
                 "runs": len(s.runs),
                 "mean": s.spread.mean if s.learnt else None,

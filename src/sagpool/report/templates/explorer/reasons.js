@@ -1,5 +1,5 @@
 // The list of reasons: what was counted, how often, and what it added, as a bar.
-const number = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+const number = (value) => (value || 0).toLocaleString("en", { maximumSignificantDigits: 3 }).replace("-", "−"); // no −0
 const withSign = (value) => `${value < 0 ? "−" : "+"}${Number(Math.abs(value).toPrecision(2))}`;
 
 function showReasons(list, graph, picture) {
