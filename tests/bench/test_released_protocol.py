@@ -137,7 +137,7 @@ def test_the_figure_is_called_optimistic(bench, path, released, capsys):
     assert "gpool-h: search (grid, by test accuracy): " in out
     assert OPTIMISTIC in out
     planned = plan_experiment(released, Overrides(methods=("gpool-h",)), search="grid")
-    print_plan(planned, TimeEstimate("cpu", False, (CellTime(1.0, 1.0),)))
+    print_plan(planned, TimeEstimate("cpu", False, (CellTime(1.0, 1.0),)), "cpu")
     assert OPTIMISTIC in capsys.readouterr().out
     (usual,) = bench(select="over-folds").summaries
     print_results([usual])
