@@ -19,6 +19,7 @@ PAGES = {
     ROOT / "CONTRIBUTING.md": "project/contributing.md",
     ROOT / "SECURITY.md": "project/security.md",
     ROOT / "results/lee2019/notes.md": "project/notes.md",
+    ROOT / "results/searched/notes.md": "project/notes-searched.md",
     ROOT / "src/sagpool/fleet/README.md": "internals/fleets.md",
     ROOT / "src/sagpool/nn/pool/clusters/README.md": "internals/clusters.md",
 }
