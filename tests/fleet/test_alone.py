@@ -78,7 +78,7 @@ def test_a_different_key_gives_a_different_curve(mutag, kit):
 
 def test_each_member_and_each_step_has_its_own_random_numbers(mutag, kit, monkeypatch):
     """The keys are the same in a refilled slot."""
-    trainings = kit.trainings(4, max_epochs=3, patience=9)
+    trainings = kit.trainings(4, max_epochs=3, patience=9, batch_size=16)
     seen: list[list[int]] = []
 
     def recorded(keys: torch.Tensor, first_graph: int = 0) -> Streams:
@@ -88,15 +88,16 @@ def test_each_member_and_each_step_has_its_own_random_numbers(mutag, kit, monkey
     monkeypatch.setattr("sagpool.fleet.lockstep.Streams", recorded)
     monkeypatch.setattr("sagpool.fleet.evaluate.Streams", recorded)
     train(mutag, trainings, members=4)
-    fleet = np.array(seen)  # [steps, validations and the evaluation, members]
-    steps = fleet[[0, 1, 3, 4, 6, 7]]
+    fleet = np.array(seen)  # [steps, validations and three chunks of the evaluation, members]
+    epochs = fleet[:-3].reshape(3, -1, 4)  # the last of each is the validation
+    steps = epochs[:, :-1]
     assert len(np.unique(steps)) == steps.size
-    validations = fleet[[2, 5, 8, 9]]
+    validations = np.concatenate([epochs[:, -1], fleet[-3:]])
     assert (validations == validations[0]).all()
     assert len(np.unique(validations[0])) == 4
     seen.clear()
     train(mutag, trainings, members=1)
-    assert np.array_equal(np.reshape(seen, (4, 10)), fleet.T)
+    assert np.array_equal(np.reshape(seen, (4, -1)), fleet.T)
 
 
 def test_the_state_of_torchs_generator_changes_nothing(mutag, kit):
