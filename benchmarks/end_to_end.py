@@ -137,11 +137,15 @@ class Figures:
 
     def grid_nci1(self) -> None:
         now = self.first_grid("NCI1", "sagpool-h").seconds  # with what it has to compile
-        chosen = SHAPES[: self.options.shapes]
+        first = self.options.first_shape
+        chosen = SHAPES[first : first + self.options.shapes]
         alone = [self._nci1_alone(hidden, ratio) for hidden, ratio in chosen]
         self.seconds["NCI1 one shape at a time"] = sum(alone) * len(SHAPES) / len(chosen)
         self.ratios["grid_nci1"] = self.seconds["NCI1 one shape at a time"] / now
-        self.meaning["grid_nci1"] = f"from {len(chosen)} of {len(SHAPES)} shapes"
+        alone_in_turn = ", ".join(
+            f"{shape} {one:.0f} s" for shape, one in zip(chosen, alone, strict=True)
+        )
+        self.meaning["grid_nci1"] = f"from {len(chosen)} of {len(SHAPES)} shapes: {alone_in_turn}"
 
     def _nci1_alone(self, hidden: int, ratio: float) -> float:
         """Seconds of one shape of the grid; with earlier code, in a process of its own."""
@@ -301,6 +305,7 @@ def parse() -> argparse.Namespace:
         "--fresh", action="store_true", help="compile every kernel in the first run, as if new"
     )
     parser.add_argument("--shapes", type=int, default=8, help="of NCI1 that run alone; scaled up")
+    parser.add_argument("--first-shape", type=int, default=0, help="leave out those before it")
     parser.add_argument("--members", type=int, default=200, help="of a fleet at its steady rate")
     parser.add_argument("--race", nargs="+", choices=RACES, default=RACES)
     parser.add_argument(
