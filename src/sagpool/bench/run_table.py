@@ -23,6 +23,7 @@ _SCORES = (
     *("test_loss", "test_accuracy", "seconds"),
 )
 _TEXTS = ("key", "finished")
+MAIN_TEST = "main_test"  # column: the name of the first test of a fixed split, or empty
 CHUNK = 500  # rows at a time: fewer than the garbage collector waits for
 _NO_CURVE = np.zeros((3, 0), np.float32)
 
@@ -67,10 +68,12 @@ class RunTable(Sequence[Run]):
     def test_accuracy(self) -> dict[str, np.ndarray]:
         """``[runs]`` accuracies in the tests of a fixed split, by name; only tests that they have.
 
-        The first is also the column ``test_accuracy``.
+        The main test comes first. It is also the column ``test_accuracy``.
         """
         found = {name: accuracy[self.rows] for name, accuracy in self.tests.items()}
-        return {name: some for name, some in found.items() if not np.isnan(some).all()}
+        main = self.column(MAIN_TEST)[:1].tolist()
+        names = sorted(found, key=lambda name: name.encode() not in main)  # stable
+        return {name: found[name] for name in names if not np.isnan(found[name]).all()}
 
     def before_seed(self, seed: int) -> RunTable:
         return self._some(self.rows[self.column("seed") < seed])
@@ -138,18 +141,22 @@ def read_runs(store: Store, cells: Collection[tuple[str, str]] | None = None) ->
     names = ("group", *_INTEGERS, *_SCORES, *_TEXTS)
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in names}
     rows = np.lexsort((columns["fold"], columns["seed"]))
-    return RunTable(named, columns, rows, _tests(store, columns["key"]))
+    tests, columns[MAIN_TEST] = _tests(store, columns["key"])
+    return RunTable(named, columns, rows, tests)
 
 
-def _tests(store: Store, keys: np.ndarray) -> dict[str, np.ndarray]:
-    """The accuracy of each run in each of the tests; NaN where it has none."""
+def _tests(store: Store, keys: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The accuracy of each run in each of the tests, NaN where it has none; and its main test."""
     scores = store.tests()
     names = dict.fromkeys(name for some in scores.values() for name in some)
     found = {name: np.full(len(keys), np.nan) for name in names}
+    main = np.zeros(len(keys), f"S{max((len(name.encode()) for name in names), default=1)}")
     for row, key in enumerate(keys.tolist() if scores else ()):
-        for name, score in scores.get(key.decode(), {}).items():
+        own = scores.get(key.decode(), {})
+        main[row] = next(iter(own), "").encode()
+        for name, score in own.items():
             found[name][row] = score.accuracy
-    return found
+    return found, main
 
 
 def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:

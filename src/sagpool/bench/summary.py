@@ -31,7 +31,8 @@ class Summary:
     # with the best mean validation accuracy over the same trainings.
     over_folds: float | None = None
     variant: str = ""  # what distinguishes it from other cells of the method: ", losses none"
-    tests: Mapping[str, Spread] = field(default_factory=dict)  # of a fixed split, by name
+    # Of a fixed split, by name; the first is the main test, that of all other fields.
+    tests: Mapping[str, Spread] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -78,6 +79,11 @@ class Summary:
     def select(self) -> Select:
         """How the settings were selected, if there was a search."""
         return self.cell.select
+
+    @property
+    def main_test(self) -> str | None:
+        """The test that all accuracies are of, if there are several."""
+        return next(iter(self.tests)) if len(self.tests) > 1 else None
 
     @property
     def optimism(self) -> float | None:
@@ -130,6 +136,7 @@ class Summary:
             "over_folds_mean": self.over_folds,
             "over_folds_difference": self.optimism,
             "note": self.cell.note,
+            **({"main_test": self.main_test} if self.main_test else {}),
             **({"tests": self._tests_json()} if self.tests else {}),
             "not_matched": self.mismatch,
         }

@@ -63,7 +63,8 @@ def bench(
         typer.Option(
             metavar="CSV",
             help="A fixed split: a file with the columns graph (a number) or id, and part: train, "
-            "validation, or the name of a test set.",
+            "validation, or the name of a test set. Of several, 'test' is the main one, or else "
+            "the first in the file.",
         ),
     ] = None,
     node_targets: Annotated[

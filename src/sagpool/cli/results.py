@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from sagpool.bench.against import MEANING, Against
-from sagpool.bench.display import HEADS, WORDS, cell_row, first_tests, test_columns, test_names
+from sagpool.bench.display import HEADS, WORDS, cell_row, main_tests, test_columns, test_names
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.cli.console import table_console
@@ -34,7 +34,7 @@ def print_results(summaries: Sequence[Summary]) -> None:
         table.add_row(*cell_row(summary), *test_columns(summary, tests))
     console = table_console()
     console.print(table)
-    lines = [*first_tests(summaries), *(line for s in summaries for line in _about_cell(s))]
+    lines = [*main_tests(summaries), *(line for s in summaries for line in _about_cell(s))]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
     if any(summary.select is Select.TEST for summary in summaries):

@@ -18,8 +18,8 @@ def section(content: Content) -> Section:
         "Each test of a fixed split",
         [Part(f"{content.label(d)}", t) for d, t in zip(datasets, tables, strict=True)],
         [
-            "The trainings of a data set with a fixed split differ in their seeds alone. The first "
-            "test is the one of all other tables; no test has a part in choosing settings."
+            "The trainings of a data set with a fixed split differ in their seeds alone. No test "
+            "has a part in choosing settings."
         ]
         if tested
         else [],
@@ -38,9 +38,11 @@ def _table(dataset: str, summaries: list[Summary]) -> Table:
             if name in summary.tests:
                 records.append(_record(summary, name))
         rows.append(cells)
+    main = summaries[0].main_test
+    others = f" All other tables have the accuracy of the test '{main}'." if main else ""
     return Table(
         f"tests-{dataset}",
-        f"{dataset}: accuracy in percent, mean ± standard deviation over the seeds.",
+        f"{dataset}: accuracy in percent, mean ± standard deviation over the seeds.{others}",
         [Head(text("method")), *(Head(text(name), number=True) for name in tests)],
         [RowGroup("", rows)],
         records,
