@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sagpool.bench.majority import majority_note
 from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.graphs.splits import TEST
@@ -119,7 +120,12 @@ def _size(result: ExperimentResult) -> str:
 
 def _remarks(result: ExperimentResult) -> list[str]:
     optimistic = any(summary.select is Select.TEST for summary in result.summaries)
-    remarks = (*main_tests(result.summaries), result.failure, OPTIMISTIC if optimistic else "")
+    remarks = (
+        *main_tests(result.summaries),
+        majority_note(result.summaries),
+        result.failure,
+        OPTIMISTIC if optimistic else "",
+    )
     return [text for text in remarks if text]
 
 

@@ -15,6 +15,7 @@ from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_er
 from sagpool.bench.records import Run
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
+from sagpool.foreign.values import DecodingError, decode, parse_json
 
 _GROUP = ("name", "fingerprint", "method", "settings", "precision", "numerics")
 _INTEGERS = ("seed", "fold", "invocation", "diverged", "best_epoch", "epochs", "parameters")
@@ -168,6 +169,22 @@ def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
             try:
                 found.append(np.frombuffer(content, "<f4").reshape(3, -1))
             except (ValueError, TypeError) as error:
+                raise SagpoolError(
+                    f"{store.path} has a row that cannot be read: {error}."
+                ) from None
+    return found
+
+
+def read_confusions(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
+    """``[classes, predicted classes]`` test graphs of each of these runs."""
+    sql, found = "SELECT confusion FROM runs WHERE key = ?", []
+    with readable_errors(store.path):
+        for run in runs:
+            (content,) = store.connection.execute(sql, (run.key,)).fetchone()
+            try:
+                rows = decode(list[list[int]], parse_json(content), "confusion")
+                found.append(np.array(rows, np.int64).reshape(len(rows), len(rows)))
+            except (DecodingError, ValueError) as error:
                 raise SagpoolError(
                     f"{store.path} has a row that cannot be read: {error}."
                 ) from None

@@ -33,6 +33,7 @@ class Summary:
     variant: str = ""  # what distinguishes it from other cells of the method: ", losses none"
     # Of a fixed split, by name; the first is the main test, that of all other fields.
     tests: Mapping[str, Spread] = field(default_factory=dict)
+    no_better_than_majority: bool = False  # see `compare_with_majority`
 
     @property
     def method(self) -> str:
@@ -123,6 +124,7 @@ class Summary:
             "deviation": self.deviation,
             "diverged": self.diverged,
             "failed": len(self.failures),
+            "no_better_than_majority": self.no_better_than_majority,
             "epochs": self.epochs,
             "seconds": self.seconds,
             "parameters": self.parameters,
