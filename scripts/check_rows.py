@@ -1,6 +1,6 @@
 """Repeat the first epoch of published trainings and compare the losses.
 
-python scripts/check_rows.py results/lee2019 [--each 1] [--device cpu]
+python scripts/check_rows.py results/lee2019 results/controls [--each 1] [--device cpu]
 
 Every random number of a training follows from its settings, so the losses are the same on every
 machine except for rounding.
@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from sagpool import Graphs, SagpoolError, load
 from sagpool.bench.plan import METHOD_VERSION, training_of
 from sagpool.bench.precision import PRECISIONS, computing_in
@@ -29,6 +31,8 @@ from sagpool.ops.device import find_device
 # Rounding may swap the ranks of two nodes, so a few trainings may differ slightly.
 CLOSE, MOST = 1e-5, 0.75  # at least this fraction of the trainings must be this close
 FAR = 1e-3  # and all of them this close
+
+Loaded = dict[tuple[str, str], Graphs]  # data sets, by name and fingerprint
 
 
 def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
@@ -90,38 +94,50 @@ def agree(differences: list[float]) -> bool:
     return bool(differences) and max(differences) <= FAR and close >= MOST * len(differences)
 
 
+def check(folder: Path, each: int, device: torch.device, loaded: Loaded) -> list[float]:
+    """Repeat trainings of a folder; returns and prints how far each is from its row."""
+    differences = []
+    kinds = feature_kinds(folder)
+    settings = json.loads((folder / "settings.json").read_text("utf-8"))
+    for row in chosen_rows(folder, each):
+        what = f"{row['name']} {row['method']} seed {row['seed']} fold {row['fold']}"
+        try:
+            if int(row["numerics"]) != NUMERICS:
+                raise SagpoolError("It was made with another version of the numerics.")
+            own = settings[row["settings"]]
+            if own.get(METHOD_VERSION, "") != method_version(row["method"]):
+                raise SagpoolError("It was made with another version of the method.")
+            key = (row["name"], row["data"])
+            if key not in loaded:
+                loaded[key] = load_as_published(row, kinds).to(device)
+            differences.append(difference(row, loaded[key], own))
+            print(f"{what}: {differences[-1]:.1e}", flush=True)
+        except SagpoolError as error:
+            print(f"{what}: not checked. {error}", flush=True)
+    return differences
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="folder")
     parser.add_argument("--each", type=int, default=1, help="trainings per cell")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
-    differences, loaded = [], {}
+    differences: list[float] = []
+    loaded: Loaded = {}
     try:
         device = find_device(arguments.device)
-        kinds = feature_kinds(arguments.folder)
-        settings = json.loads((arguments.folder / "settings.json").read_text("utf-8"))
-        for row in chosen_rows(arguments.folder, arguments.each):
-            what = f"{row['name']} {row['method']} seed {row['seed']} fold {row['fold']}"
-            try:
-                if int(row["numerics"]) != NUMERICS:
-                    raise SagpoolError("It was made with another version of the numerics.")
-                own = settings[row["settings"]]
-                if own.get(METHOD_VERSION, "") != method_version(row["method"]):
-                    raise SagpoolError("It was made with another version of the method.")
-                key = (row["name"], row["data"])
-                if key not in loaded:
-                    loaded[key] = load_as_published(row, kinds).to(device)
-                graphs = loaded[key]
-                differences.append(difference(row, graphs, own))
-                print(f"{what}: {differences[-1]:.1e}", flush=True)
-            except SagpoolError as error:
-                print(f"{what}: not checked. {error}", flush=True)
+        for folder in arguments.folders:
+            differences += check(folder, arguments.each, device, loaded)
     except (OSError, SagpoolError) as error:
         sys.exit(f"{error}")
     if not differences:
         sys.exit("No training could be checked.")
-    print(f"{len(differences)} trainings, largest difference {max(differences):.1e}")
+    close = sum(one <= CLOSE for one in differences)
+    print(
+        f"{len(differences)} trainings, {close} within {CLOSE:g}, largest difference "
+        f"{max(differences):.1e}"
+    )
     sys.exit(not agree(differences))
 
 

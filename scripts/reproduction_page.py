@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from complexity_section import complexity_section
+from protocols_section import protocols_section
 from published_rows import Key, Published, PublishedGroup, read_published
 
 from sagpool import SagpoolError
@@ -51,11 +52,18 @@ def verdicts(published: Published) -> str:
     counted = [one for one in published.judged if one.claim.kind == "parameters"]
     ways = dict.fromkeys(str(one.chosen) for one in tested)
     same = f"Accuracies are those of cells with {next(iter(ways))}." if len(ways) == 1 else ""
+    decided = [one for one in tested if one.found.verdict is not Verdict.UNDECIDED]
     lines = [
-        f"- {_bold(one)}: {phrase(one.claim.text).plain} {_short(one)}"
-        f"{'' if same else f' ({one.chosen})'}."
-        for one in tested
+        f"- {_bold(one)}: {phrase(one.claim.text).plain} {_details(one, same)}." for one in decided
     ]
+    undecided = [one for one in tested if one not in decided]
+    if undecided:
+        listed = (
+            f"  - {phrase(one.claim.text).plain} {_details(one, same)}{_mark(one)}."
+            for one in undecided
+        )
+        few = f"{len(undecided)} differences are smaller than these rows can tell from zero"
+        lines += [f"- **Undecided**: {few}.", *listed]
     if counted:
         held = sum(one.found.verdict is Verdict.HOLDS for one in counted)
         lines.append(f"- Of {len(counted)} claims about numbers of parameters, {held} hold.")
@@ -66,14 +74,23 @@ def verdicts(published: Published) -> str:
 
 
 def _bold(one: Judged) -> str:
-    return f"**{str(one.found.verdict).capitalize()}**{'†' if one.marked else ''}"
+    return f"**{str(one.found.verdict).capitalize()}**{_mark(one)}"
+
+
+def _mark(one: Judged) -> str:
+    return "†" if one.marked else ""
+
+
+def _details(one: Judged, same: str) -> str:
+    """What was found, and how the settings were chosen unless all have it the same way."""
+    return _short(one) + ("" if same else f" ({one.chosen})")
 
 
 def _short(one: Judged) -> str:
     if one.claim.kind == "agrees-with-published":
         return phrase(one.found.found[0]).plain
     if one.claim.kind == "steadier":
-        ratios = [f"{line.dataset} {line.value:.2f} ({line.outcome})" for line in one.found.lines]
+        ratios = [f"{line.dataset} {line.value:.2f}{_outcomes([line])}" for line in one.found.lines]
         return f"Ratio of the spreads: {', '.join(ratios)}"
     by_pair: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in one.found.lines:
@@ -82,10 +99,17 @@ def _short(one: Judged) -> str:
     for second, lines in by_pair.items():
         *single, overall = lines  # that of the mean over the data sets is the last
         other = "" if len(second) > 1 else f"{names.plain(second[0])} "
-        clear = [f"{line.dataset} {line.outcome}" for line in single if line.outcome != "undecided"]
-        parts.append(f"{other}{_signed(overall.value)} ({'; '.join([overall.outcome, *clear])})")
+        parts.append(f"{other}{_signed(overall.value)}{_outcomes([overall, *single])}")
     against = "Against " if len(next(iter(by_pair))) == 1 else "Difference "
     return against + ", ".join(parts)
+
+
+def _outcomes(lines: Sequence[Line]) -> str:
+    """The outcome of the first line, then of the data sets with a clear one; none if none is."""
+    first, *others = lines
+    clear = [f"{line.dataset} {line.outcome}" for line in others if line.outcome != "undecided"]
+    known = clear or first.outcome != "undecided"
+    return f" ({'; '.join([first.outcome, *clear])})" if known else ""
 
 
 def claims(published: Published) -> str:
@@ -278,6 +302,7 @@ BLOCKS: dict[str, Callable[[Published], str]] = {
     "agreement": agreement,
     "comparison": comparison,
     "search": search,
+    "protocols": protocols_section,
     "facts": facts,
 }
 

@@ -73,7 +73,8 @@ def test_what_is_published(published):
     assert command["command"] == "sagpool bench quick --split=a.csv --store runs.sqlite"
 
 
-FOLDERS = ("lee2019", "controls", "searched")  # of which the page is made
+# Of which the page is made.
+FOLDERS = ("lee2019", "controls", "searched", "searched-gpool", "table4", "released")
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
     *(f"claims/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),
@@ -235,10 +236,31 @@ def test_published_cells_are_kept_apart(variants):
 
 
 def test_every_published_cell_can_be_checked(variants, run_script):
-    checked = run_script("check_rows.py", variants)
+    checked = run_script("check_rows.py", variants, variants)
     assert checked.code == 0, checked.out + checked.err
-    assert checked.out.count("seed 0 fold 0: ") == 5
+    assert checked.out.count("seed 0 fold 0: ") == 2 * 5
+    assert "10 trainings, 10 within 1e-05" in checked.out
     assert "not checked" not in checked.out
+
+
+def test_two_protocols_are_compared_by_welchs_test():
+    folders = [ROOT / "results" / name for name in ("lee2019", "released")]
+    means = []
+    for folder in folders:
+        by_seed: dict[str, list[float]] = {}
+        for row in rows_of(folder / "rows.csv"):
+            if (row["name"], row["method"]) == ("PROTEINS", "sagpool-h"):
+                by_seed.setdefault(row["seed"], []).append(100 * float(row["test_accuracy"]))
+        means.append([np.mean(folds) for folds in by_seed.values()])
+    p = stats.ttest_ind(*means, equal_var=False).pvalue
+    read_published = runpy.run_path(str(SCRIPTS / "published_rows.py"))["read_published"]
+    section = runpy.run_path(str(SCRIPTS / "protocols_section.py"))["protocols_section"]
+    text = section(read_published(folders, load_experiment("lee2019")))
+    (line,) = re.findall(r"^\| PROTEINS \| sagpool-h \|.*", text, re.M)
+    assert f"{np.mean(means[0]):.2f}" in line
+    assert f"{np.mean(means[1]):.2f}" in line
+    assert f"−{np.mean(means[0]) - np.mean(means[1]):.2f}" in line
+    assert float(line.split("|")[-2]) == pytest.approx(6 * p, rel=0.02)  # the smallest of six
 
 
 def test_a_run_of_a_finished_cell_is_published_with_it(variants, run_script, tmp_path):

@@ -74,6 +74,18 @@ def test_a_small_but_constant_lead_is_significant(tables):
     assert best["significant"] == "True"
 
 
+def test_variants_alone_have_the_only_table(make, made, tmp_path):
+    store = make(made(method="sagpool-h-gat"), made(method="sagpool-h-sage"))
+    write_report(store, tmp_path / "report")
+    tables = tmp_path / "report" / "tables"
+    assert not (tables / "results.csv").exists()
+    assert "The settings are fixed" in (tables / "variants.md").read_text()
+    assert {row["method"] for row in rows(tables / "variants.csv")} == {
+        "sagpool-h-gat",
+        "sagpool-h-sage",
+    }
+
+
 def test_a_lead_within_the_noise_is_marked(make, made, tmp_path):
     noisy = tuple(a + (1.5 if i % 2 else -1.4) for i, a in enumerate(FIRST))
     store = make(made(method="sagpool-h", accuracy=FIRST), made(method="gpool-h", accuracy=noisy))

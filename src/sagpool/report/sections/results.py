@@ -21,6 +21,7 @@ from sagpool.statistics import SIGNIFICANT
 PER_FOLD, BY_TEST = "chosen per fold", "chosen by test accuracy"
 OTHER_SETTINGS = "with other settings"
 MEASURE = "Test accuracy in percent: mean ± standard deviation over the per-seed means."
+VARIANTS = "Variants of the score: test accuracy in percent, as in the table before."
 SENTENCES = {
     Chosen.SEARCHED: "The settings of each cell were chosen by a search, by validation results.",
     Chosen.PER_FOLD: "The settings of each fold were chosen by its own validation part.",
@@ -55,9 +56,13 @@ def _parts(content: Content, group: Group) -> list[Part]:
     suffix += f"-protocol{place + 1}" if place else ""
     pairs = content.pairs if not number else compare_methods(group.main)
     scope = _Scope(content, group, pairs, suffix)
-    variants = _variants_table(scope)
+    heading = heading if len(content.groups) > 1 else ""
+    results = _results_table(scope)
+    variants = _variants_table(scope, VARIANTS if results.records else results.caption)
+    if variants and not results.records:
+        return [Part(heading, variants)]
     return [
-        Part(heading if len(content.groups) > 1 else "", _results_table(scope)),
+        Part(heading, results),
         *([Part("Variants of SAGPool" if not number else "", variants)] if variants else []),
     ]
 
@@ -92,7 +97,7 @@ def _results_table(scope: _Scope) -> Table:
     return _matrix(f"results{scope.suffix}", caption.strip(), groups, scope)
 
 
-def _variants_table(scope: _Scope) -> Table | None:
+def _variants_table(scope: _Scope, caption: str) -> Table | None:
     groups = {}
     for base in ("sagpool-h", "sagpool-g"):
         family = [s for s in scope.group.cells if _family(s.cell.method) == base]
@@ -104,7 +109,6 @@ def _variants_table(scope: _Scope) -> Table | None:
                 for s in family
                 if s.cell.dataset in with_variants and not (s.variant and s.cell.method == base)
             ]
-    caption = "Variants of the score: test accuracy in percent, as in the table before."
     return _matrix(f"variants{scope.suffix}", caption, groups, scope) if groups else None
 
 
