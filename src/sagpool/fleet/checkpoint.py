@@ -249,7 +249,7 @@ def _result(
     settings = {name: value for name, value in row.items() if name not in _Row._fields}
     if Training.from_dict(settings) != training:
         raise DecodingError(f"the result {number} belongs to another training")
-    # empty if there are no classes
+    # Empty if there are no classes.
     confusion = np.array(found.confusion or np.zeros((0, 0)), np.int64)
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
         raise DecodingError(f"the confusion of training {number} is not square")

@@ -319,8 +319,7 @@ class Fleet:
         with self.profile.spent("evaluation"):
             stack = self._stack(np.stack([member.k for member in ended]))
             stack.load(torch.stack([member.best for member in ended]))
-            # A validation of all slots fits into memory, so with fewer members each can have more
-            # graphs.
+            # All slots at once fit into memory, so fewer members can have more graphs each.
             chunk = Sizes.of(self.first.batch_size, self.parts).validation
             chunk = max(1, chunk * len(self.slots.running) // len(ended))
             keys = torch.stack([member.key for member in ended])

@@ -168,8 +168,7 @@ class Lane:
     def _on_own_stream(self) -> Iterator[None]:
         task, crew = self.task, self.crew
         if crew.on_cpu:
-            # With more threads, every small operation would be split, and threads would mostly
-            # wait.
+            # With more threads for a fleet, the parts of small operations would mostly wait.
             torch.set_num_threads(max(1, crew.threads // len(task.work.fleets)))
             yield
             return

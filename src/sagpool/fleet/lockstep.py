@@ -246,8 +246,7 @@ class Lockstep:
         if not self._records:
             packed = [pack(self.graphs, chunk) for chunk in chunks]
             return _Validation(dict(zip(firsts, packed, strict=True)), None)
-        # The validation parts of folds differ by a graph or two; with padding one recording fits
-        # all.
+        # The validation parts of folds differ by a graph or two; padded, one recording fits all.
         padded = [
             np.pad(chunk, ((0, 0), (0, -chunk.shape[1] % 16)), constant_values=NO_GRAPH)
             for chunk in chunks

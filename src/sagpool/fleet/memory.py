@@ -67,7 +67,7 @@ class KnownShape:
     """Measured once by the first fleet of a shape for all later ones; a search has many."""
 
     bytes: StepBytes | None = None
-    # kinds of passes that have run, so that their kernels are loaded
+    # Kinds of passes that have run, so that their kernels are loaded.
     passes: set[str] = field(default_factory=set)
 
 
@@ -108,8 +108,7 @@ def choose_fleet_size(
     share = whole / beside
 
     if members is None:
-        # Fewer slots than trainings: waiting trainings keep them full, and a recording is used
-        # longer.
+        # Not more: waiting trainings keep the slots full, and a recording is used for longer.
         useful = MAX_MEMBERS if on_cpu else GPU_MEMBERS
         if on_cpu:
             useful = min(useful, CPU_THREAD_BYTES // (weights + batch))

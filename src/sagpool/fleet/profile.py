@@ -41,7 +41,7 @@ class Profile:
     events: dict[int, list[tuple[str, torch.cuda.Event, torch.cuda.Event]]] = field(
         default_factory=dict
     )
-    # end of each epoch, number of models
+    # End of each epoch, number of models.
     epochs: list[tuple[float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

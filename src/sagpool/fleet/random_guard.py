@@ -61,7 +61,7 @@ class SeededDraws(_Mode):
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
             names = [argument.name for argument in func._schema.arguments]
-            # such as torch.rand, which has an overload with a generator
+            # Such as torch.rand, which has an overload with a generator.
             if "generator" not in names:
                 func = getattr(func.overloadpacket, "generator", func)
                 names = [argument.name for argument in func._schema.arguments]

@@ -154,7 +154,7 @@ class Scheduler:
         work = task.work
         work.watch.fleets.pop(task, None)
         if self.saved_at[work] == float("inf"):
-            # the states of its other fleets may have been saved already
+            # The states of its other fleets may have been saved already.
             self._save_if_complete(work)
         if isinstance(error, MemoryShortageError) and work in self.works:
             if self.running:

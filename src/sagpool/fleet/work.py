@@ -210,7 +210,7 @@ class _Watch:
         self.start = time.monotonic()
         self.epoch = np.zeros(self.total, np.int64)  # of each training, so far
         self.ended = np.zeros(self.total, bool)
-        # epochs of ended trainings, by learning rate
+        # Epochs of ended trainings, by learning rate.
         self.lengths: dict[float, list[int]] = defaultdict(list)
         self.fleets: dict[FleetOfWork, tuple[np.ndarray, float]] = {}
         self.add(results)
@@ -255,8 +255,7 @@ class _Watch:
         if not self.lengths or not rate:
             return None
         means = {lr: np.mean(lengths) for lr, lengths in self.lengths.items()}
-        # Lower rates take longer; for a rate without ended trainings, guess by the lowest known
-        # rate.
+        # Lower rates take longer; without ended trainings of a rate, use the lowest known rate.
         guess = means[min(means)]
         expected = np.array([means.get(training.lr, guess) for training in self.trainings])
         # A training that has exceeded the mean is expected to stop soon.

@@ -111,7 +111,7 @@ def from_networkx(
 
 
 class _Used(NamedTuple):
-    """The attributes of nodes and edges that are used; None if not all of them have one."""
+    """The attributes of nodes and edges that are used; None if some nodes or edges lack it."""
 
     node_label: str | None
     node_attr: str | None
@@ -130,7 +130,7 @@ def _if_complete(values: Iterable[Any], attribute: str, owners: str) -> str | No
 
 
 def to_pyg(graphs: Graphs) -> list[Data]:
-    """One PyG ``Data`` for each graph, with ``ground_truth`` if it is known."""
+    """One PyG ``Data`` for each graph, with ``ground_truth`` if known."""
     from torch_geometric.data import Data
 
     return [

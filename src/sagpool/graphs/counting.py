@@ -1,4 +1,4 @@
-"""`colors` and `triangles`: the class is a count, and the nodes that count are known.
+"""`colors` and `triangles`: the class is a count, and the counted nodes are known.
 
 After "Understanding Attention and Generalization in Graph Neural Networks" (Knyazev, Taylor and
 Amer, 2019). Both are learnt on small graphs and tested on larger ones.
@@ -14,9 +14,9 @@ from sagpool.randomness import key_of, permutation, uniform
 
 GREEN, CHANNELS = 1, 4
 COLORS = 3  # red, green and blue; the fourth channel is zero except in large-c
-MOST = 10  # green nodes, or triangles
-SMALL = (4, 25)  # nodes
-BLOCK = 2**24  # pairs of nodes that are looked at together
+MOST = 10  # green nodes, or triangles, of a graph
+SMALL = (4, 25)  # nodes of a small graph
+BLOCK = 2**24  # pairs of nodes that are checked at a time
 
 
 def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: int = 0) -> Graphs:
@@ -168,7 +168,7 @@ def _different(
 def _pair(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pairs (0, 1), (0, 2), (1, 2), (0, 3), ... by number: smaller and larger node."""
     larger = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
-    larger -= larger * (larger - 1) // 2 > index  # where the root was rounded up
+    larger -= larger * (larger - 1) // 2 > index  # where the square root was rounded up
     return index - larger * (larger - 1) // 2, larger
 
 
@@ -195,7 +195,7 @@ def _channels(green: np.ndarray, part: Part, seed: int) -> np.ndarray:
 
 
 def _taken(drawn: Drawn, graphs: np.ndarray) -> Drawn:
-    """Some of the graphs, ``[graphs]`` bool."""
+    """The graphs whose entry of ``[graphs]`` bool is True."""
     nodes = np.repeat(graphs, drawn.node_counts)
     number = np.cumsum(nodes) - 1
     ends = drawn.ends[nodes[drawn.ends[:, 0]]]

@@ -160,7 +160,7 @@ class _Line:
             lengths = {0}
         if not lengths <= _PAIR:
             self._fail("edges must be a list of pairs of nodes")
-        # This also refuses texts of two letters, which look like pairs.
+        # This also refuses strings of two characters, which have the length of a pair.
         if not set(map(type, flat)) <= _INTEGER:
             self._fail("the ends of an edge must be node numbers")
         return flat

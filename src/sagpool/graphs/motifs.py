@@ -1,4 +1,4 @@
-"""`motifs` and `motifs_shift`: random graphs whose class is decided by a small planted subgraph."""
+"""`motifs` and `motifs_shift`: random graphs whose class depends on a small planted subgraph."""
 
 import dataclasses
 import itertools
@@ -43,8 +43,8 @@ def motifs(
     """Generate random graphs, each with one motif that decides its class.
 
     The rest of a graph is a random tree with ears: paths over three new nodes that join two nodes
-    of the tree. Every cycle outside the motif therefore has at least five nodes, while each motif
-    has a triangle or a square: no motif arises by chance. Node features are degrees.
+    of the tree. So every cycle outside the motif has at least five nodes, while each motif has a
+    triangle or a square: no motif arises by chance. Node features are degrees.
 
     Args:
         graphs: number of graphs
@@ -52,7 +52,7 @@ def motifs(
         classes: motifs to plant (house, bowtie, theta), one class each, balanced
         seed: the same seed gives the same graphs
         degree_cap: higher degrees count as this one
-        features: ``degree``, or ``all``, which are the degrees as well
+        features: ``degree``; ``all`` gives the same
 
     Returns:
         graphs with ``ground_truth``: the nodes of the motif
@@ -81,7 +81,7 @@ def motifs_shift(
 ) -> Graphs:
     """`motifs` that are learnt on small graphs and tested on larger ones.
 
-    Features are degrees; those above 8 count as 8, so that large graphs have no new ones.
+    Features are degrees; degrees above 8 count as 8, so large graphs have no new features.
 
     Args:
         train: graphs of 15 to 40 nodes
@@ -132,7 +132,7 @@ def _drawn(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...], seed: 
 
 
 def _trees(first: np.ndarray, counts: np.ndarray, seed: Seed) -> np.ndarray:
-    """Each node but the first is joined to a random earlier one, ``[2, edges]``."""
+    """Joins each node except the first to a random earlier one, ``[2, edges]``."""
     index = index_in_run(counts)
     parent = _below(index, "motif tree", seed)
     start = np.repeat(first, counts)

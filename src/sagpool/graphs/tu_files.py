@@ -48,7 +48,7 @@ class TUFiles:
         return str(self.path / file) if self.inside is None else f"{self.path}: {file}"
 
     def stamp(self) -> str:
-        """Changes when the files change."""
+        """A text that changes when the files change."""
         zipped = self.inside is not None
         files = [self.path] if zipped else sorted(self.path.glob(f"{self.name}_*.txt"))
         return "; ".join(_stamp(file) for file in files)
