@@ -17,14 +17,14 @@ def search_cost(
 ) -> SearchCost:
     """The models × epochs that the search has trained, and those of the full grid.
 
-    In the full grid, an unfinished training counts with a lower bound of its epochs: until its
+    An unfinished training of the full grid counts with a lower bound: the epoch at which its
     patience would run out. Folds that a candidate never began count like its other folds.
 
     Args:
-        candidates: of the search, for seed 0 and fold 0
-        seeds: that the search uses
-        seen: the last results of each training that the search has begun
-        ended: the epochs of trainings that have ended, whether the search needed that or not
+        candidates: candidates of the search, for seed 0 and fold 0
+        seeds: number of seeds that the search uses
+        seen: the latest result of each training that the search has begun
+        ended: epochs of all trainings that have ended, even if the search did not need that
     """
     grid, exact = 0.0, True
     for candidate in candidates:

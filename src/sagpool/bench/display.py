@@ -12,7 +12,7 @@ from sagpool.html import card, note, table
 if TYPE_CHECKING:
     from sagpool.bench.api import ExperimentResult
 
-WORDS = 2  # columns of words; the others are numbers
+WORDS = 2  # leading columns of words; the others are numbers
 MEANINGS = {
     "accuracy": "of the tests, in percent",
     "± seeds": "standard deviation of the means of the seeds",
@@ -21,7 +21,7 @@ MEANINGS = {
 
 
 class CellRow(NamedTuple):
-    """A cell in a table, as text; empty where there is nothing to say."""
+    """A cell in a table, as text; empty where a value is missing."""
 
     dataset: str
     method: str
@@ -61,7 +61,7 @@ def test_names(summaries: Sequence[Summary]) -> list[str]:
 
 
 def first_tests(summaries: Sequence[Summary]) -> list[str]:
-    """Of each data set with several tests, which of them the column of accuracies is about."""
+    """Names the test that the column of accuracies shows, for each data set with several tests."""
     first = {s.cell.dataset: next(iter(s.tests)) for s in summaries if len(s.tests) > 1}
     return [
         f"{dataset}: the accuracy is that of the test '{name}', the first one of the split"
@@ -70,7 +70,7 @@ def first_tests(summaries: Sequence[Summary]) -> list[str]:
 
 
 def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
-    """The accuracy in each of these tests, with the published one if there is one."""
+    """The accuracy in each of these tests, with the published one if any."""
     cells = []
     for name in names:
         shown = ""
@@ -84,7 +84,7 @@ def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
 
 
 def result_text(result: ExperimentResult) -> str:
-    """A line for each cell."""
+    """One line for each cell."""
     lines = [f"ExperimentResult({_size(result)}, in {result.store})"]
     for summary in result.summaries:
         row = cell_row(summary)
@@ -122,7 +122,7 @@ def _remarks(result: ExperimentResult) -> list[str]:
 
 
 def _measure(summary: Summary) -> str:
-    """The accuracy, or of a regression the loss."""
+    """The accuracy, or the loss of a regression."""
     if summary.learnt:
         return f"{summary.spread.mean:.2f}"
     return "none learnt" if summary.loss is None else f"loss {summary.loss:.4g}"

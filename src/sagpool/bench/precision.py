@@ -11,8 +11,8 @@ from sagpool.errors import SagpoolError
 
 class Precision(NamedTuple):
     dtype: torch.dtype  # of weights, features and all sums
-    # Of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision: "highest" is
-    # float32, "high" tf32, "medium" bf16.
+    # Precision of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision:
+    # "highest" is float32, "high" tf32, "medium" bf16.
     matmul: str = "highest"
 
 
