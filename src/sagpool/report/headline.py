@@ -33,7 +33,7 @@ def scope(content: Content) -> str:
 
 
 def _named(content: Content) -> Sequence[Summary]:
-    """The cells that the page is about."""
+    """The cells in the title of the page."""
     return content.shown or content.regressions[0].cells
 
 
@@ -56,7 +56,7 @@ def sentences(content: Content) -> list[Markup]:
         for architecture in names.ARCHITECTURES
         if (members := [s for s in shown if names.architecture(s.cell.method) == architecture])
     }
-    if len(families) == 2:  # of one architecture alone
+    if len(families) == 2:  # for a single architecture
         del families[""]
     leads = [
         _leads(family, members, content, pairs)
@@ -70,7 +70,7 @@ def sentences(content: Content) -> list[Markup]:
 
 
 def _lowest_errors(content: Content) -> list[Markup]:
-    """Of regressions, without a test of their differences."""
+    """The lowest errors of regressions, without a test of their differences."""
     found = []
     cells = _named(content)
     for dataset in dict.fromkeys(s.cell.dataset for s in cells):
@@ -120,7 +120,7 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
     leaders = [leader(here, pairs) for here in compared.values()]
     if not leaders:
         return Markup("No two {}methods were run on one data set.").format(family)
-    # In the paper's order, which decides between methods with equally many leads.
+    # Sorted in the paper's order, which decides ties.
     leads = Counter(method for one in leaders for method in one.methods)
     most = max(names.in_order(leads), key=lambda method: leads[method])
     among = f"Among the {family}methods" if family else "Of all methods"
@@ -150,7 +150,7 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
 
 
 def _listed(methods: Sequence[str]) -> Markup:
-    """Up to three names, otherwise how many there are."""
+    """Up to three names, otherwise their number."""
     if len(methods) > 3:
         return Markup("<strong>{} methods</strong>").format(len(methods))
     *others, last = (
@@ -169,7 +169,7 @@ def _single(summary: Summary) -> Markup:
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Only cells with the data, settings and protocol of the paper count."""
+    """Agreement with the paper, for cells with its data, settings and protocol only."""
     if content.groups[0].differences or content.groups[0].chosen is Chosen.BY_TEST:
         return []
     known = content.experiment.datasets if content.experiment else content.datasets
@@ -179,7 +179,7 @@ def _agreement(content: Content) -> list[Markup]:
     if not deviations:
         return []
     if len(deviations) == 1:
-        sentence = "Our mean lies {:.1f} of the paper's standard deviations from the paper's."
+        sentence = "Our mean differs from the paper's by {:.1f} of the paper's standard deviations."
         return [Markup(sentence).format(deviations[0])]
     one, two = (sum(d <= limit for d in deviations) for limit in (1, 2))
     return [

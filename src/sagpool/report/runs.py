@@ -1,4 +1,4 @@
-"""The runs behind a number of a table, in a few numbers: a page cannot hold a million rows."""
+"""A summary of the runs behind each number of a table: a page cannot hold a million rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sagpool.report.content import Content
 from sagpool.report.sections.curves import TRAIN, VALIDATION, median_curve
 from sagpool.statistics import evenly_spaced
 
-MOST_SEEDS = 100  # whose means are drawn
-MOST_POINTS = 100  # of a curve
+MOST_SEEDS = 100  # most seeds whose means are drawn
+MOST_POINTS = 100  # most points of a curve
 
 
 def runs_behind(content: Content) -> dict[str, dict[str, Any]]:

@@ -20,17 +20,17 @@ from sagpool.report.explorer.predictions import prediction_columns
 
 T = TypeVar("T")
 
-MOST_ON_PAGE = 4_000_000  # nodes, edges and nodes of reasons of all graphs, about 30 MB
-MOST_LEVELS = 32  # bits of a number
-GRID = 32767  # positions are whole numbers up to this
+MOST_ON_PAGE = 4_000_000  # limit on nodes, edges and nodes of reasons of all graphs, about 30 MB
+MOST_LEVELS = 32  # because levels are bits of a number
+GRID = 32767  # positions are integers from 0 to this
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What the page shows of one graph."""
+    """The parts of one graph that the page shows."""
 
     whole: Trace
-    trace: Trace  # the drawn part
+    trace: Trace  # trace of the drawn part
     nodes: np.ndarray | None  # numbers of the drawn nodes; None for all
     molecule: Structure | None
     effect: Effect | None
@@ -44,11 +44,11 @@ class Drawn:
 
     @property
     def masks(self) -> int:
-        """How many masks each level has; 0 if there is one, which is the level."""
+        """Number of masks of each level; 0 if there is only one, which is the level."""
         return len(self.whole.levels[0].masks) if self.whole.levels else 0
 
     def of_mask(self, number: int) -> Drawn:
-        """What this mask keeps, instead of what all masks keep."""
+        """The nodes that one mask keeps, instead of those of all masks."""
         whole, trace = (
             replace(one, levels=tuple(level.masks[number] for level in one.levels))
             for one in (self.whole, self.trace)
@@ -72,7 +72,7 @@ def drawn(trace: Trace, effect: Effect | None) -> Drawn:
 
 
 def on_page(explained: Explained) -> int:
-    """How many of the graphs fit on a page, at least one."""
+    """Number of graphs that fit on a page, at least one."""
     sizes = accumulate(
         trace.num_nodes * (1 + sum(len(level.masks) for level in trace.levels[:1]))
         + len(trace.edges)
@@ -84,7 +84,7 @@ def on_page(explained: Explained) -> int:
 
 def packed(explained: Explained, graphs: list[Drawn]) -> str:
     """The data of these graphs as text; see `pack`."""
-    levels = len(graphs[0].whole.levels)  # every graph has as many
+    levels = len(graphs[0].whole.levels)  # the same for every graph
     if levels > MOST_LEVELS:
         raise SagpoolError(f"A page shows at most {MOST_LEVELS} levels, not {levels}.")
     labels = _numbered(label for graph in graphs for label in graph.trace.node_labels)
@@ -139,7 +139,7 @@ def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarr
 
 
 def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
-    """Scores are those of the kept nodes only: graph by graph, level by level."""
+    """Columns of the levels, graph by graph, level by level; scores only for kept nodes."""
     counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
     levels = [level for graph in graphs for level in graph.trace.levels]
     scores = [
@@ -153,7 +153,7 @@ def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
 
 
 def _of_reasons(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
-    """Graph by graph, with the drawn nodes of each reason."""
+    """Columns of the reasons, graph by graph, with the drawn nodes of each."""
     reasons = [reason for graph in graphs for reason in graph.trace.reasons]
     return {
         "reasons": np.array([len(graph.trace.reasons) for graph in graphs]),
@@ -178,7 +178,7 @@ def _of_edges(graphs: list[Drawn]) -> dict[str, np.ndarray]:
 
 
 def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
-    """Positions are on a grid over the molecule, whose longer side is ``extent``."""
+    """Columns of the molecules; positions are on a grid whose longer side is ``extent``."""
     molecules = [graph.molecule for graph in graphs if graph.molecule is not None]
     extents, positions = [], []
     for molecule in molecules:
@@ -196,7 +196,7 @@ def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, 
 
 
 def _numbered(values: Iterable[T]) -> dict[T, int]:
-    """Each distinct value with its place among them."""
+    """Each distinct value with its number, in order of appearance."""
     return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 

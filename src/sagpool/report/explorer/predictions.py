@@ -1,4 +1,4 @@
-"""Columns of what is predicted for each graph, and given only its kept or dropped nodes."""
+"""Columns of predictions for each graph, and for its kept or dropped nodes alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Part = PartPrediction | PartNumber | None
 def prediction_columns(
     traces: Sequence[Trace], effects: Sequence[Effect | None]
 ) -> dict[str, np.ndarray]:
-    """Of classes or of numbers; in columns of parts, kept and dropped take turns."""
+    """Predictions of classes or numbers; in columns of parts, kept and dropped alternate."""
     parts: list[Part] = []
     for effect in effects:
         parts += (None, None) if effect is None else (effect.only_kept, effect.only_dropped)
@@ -45,7 +45,7 @@ def _of_classes(
 def _of_numbers(
     numbers: Sequence[PredictedNumbers], parts: Sequence[Part], net: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """All targets of each graph; of its net and its parts, the explained one."""
+    """Predictions of all targets for each graph; of the net and of parts, the explained one."""
     ends = [(np.nan, np.nan) if pair is None else pair for one in numbers for pair in one.intervals]
     return {
         "value": np.array([value for one in numbers for value in one.values]),

@@ -18,8 +18,8 @@ def section(content: Content) -> Section:
         "Each test of a fixed split",
         [Part(f"{content.label(d)}", t) for d, t in zip(datasets, tables, strict=True)],
         [
-            "The trainings of a data set with a fixed split differ in their seeds alone. The first "
-            "test is the one of all other tables; no test has a part in choosing settings."
+            "Trainings on a fixed split differ only in their seeds. All other tables show the "
+            "first test; no test influences the choice of settings."
         ]
         if tested
         else [],
