@@ -72,11 +72,11 @@ class AttentionScore(nn.Module):
                 conv.reset_parameters()
 
     def score_weight(self) -> Tensor | None:
-        """``[members, in_channels, columns]``, if X times this is all that is needed of X."""
+        """``[members, in_channels, columns]``, if the score needs only X times this weight."""
         return self._first.row_weight() if self._single else None
 
     def product_score(self) -> ProductScore | None:
-        """The score of one model, if it is a GCN alone, and no hook waits for a call."""
+        """The score of one model, if it is a single GCN without hooks."""
         conv, hooked = self._first, self._forward_hooks or self._forward_pre_hooks
         alone = self._single and self._masks == 1 and not self.augmentation and not hooked
         if not alone or not isinstance(conv, GCNConv) or len(conv.linear.weight) > 1:
@@ -84,7 +84,7 @@ class AttentionScore(nn.Module):
         return ProductScore(conv.linear.weight, conv.linear.bias, neighbours=True)
 
     def _graphs(self, structure: Structure) -> Structure:
-        """In which the scores are computed."""
+        """The graphs in which the scores are computed."""
         if self.augmentation == "two-hop":
             return structure.csr().two_hop
         return TwoHop(structure) if self.augmentation else structure
