@@ -23,7 +23,7 @@ TYPES = {
 
 
 class GraphBuilder:
-    """Nodes and constants of a graph in the order in which they were made."""
+    """Nodes and constants of a graph in order of creation."""
 
     def __init__(self) -> None:
         self.nodes: list[NodeProto] = []
@@ -36,7 +36,7 @@ class GraphBuilder:
         return f"v{self._count}"
 
     def weight(self, name: str, array: np.ndarray) -> Value:
-        """A constant; arrays that are equal are stored once."""
+        """A constant; equal arrays are stored once."""
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array).reshape(np.shape(array))
@@ -79,7 +79,7 @@ class GraphBuilder:
 
 
 class Value:
-    """A result in a graph that is being built; arithmetic with it appends nodes."""
+    """A result in a graph under construction; arithmetic with it appends nodes."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -117,7 +117,7 @@ class Value:
         return self._with("Div", other, swap=True)
 
     def __floordiv__(self, other: Any) -> Value:
-        """Of integers that are not negative: ONNX rounds towards zero."""
+        """Division of non-negative integers: ONNX rounds towards zero."""
         return self._with("Div", other)
 
     def __mod__(self, other: Any) -> Value:
