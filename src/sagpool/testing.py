@@ -96,7 +96,7 @@ def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Setti
     model = random_model(name, seed, settings)
     random = np.random.default_rng(seed)
     order = [random.permutation(nodes) for nodes in sizes]
-    batches = [_whole(random_graphs(seed, sizes, nodes)) for nodes in (None, order)]
+    batches = [_pack_all(random_graphs(seed, sizes, nodes)) for nodes in (None, order)]
     if not _is_deterministic(model, batches[0]):
         return
     first, second = (_call(model, batch).logits[0, :-1] for batch in batches)
@@ -111,8 +111,8 @@ def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Setti
 def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """A graph has the same result in a batch and alone."""
     graphs, model = random_graphs(seed, sizes), random_model(name, seed, settings)
-    together = _call(model, _whole(graphs))
-    if not _is_deterministic(model, _whole(graphs)):
+    together = _call(model, _pack_all(graphs))
+    if not _is_deterministic(model, _pack_all(graphs)):
         return
     for number in range(len(sizes)):
         alone = _call(model, pack(graphs, [[number]]))
@@ -152,7 +152,7 @@ def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settin
     First for all parameters together; if that disagrees, for each parameter separately. Models
     with a pooling layer that is `straight_through` are not checked: their gradients need not agree.
     """
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings)
     if any(pool.straight_through for pool in pools_of(model)):
         return
     named = dict(model.named_parameters())
@@ -208,7 +208,7 @@ def _difference_quotient(
 
 def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """Each pooling layer leaves as many rows as it declares, and its losses reach the output."""
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings)
     losses = []
 
     def inspect(layer: nn.Module, given: tuple[Any, ...], pooled: Pooled) -> None:
@@ -255,7 +255,7 @@ def check_finite(name: str, seed: int, sizes: Sequence[int], settings: Settings)
 
 def check_random_numbers(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """Random numbers come only from the streams of the context."""
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
     logits = []
     for torch_seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
@@ -280,7 +280,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _whole(graphs: Graphs) -> Batch:
+def _pack_all(graphs: Graphs) -> Batch:
     return pack(graphs, [range(len(graphs))])
 
 

@@ -32,14 +32,14 @@ def search_cost(
         known = [ended[one] for one in trainings if one in ended]
         exact = exact and len(known) == len(trainings)
         known += [
-            _at_least(one, seen[one]) for one in trainings if one in seen and one not in ended
+            _fewest_epochs(one, seen[one]) for one in trainings if one in seen and one not in ended
         ]
         shortest = min(candidate.patience + 1, candidate.max_epochs)
         grid += float(np.mean(known or [shortest])) * len(trainings)
     return SearchCost(sum(one.epochs for one in seen.values()), round(grid), exact)
 
 
-def _at_least(training: Training, seen: Validation) -> int:
+def _fewest_epochs(training: Training, seen: Validation) -> int:
     """A lower bound of the epochs of a training."""
     if seen.ended:
         return seen.epochs

@@ -47,8 +47,8 @@ def cell_row(summary: Summary) -> CellRow:
         cell.method,
         _runs(summary),
         _measure(summary),
-        _two(spread.std_seeds),
-        _two(spread.std_folds),
+        _two_decimals(spread.std_seeds),
+        _two_decimals(spread.std_folds),
         f"{spread.ci95[0]:.2f} to {spread.ci95[1]:.2f}" if spread.ci95 else "",
         f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
         f"{summary.epochs:.0f}",
@@ -137,5 +137,5 @@ def _runs(summary: Summary) -> str:
     return f"{len(summary.runs)}" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _two(value: float | None) -> str:
+def _two_decimals(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"

@@ -104,7 +104,7 @@ class _Addition:
             self._invocations()
             new, twice = self._runs()
             self._cells()
-            self._of_trainings("failures")
+            self._training_rows("failures")
             self._paused()
             for row in self._rows("profiles"):
                 self._insert("profiles", row | {"invocation": self.numbers[row["invocation"]]})
@@ -187,7 +187,7 @@ class _Addition:
                 "paused", row | {"invocation": self.numbers[row["invocation"]]}, "OR REPLACE"
             )
 
-    def _of_trainings(self, table: str) -> None:
+    def _training_rows(self, table: str) -> None:
         for row in self._rows(table):
             self._insert(table, row | {"invocation": self.numbers[row["invocation"]]})
 

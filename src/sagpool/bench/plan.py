@@ -168,13 +168,13 @@ def run_key(graphs: Graphs, fingerprint: str, training: Training, precision: str
 
 
 def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, str]]:
-    tables = [_known(name, experiment.tables, "table") for name in overrides.tables]
+    tables = [_check_known(name, experiment.tables, "table") for name in overrides.tables]
     wanted = [experiment.tables[name] for name in tables or experiment.tables]
     pairs = [
         (name, method) for table in wanted for name in table.datasets for method in table.methods
     ]
     listed = list(dict.fromkeys(pairs))
-    chosen = _expand(overrides.methods)
+    chosen = _matching_methods(overrides.methods)
     datasets = [_dataset(experiment, name) for name in overrides.datasets] or [
         experiment.datasets[name] for name in dict.fromkeys(name for name, _ in listed)
     ]
@@ -253,16 +253,16 @@ def _dataset(experiment: Experiment, wanted: str) -> DataSet:
     for known, dataset in experiment.datasets.items():
         if known.lower() == name.lower():
             return dataset
-    return DataSet(_short(name), name)
+    return DataSet(_short_name(name), name)
 
 
-def _short(source: str) -> str:
+def _short_name(source: str) -> str:
     """The name of a file or folder, without its path and suffix."""
     path = Path(source)
     return path.stem if path.suffix in (".zip", ".jsonl", ".csv", ".tsv", ".sdf") else path.name
 
 
-def _expand(patterns: tuple[str, ...]) -> list[str]:
+def _matching_methods(patterns: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     for pattern in patterns:
         matching = [name for name in methods() if matches(name, [pattern])]
@@ -272,7 +272,7 @@ def _expand(patterns: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _known(name: str, known: Mapping[str, object], kind: str) -> str:
+def _check_known(name: str, known: Mapping[str, object], kind: str) -> str:
     if name not in known:
         raise SagpoolError(f"The experiment has no {kind} '{name}'; {suggestion(name, known)}.")
     return name

@@ -56,15 +56,15 @@ def race(candidates: Sequence[Training]) -> Program:
         if len(left) == 1:
             break
         results = yield Round(every_fold(left, folds), until)
-        seen = [_steadied(one) for one in results]
-        staying = _staying(left, seen, math.ceil(len(left) * stay))
+        seen = [_smoothed(one) for one in results]
+        staying = _survivors(left, seen, math.ceil(len(left) * stay))
         ranked = rank(left, seen)
         dropped = [result for candidate, result in ranked if candidate not in staying] + dropped
         left = [candidate for candidate in left if candidate in staying]
     for seeds in itertools.count(1):
         results = yield Round(every_fold(left, candidates[0].folds, seeds), None)
         ranked = rank(left, results)
-        again = _count_again(len(left), len(candidates))
+        again = _count_with_next_seed(len(left), len(candidates))
         if again < 2:
             break
         dropped = [result for _, result in ranked[again:]] + dropped
@@ -90,12 +90,12 @@ def count_race(candidates: Sequence[Training]) -> int:
         total += left * (folds - before)
         left, before = max(math.ceil(left * stay), min(FEW, left)), folds
     total += left * (candidates[0].folds - before)
-    while (left := _count_again(left, len(candidates))) > 1:
+    while (left := _count_with_next_seed(left, len(candidates))) > 1:
         total += left * candidates[0].folds
     return total
 
 
-def _count_again(finalists: int, candidates: int) -> int:
+def _count_with_next_seed(finalists: int, candidates: int) -> int:
     """The number of finalists that train with the next seed.
 
     Never more than a quarter of all candidates: if few were dropped, little time was saved.
@@ -103,7 +103,7 @@ def _count_again(finalists: int, candidates: int) -> int:
     return min(math.ceil(finalists / 2), candidates // 4)
 
 
-def _staying(candidates: list[Training], seen: Sequence[Validation], count: int) -> set[Training]:
+def _survivors(candidates: list[Training], seen: Sequence[Validation], count: int) -> set[Training]:
     """The best candidates; if few would be left, also those that are not significantly worse."""
     now = [candidate for candidate, _ in rank(candidates, seen)]
     soon = _by_expected_loss(candidates, seen)
@@ -119,7 +119,7 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
     return set(staying)
 
 
-def _steadied(seen: Validation) -> Validation:
+def _smoothed(seen: Validation) -> Validation:
     """The result with the mean accuracy of epochs near the best one; single epochs are noisy."""
     if not math.isfinite(seen.accuracy) or seen.value is not None:
         return seen

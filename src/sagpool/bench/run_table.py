@@ -63,7 +63,7 @@ class RunTable(Sequence[Run]):
         found, starts = np.unique(number[order], return_index=True)
         parts = np.split(self.rows[order], starts[1:]) if len(found) else []
         first = np.argsort([order[start] for start in starts])
-        return [(self.groups[found[i]], self._some(parts[i])) for i in first]
+        return [(self.groups[found[i]], self._with_rows(parts[i])) for i in first]
 
     def test_accuracy(self) -> dict[str, np.ndarray]:
         """``[runs]`` accuracies in the tests of a fixed split, by name; without unused tests.
@@ -74,14 +74,14 @@ class RunTable(Sequence[Run]):
         return {name: some for name, some in found.items() if not np.isnan(some).all()}
 
     def before_seed(self, seed: int) -> RunTable:
-        return self._some(self.rows[self.column("seed") < seed])
+        return self._with_rows(self.rows[self.column("seed") < seed])
 
     def of_groups(self, wanted: Callable[[Group], bool]) -> RunTable:
         numbers = [number for number, group in enumerate(self.groups) if wanted(group)]
-        return self._some(self.rows[np.isin(self.column("group"), numbers)])
+        return self._with_rows(self.rows[np.isin(self.column("group"), numbers)])
 
     def of_invocation(self, number: int) -> RunTable:
-        return self._some(self.rows[self.column("invocation") == number])
+        return self._with_rows(self.rows[self.column("invocation") == number])
 
     @property
     def last_finished(self) -> str | None:
@@ -90,9 +90,9 @@ class RunTable(Sequence[Run]):
 
     def with_keys(self, keys: Collection[str]) -> RunTable:
         wanted = np.array(sorted(key.encode() for key in keys))
-        return self._some(self.rows[np.isin(self.column("key"), wanted)])
+        return self._with_rows(self.rows[np.isin(self.column("key"), wanted)])
 
-    def _some(self, rows: np.ndarray) -> RunTable:
+    def _with_rows(self, rows: np.ndarray) -> RunTable:
         return RunTable(self.groups, self.columns, rows, self.tests)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class RunTable(Sequence[Run]):
 
     def __getitem__(self, number: int | slice) -> Run | RunTable:
         if isinstance(number, slice):
-            return self._some(self.rows[number])
+            return self._with_rows(self.rows[number])
         row = self.rows[number]
         numbers: dict[str, Any] = {n: self.columns[n][row].item() for n in (*_INTEGERS, *_SCORES)}
         numbers["diverged"] = bool(numbers["diverged"])

@@ -100,11 +100,13 @@ def bytes_per_epoch(
         high = low if same else trial_step(graphs, largest, dtype)
         for one in some:
             ends = (smallest.hidden, largest.hidden)
-            found[one] = steps * _between(one.hidden, ends, low, high)
+            found[one] = steps * _interpolated_bytes(one.hidden, ends, low, high)
     return found
 
 
-def _between(hidden: int, ends: tuple[int, int], low: StepBytes, high: StepBytes) -> float:
+def _interpolated_bytes(
+    hidden: int, ends: tuple[int, int], low: StepBytes, high: StepBytes
+) -> float:
     batch = np.interp(hidden, ends, (low.batch, high.batch))
     weights = np.interp(hidden**2, np.square(ends), (low.weights, high.weights))
     return float(batch + weights)

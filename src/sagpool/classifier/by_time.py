@@ -23,7 +23,7 @@ LATER = 0.2  # fraction of the graphs that is held out, as nearly as their times
 MOST = 0.5  # if more were held out, the estimate would be about a different model
 
 
-def _later(graphs: Graphs) -> np.ndarray:
+def _held_out(graphs: Graphs) -> np.ndarray:
     """``[graphs]`` bool: the held-out graphs; an error if they cannot be scored."""
     assert graphs.time is not None
     if graphs.group is not None:
@@ -62,7 +62,7 @@ def fit_by_time(
     All choices for the estimate (candidates, their weights, calibration, prediction sets) depend
     only on the earlier graphs. The model for all graphs is chosen again.
     """
-    later = _later(graphs)
+    later = _held_out(graphs)
     timeless = replace(graphs, time=None)
 
     def fit_part(name: str, part: Graphs, done: float, **options: Any) -> Fit:

@@ -16,20 +16,20 @@ def is_name(source: str) -> bool:
 def similar_folder(source: str) -> Path | None:
     """A folder on this machine whose path differs from this one by a few letters."""
     wanted = Path(source).expanduser()
-    parents = [Path(".")] if wanted.parent == Path(".") else _like(wanted.parent)
-    found = [folder for parent in parents for folder in _like(parent / wanted.name)]
+    parents = [Path(".")] if wanted.parent == Path(".") else _similar_folders(wanted.parent)
+    found = [folder for parent in parents for folder in _similar_folders(parent / wanted.name)]
     return found[0] if found else None
 
 
-def _like(wanted: Path) -> list[Path]:
+def _similar_folders(wanted: Path) -> list[Path]:
     """Folders next to each other with this name or a similar one."""
     try:
-        beside = [folder.name for folder in wanted.parent.iterdir() if folder.is_dir()]
+        siblings = [folder.name for folder in wanted.parent.iterdir() if folder.is_dir()]
     except OSError:
         return []
     if wanted.is_dir():
-        beside.append(wanted.name)  # such as ..
-    return [wanted.parent / name for name in get_close_matches(wanted.name, beside, cutoff=0.75)]
+        siblings.append(wanted.name)  # such as ..
+    return [wanted.parent / name for name in get_close_matches(wanted.name, siblings, cutoff=0.75)]
 
 
 def download(name: str, files: list[str]) -> Path:

@@ -73,17 +73,17 @@ class Trials:
                 nets.setdefault(one.training.method, []).append(one)
         clock = Clock(len(simple), sum(map(len, nets.values())), self.on_progress)
         for candidate in simple:
-            if self._late():
+            if self._out_of_time():
                 self.unfinished.append(candidate.name)
                 continue
             self.done.append(self._try_simple(candidate, clock))
         for method, of_method in nets.items():
-            if self._late():
+            if self._out_of_time():
                 self.unfinished += [one.name for one in of_method]
             else:
                 self._try_nets(method, of_method, clock)
 
-    def _late(self) -> bool:
+    def _out_of_time(self) -> bool:
         # At least one candidate must finish, so that there is a result.
         return bool(self.done) and time.monotonic() > self.deadline
 
@@ -119,7 +119,7 @@ class Trials:
                 epochs = progress.epochs / sum(one.max_epochs for one in trainings)
                 done = before + max(progress.done, len(trainings) * epochs)
                 clock.tell(method, done / (len(candidates) * len(folds)), len(candidates))
-                if self._late():
+                if self._out_of_time():
                     raise OutOfTimeError
 
             before = len(results)
@@ -138,7 +138,7 @@ class Trials:
             results.update({result.training: result for result in every})
 
         try:
-            if self._racing(candidates, len(folds)):
+            if self._can_race(candidates, len(folds)):
                 train_in(f"{method}-first", candidates, folds[:LOOKED_AT])
                 verdicts = self._judge(graphs, candidates, results)
                 going_on = [one for one in candidates if not all(verdicts[one.name])]
@@ -152,10 +152,10 @@ class Trials:
             # Results from before an interrupt count as well.
             for one in candidates:
                 of_folds = [results.get(_in_fold(one, fold)) for fold in folds]
-                self._sort_in(one, graphs, of_folds, verdicts.get(one.name, []))
+                self._file_candidate(one, graphs, of_folds, verdicts.get(one.name, []))
             clock.finish(len(candidates))
 
-    def _racing(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
+    def _can_race(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
         """Whether nets must prove useful in their first folds before they train in the others.
 
         False on a GPU, where all folds side by side take hardly longer than two.
@@ -185,7 +185,7 @@ class Trials:
                 verdicts[one.name].append(verdict)
         return verdicts
 
-    def _sort_in(
+    def _file_candidate(
         self,
         candidate: NetCandidate,
         graphs: Graphs,

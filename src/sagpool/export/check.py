@@ -51,7 +51,7 @@ def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]
     for sample in samples:
         ours = predict(sample.graphs).probabilities
         outputs = run(sample.inputs)
-        theirs = outputs[_compared(model)].astype(np.float64)
+        theirs = outputs[_compared_output(model)].astype(np.float64)
         scale = np.maximum(1, np.abs(ours)) if model.task == "regression" else 1
         difference = np.nan_to_num(np.abs(theirs - ours) / scale, nan=np.inf).max(1)
         for number in np.flatnonzero(difference > TOLERANCE).tolist():
@@ -87,10 +87,10 @@ def _difference_of_tie(model: TrainedModel, plan: Plan, sample: Sample, number: 
     ops = PrescribedArrays(plan.arrays, choices)
     outputs = forward(ops, plan.description, inputs_of([sample.records[number]], plan))
     ours = model.predict_proba(graph).probabilities
-    return float(np.abs(outputs[_compared(model)] - ours).max())
+    return float(np.abs(outputs[_compared_output(model)] - ours).max())
 
 
-def _compared(model: TrainedModel) -> str:
+def _compared_output(model: TrainedModel) -> str:
     """The name of the output that is compared."""
     return "values" if model.task == "regression" else "probabilities"
 

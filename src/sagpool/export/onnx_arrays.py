@@ -146,7 +146,7 @@ class OnnxArrays:
 
     def unique(self, keys: Value) -> tuple[Value, Value]:
         values, order = self._sorted(keys, self._length(keys), rising=True)
-        first = self.nonzero(self._begins(values))
+        first = self.nonzero(self._starts_run(values))
         return self.gather(values, first), self.gather(order, first)
 
     def cumsum(self, x: Value) -> Value:
@@ -203,7 +203,7 @@ class OnnxArrays:
     def _power(self, base: Value, exponent: Value) -> Value:
         return self._node("Pow", [base, exponent], np.float64)
 
-    def _begins(self, index: Value) -> Value:
+    def _starts_run(self, index: Value) -> Value:
         """Whether each integer differs from the one before it."""
         before = self._node(
             "Concat",

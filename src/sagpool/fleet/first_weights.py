@@ -37,12 +37,12 @@ class FirstWeights:
     def draw(self, seed: int) -> Tensor:
         """``[numbers]`` on the CPU, as in a row of `Stack.weights`."""
         if self.rest is None:
-            return self._try(seed)
+            return self._observe(seed)
         if self.draws is None:
             return self._built(SeededDraws(seed))
         return self._repeated(seed)
 
-    def _try(self, seed: int) -> Tensor:
+    def _observe(self, seed: int) -> Tensor:
         """Find out whether draws can be repeated: two models must differ in nothing else."""
         observed, weights = _ObservedDraws(seed + 1), self._built(SeededDraws(seed))
         self.rest = self._built(observed)

@@ -31,7 +31,9 @@ class RandomGuard(_Mode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.Tag.nondeterministic_seeded in func.tags and not _no_dropout(func, args, kwargs):
+        if torch.Tag.nondeterministic_seeded in func.tags and not _has_no_dropout(
+            func, args, kwargs
+        ):
             raise SagpoolError(
                 f"The method '{self.method}' draws random numbers from torch "
                 f"({func.overloadpacket}): they would depend on the models that train beside it. "
@@ -40,7 +42,7 @@ class RandomGuard(_Mode):
         return func(*args, **kwargs)
 
 
-def _no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
+def _has_no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether this is an attention without dropout, which has the tag of random operators too."""
     arguments = {argument.name: argument.default_value for argument in func._schema.arguments}
     return (arguments | dict(zip(arguments, args, strict=False)) | kwargs).get("dropout_p") == 0

@@ -71,14 +71,14 @@ class RecordedSize(NamedTuple):
 
     def with_spare(self, of_a_graph: GraphSizes) -> "RecordedSize":
         """Enlarged to fit most later batches, unless that is too much padding."""
-        large = self._at_least(
+        large = self._enlarged(
             [of_a_graph.nodes.largest(graphs) for _, graphs in self.shapes],
             [of_a_graph.entries.largest(members * graphs) for members, graphs in self.shapes],
         )
         none = [0.0] * len(self.shapes)
-        return large if large.fits(self) else self._at_least(none, none)
+        return large if large.fits(self) else self._enlarged(none, none)
 
-    def _at_least(self, rows: Sequence[float], entries: Sequence[float]) -> "RecordedSize":
+    def _enlarged(self, rows: Sequence[float], entries: Sequence[float]) -> "RecordedSize":
         """At least these sizes, rounded up, and equal for all batches of one shape."""
 
         def enlarged(own: Sequence[int], least: Sequence[float]) -> tuple[int, ...]:

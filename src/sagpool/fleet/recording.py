@@ -207,7 +207,7 @@ class Recorder:
         kind = self.kind if len(passes) == 1 else f"whole {self.kind}"
         known = kind in self.memory.known
         if self.records and known and len(self.recordings) < MOST and size.fits(needed):
-            recording = self._recorded(partial(self._record, passes, padded, flat, size))
+            recording = self._try_to_record(partial(self._record, passes, padded, flat, size))
             if recording is not None:
                 self.recordings.append(recording)
                 recording.graph.replay()
@@ -238,7 +238,7 @@ class Recorder:
             first += len(run)
         return _Recording(Chain(links), flat, size, counters)
 
-    def _recorded(self, record: Callable[[], _Recording]) -> _Recording | None:
+    def _try_to_record(self, record: Callable[[], _Recording]) -> _Recording | None:
         """The recording; None if recording failed."""
         problem = ""
         for _ in range(2):

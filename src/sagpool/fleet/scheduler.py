@@ -74,7 +74,7 @@ class Scheduler:
         On Ctrl-C, or an error in a callback or a fleet, all fleets stop at the end of their last
         complete epoch, and their state is saved.
         """
-        with interrupt_held_back() as raise_if_interrupted, _quick_switches():
+        with interrupt_held_back() as raise_if_interrupted, _frequent_thread_switches():
             try:
                 for work in works:
                     self._add(work)
@@ -148,7 +148,7 @@ class Scheduler:
     def _after(self, task: FleetOfWork, error: BaseException | None) -> None:
         """Handle the end of a fleet."""
         self.running.pop(task).join()
-        if not _taken_down(task) and error is None:
+        if not _save_state(task) and error is None:
             error = SagpoolError("The state of a fleet cannot be read from the device.")
         task.fleet, task.wanted = None, False
         work = task.work
@@ -226,7 +226,7 @@ class Scheduler:
                 # Add all outcomes, even if a callback has failed
                 event.fleet.work.add(event.outcomes)
         for fleet in self.running:
-            _taken_down(fleet)
+            _save_state(fleet)
         self._restore_threads()
         failures = [error for work in self.works if (error := _failure(work.save)) is not None]
         if failures:
@@ -236,7 +236,7 @@ class Scheduler:
         torch.set_num_threads(self.crew.threads)  # BLAS has one setting for all threads
 
 
-def _taken_down(fleet: FleetOfWork) -> bool:
+def _save_state(fleet: FleetOfWork) -> bool:
     """Read the state of the fleet; False if that fails, for example after a device error."""
     error = _failure(fleet.take_down)
     if error is not None:
@@ -253,7 +253,7 @@ def _failure(action: Callable[[], None]) -> Exception | None:
 
 
 @contextmanager
-def _quick_switches() -> Iterator[None]:
+def _frequent_thread_switches() -> Iterator[None]:
     """Switch threads more often: some only need a moment, to send a short command to the device."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)

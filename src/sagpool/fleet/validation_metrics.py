@@ -76,7 +76,7 @@ def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor
         return _mean_auc(probability, positive, real[..., None].expand_as(positive))
     truth = one_hot(y, classes).double() * real[..., None]
     guess = one_hot(logits.argmax(2), classes).double()
-    return _of_confusion(metric, truth.transpose(1, 2) @ guess)
+    return _confusion_metric(metric, truth.transpose(1, 2) @ guess)
 
 
 def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> Tensor:
@@ -96,10 +96,10 @@ def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> T
     guess = one_hot((logits > 0).long(), 2).double()
     matrix = torch.einsum("mgta,mgtb->mtab", truth, guess)
     some = measured.any(1)  # [members, tasks]
-    return _mean(_of_confusion(metric, matrix), some, 0.0)
+    return _mean(_confusion_metric(metric, matrix), some, 0.0)
 
 
-def _of_confusion(metric: str, matrix: Tensor) -> Tensor:
+def _confusion_metric(metric: str, matrix: Tensor) -> Tensor:
     """A metric from ``[..., classes, classes]`` numbers of graphs, by class and prediction."""
     right, truth, guess = matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
     total = truth.sum(-1)

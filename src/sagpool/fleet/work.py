@@ -105,7 +105,7 @@ class Work:
             )
         left = [slots.without(self.saved.results) for slots in divided]
         alive = [slots for slots in left if slots.unfinished]
-        shares = _shares(self.members, groups, alive)
+        shares = _slot_limits(self.members, groups, alive)
         self.fleets = [
             FleetOfWork(self, slots, share) for slots, share in zip(alive, shares, strict=True)
         ]
@@ -135,7 +135,7 @@ class Work:
         self.saved.save(self.checkpoint)
 
 
-def _shares(
+def _slot_limits(
     members: int | None, groups: Sequence[Sequence[int]], fleets: Sequence[Slots]
 ) -> list[int | None]:
     """The most slots of each fleet, such that the fleets of a group together have that many."""

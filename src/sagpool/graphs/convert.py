@@ -94,14 +94,14 @@ def from_networkx(
     if len(targets) != len(graphs):
         raise SagpoolError(f"There are {len(targets)} classes for {len(graphs)} graphs.")
     used = _Used(
-        _if_complete((x for graph in graphs for _, x in graph.nodes(data=node_label)),
-                     node_label, "nodes"),
-        _if_complete((x for graph in graphs for _, x in graph.nodes(data=node_attr)),
-                     node_attr, "nodes"),
-        _if_complete((x for graph in graphs for *_, x in graph.edges(data=edge_label)),
-                     edge_label, "edges"),
-        _if_complete((x for graph in graphs for *_, x in graph.edges(data=edge_attr)),
-                     edge_attr, "edges"),
+        _usable_attribute((x for graph in graphs for _, x in graph.nodes(data=node_label)),
+                          node_label, "nodes"),
+        _usable_attribute((x for graph in graphs for _, x in graph.nodes(data=node_attr)),
+                          node_attr, "nodes"),
+        _usable_attribute((x for graph in graphs for *_, x in graph.edges(data=edge_label)),
+                          edge_label, "edges"),
+        _usable_attribute((x for graph in graphs for *_, x in graph.edges(data=edge_attr)),
+                          edge_attr, "edges"),
     )  # fmt: skip
     records = [
         _networkx_record(graph, f"graph {i}", targets[i], task, used)
@@ -119,7 +119,7 @@ class _Used(NamedTuple):
     edge_attr: str | None
 
 
-def _if_complete(values: Iterable[Any], attribute: str, owners: str) -> str | None:
+def _usable_attribute(values: Iterable[Any], attribute: str, owners: str) -> str | None:
     missing = [value is None for value in values]
     if not any(missing):
         return attribute if missing else None

@@ -47,7 +47,7 @@ def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: 
         span = part.nodes[1] - smallest + 1
         counts = smallest + (uniform(_key("nodes", part, seed), part.graphs) * span).astype(int)
         ends = _random_edges(counts, part, seed)
-        green = _chosen(y, counts, part, seed)
+        green = _random_nodes(y, counts, part, seed)
         drawn.append(Drawn(counts, ends, y, green.astype(np.float32)))
         channels.append(_channels(green, part, seed))
     names = tuple(str(count) for count in range(MOST + 1))
@@ -103,10 +103,10 @@ def _balanced(part: Part, seed: int) -> Drawn:
             found = np.flatnonzero(y == number)[: wanted[number]]
             take[found] = True
             wanted[number] -= len(found)
-        kept.append(_taken(Drawn(counts, ends, y, corners), take))
+        kept.append(_subset(Drawn(counts, ends, y, corners), take))
     assert not wanted.any(), "every number of triangles occurs"
     shuffled = permutation(_key("order", part, seed), part.graphs)
-    return _in_order(joined(kept), shuffled)
+    return _reordered(joined(kept), shuffled)
 
 
 def _triangles_of_nodes(counts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -172,7 +172,7 @@ def _pair(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index - larger * (larger - 1) // 2, larger
 
 
-def _chosen(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np.ndarray:
+def _random_nodes(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np.ndarray:
     """Random nodes of each graph, ``wanted`` of them, ``[nodes]`` bool."""
     graph = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((uniform(_key("green", part, seed), len(graph)), graph))
@@ -194,7 +194,7 @@ def _channels(green: np.ndarray, part: Part, seed: int) -> np.ndarray:
     return np.eye(CHANNELS, dtype=np.float32)[code]
 
 
-def _taken(drawn: Drawn, graphs: np.ndarray) -> Drawn:
+def _subset(drawn: Drawn, graphs: np.ndarray) -> Drawn:
     """The graphs whose entry of ``[graphs]`` bool is True."""
     nodes = np.repeat(graphs, drawn.node_counts)
     number = np.cumsum(nodes) - 1
@@ -202,7 +202,7 @@ def _taken(drawn: Drawn, graphs: np.ndarray) -> Drawn:
     return Drawn(drawn.node_counts[graphs], number[ends], drawn.y[graphs], drawn.truth[nodes])
 
 
-def _in_order(drawn: Drawn, order: np.ndarray) -> Drawn:
+def _reordered(drawn: Drawn, order: np.ndarray) -> Drawn:
     """The graphs in another order."""
     counts = drawn.node_counts
     first = np.cumsum(counts) - counts

@@ -67,7 +67,7 @@ def choose_features(
         group=None if raw.group is None else torch.from_numpy(raw.group),
         time=None if raw.time is None else torch.from_numpy(raw.time),
         fragments=raw.fragments,
-        ids=_numbers(len(raw.node_counts)) if raw.ids is None else raw.ids,
+        ids=_default_ids(len(raw.node_counts)) if raw.ids is None else raw.ids,
         node_label_names=chosen.label_names,
         class_names=raw.class_names,
         target_names=raw.target_names,
@@ -79,7 +79,7 @@ def choose_features(
     )
 
 
-def _numbers(graphs: int) -> np.ndarray:
+def _default_ids(graphs: int) -> np.ndarray:
     """The ids of graphs that have no names: 1, 2, ..."""
     return np.array([str(number) for number in range(1, graphs + 1)], object)
 

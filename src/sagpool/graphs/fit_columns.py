@@ -41,11 +41,11 @@ def fit_columns(graphs: Graphs, known: Encoding) -> FittedColumns:
         if column in place:
             attr[:, place[column]] += values
         elif column.group.removeprefix(UNKNOWN) in known.groups and column.group != NEIGHBOUR:
-            _note(column, values, unseen, nodes)
+            _count_unseen(column, values, unseen, nodes)
     return FittedColumns(attr if known.columns else None, unseen, nodes)
 
 
-def _note(column: Column, values: Tensor, unseen: Counter[str], nodes: Tensor) -> None:
+def _count_unseen(column: Column, values: Tensor, unseen: Counter[str], nodes: Tensor) -> None:
     has = values != 0
     count = int(has.sum())
     if count:

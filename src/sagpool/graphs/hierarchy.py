@@ -63,12 +63,14 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
     else:
         assert fine.ids is not None
         members, graphs = fine.ids.shape
-        most = _most(_nodes(fine.source), _nodes(source), structure.layout.rows - 1, graphs)
-        entries = _most(fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs)
+        most = _size_bound(_nodes(fine.source), _nodes(source), structure.layout.rows - 1, graphs)
+        entries = _size_bound(
+            fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs
+        )
         packed = pack_on_device(source, fine.ids, most + 1, entries)
     made = packed.structure
     row = edge_rows(made.row_ptr, made.col)
-    entry = _in_source(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
+    entry = _source_entries(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
     graphs_of = structure.layout.graph
 
     first = made.layout.node_ptr[:-1]
@@ -80,7 +82,7 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
     # Counting would wait for the device: use an upper bound, the number of rows.
     total = int(ptr[-1]) if on_cpu(ptr) else structure.layout.total_rows
     row = edge_rows(ptr, torch.arange(total, device=ptr.device))
-    at = _in_source(source.child_ptr, packed.node, ptr, row, len(source.child))
+    at = _source_entries(source.child_ptr, packed.node, ptr, row, len(source.child))
     graph = made.layout.graph.index_select(0, row)
     child = structure.layout.node_ptr.index_select(0, graph) + source.child.index_select(0, at)
     inside = torch.arange(len(child), device=ptr.device) < ptr[-1]
@@ -98,7 +100,7 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
     )
 
 
-def _in_source(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
+def _source_entries(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
     """``[entries]``, the position in the source of each entry of the rows.
 
     Args:
@@ -117,7 +119,7 @@ def _nodes(source: BatchSource) -> np.ndarray:
     return np.diff(source.first_node)
 
 
-def _most(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
+def _size_bound(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
     """An upper bound on the size of coarsened graphs that together had the size ``total``.
 
     Each of several lines lies above the points (fine, coarse) of all single graphs; the bound is

@@ -113,7 +113,7 @@ def chunks_of(
 ) -> Iterator[Chunk]:
     """Chunks of these graphs. An invalid graph raises after the graphs before it were yielded."""
     self_loops = 0
-    for part in _portions(map(vocabulary.check, records), size):
+    for part in _record_chunks(map(vocabulary.check, records), size):
         raw = pack_records(part, name)
         self_loops += raw.repairs.self_loops
         named = [renamed(record, vocabulary.target_names) for record in part]
@@ -128,7 +128,7 @@ def chunks_of(
         log.warning("%s: %s.", name, Repairs(self_loops=self_loops))
 
 
-def _portions(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+def _record_chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
     part: list[Record] = []
     nodes = 0
     try:

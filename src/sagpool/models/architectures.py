@@ -105,7 +105,7 @@ class HierarchicalPooling(nn.Module):
             factor = level.presence if isinstance(level, Pooled) else None
             if factor is not None and not pool.takes_factor:
                 x, projected, factor = x * factor[:, None], None, None
-            context = Context(streams, projected, x, self._weight_of(following), factor)
+            context = Context(streams, projected, x, self._next_weight(following), factor)
             level = pooled = pool(x, level.structure, context)
             read.append(pooled.readout(self.readout))
             results.append(pooled)
@@ -115,7 +115,7 @@ class HierarchicalPooling(nn.Module):
         logits = self.classifier(total, streams)
         return _output(logits, pools, results, batch)
 
-    def _weight_of(self, conv: Conv | None) -> Tensor | None:
+    def _next_weight(self, conv: Conv | None) -> Tensor | None:
         """The next weight, if the pooling may apply it at once, which most readouts prevent."""
         return conv.input_weight() if conv is not None and self.readout == "mean-max" else None
 

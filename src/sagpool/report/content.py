@@ -58,7 +58,7 @@ class Content:
     @property
     def first(self) -> tuple[str, ...]:
         """Methods that are listed before all others."""
-        return _first(self.experiment)
+        return _first_methods(self.experiment)
 
     @property
     def shown(self) -> Sequence[Summary]:
@@ -117,9 +117,9 @@ def read_content(
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
         invocations = store.invocations()
-        experiment = experiment or _with_more(invocations)
+        experiment = experiment or _packaged_experiment(invocations)
         display = _display(summaries, experiment)
-        with names.displayed(display, _first(experiment)):
+        with names.displayed(display, _first_methods(experiment)):
             groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
             without = [s for s in summaries if s.loss is not None]
             regressions = _ordered(group_cells(without, experiment))
@@ -155,7 +155,7 @@ def read_content(
         )
 
 
-def _first(experiment: Experiment | None) -> tuple[str, ...]:
+def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:
     return tuple(experiment.display) if experiment else ()
 
 
@@ -178,7 +178,7 @@ def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
     return read_curves(store, [runs[i] for i in evenly_spaced(len(runs), MOST_CURVES)])
 
 
-def _with_more(invocations: Sequence[Invocation]) -> Experiment | None:
+def _packaged_experiment(invocations: Sequence[Invocation]) -> Experiment | None:
     for name in dict.fromkeys(one.experiment for one in reversed(invocations)):
         if name in experiment_names():
             found = load_experiment(name)

@@ -16,14 +16,14 @@ from sagpool.report.leaders import leader
 
 
 def title(content: Content) -> str:
-    *others, last = dict.fromkeys(s.cell.dataset for s in _named(content))
+    *others, last = dict.fromkeys(s.cell.dataset for s in _titled_cells(content))
     named = f"{', '.join(others)} and {last}" if others else last
     return f"Graph pooling on {named if len(others) < 3 else f'{len(others) + 1} data sets'}"
 
 
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
-    cells = _named(content)
+    cells = _titled_cells(content)
     methods, datasets = len({s.method for s in cells}), len({s.cell.dataset for s in cells})
     seeds = max(len(np.unique(column(s.runs, "seed"))) for s in cells)
     folds = max(s.cell.settings["folds"] for s in cells)
@@ -32,7 +32,7 @@ def scope(content: Content) -> str:
     return " · ".join(counts)
 
 
-def _named(content: Content) -> Sequence[Summary]:
+def _titled_cells(content: Content) -> Sequence[Summary]:
     """The cells in the title of the page."""
     return content.shown or content.regressions[0].cells
 
@@ -66,13 +66,13 @@ def sentences(content: Content) -> list[Markup]:
     warned = content.groups[0].chosen is Chosen.BY_TEST
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
     first = leads or map(_single, shown[:3])
-    return [*warning, *first, *_higher_elsewhere(content), *_agreement(content)]
+    return [*warning, *first, *_higher_in_other_tables(content), *_agreement(content)]
 
 
 def _lowest_errors(content: Content) -> list[Markup]:
     """The lowest errors of regressions, without a test of their differences."""
     found = []
-    cells = _named(content)
+    cells = _titled_cells(content)
     for dataset in dict.fromkeys(s.cell.dataset for s in cells):
         errors = {
             s.method: scores["rmse"].mean
@@ -89,7 +89,7 @@ def _lowest_errors(content: Content) -> list[Markup]:
     return found
 
 
-def _higher_elsewhere(content: Content) -> list[Markup]:
+def _higher_in_other_tables(content: Content) -> list[Markup]:
     """The highest means of the store, if they are not in the first table."""
     found = []
     for dataset in content.datasets:

@@ -20,13 +20,13 @@ MOST_POINTS = 100  # most points of a curve
 def runs_behind(content: Content) -> dict[str, dict[str, Any]]:
     """JSON values for each cell in a table of results, by `Content.cell_id`."""
     return {
-        content.cell_id(summary): _behind(content, summary)
+        content.cell_id(summary): _summary_of_runs(content, summary)
         for group in content.groups
         for summary in group.cells
     }
 
 
-def _behind(content: Content, summary: Summary) -> dict[str, Any]:
+def _summary_of_runs(content: Content, summary: Summary) -> dict[str, Any]:
     curves = content.curves.get(summary.runs[0].key)
     means = _means_by(summary, "seed")
     return {

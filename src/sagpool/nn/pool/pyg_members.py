@@ -31,7 +31,7 @@ class Member(NamedTuple):
         graph, ends = self.batch[self.edges.pairs[1]], np.cumsum(self.sizes).tolist()
         found = []
         for number, (end, size) in enumerate(zip(ends, self.sizes.tolist(), strict=True)):
-            edges = _some(self.edges, graph == number)
+            edges = _selected_edges(self.edges, graph == number)
             edges = edges._replace(pairs=edges.pairs - (end - size))
             found.append(Member(self.x[end - size : end], edges, np.array([size])))
         return found
@@ -67,7 +67,7 @@ def take_apart(x: Tensor, structure: Structure, real: np.ndarray) -> list[Member
     rows, member = x[kept], edges.pairs[1] // layout.rows  # fillers have no edges
     found, first = [], 0
     for number, nodes in enumerate(sizes.sum(1).tolist()):
-        own = _some(edges, member == number)
+        own = _selected_edges(edges, member == number)
         own = own._replace(pairs=place[own.pairs] - first)
         found.append(Member(rows[first : first + nodes], own, sizes[number][real[number]]))
         first += nodes
@@ -142,7 +142,7 @@ def _edges(structure: Structure) -> Edges:
     return Edges(pairs[:, pairs[0] != pairs[1]], None)
 
 
-def _some(edges: Edges, wanted: Tensor) -> Edges:
+def _selected_edges(edges: Edges, wanted: Tensor) -> Edges:
     weight = None if edges.weight is None else edges.weight[wanted]
     return Edges(edges.pairs[:, wanted], weight)
 

@@ -107,16 +107,18 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "names": [graph.whole.title for graph in graphs],
         "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
     }
-    columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
+    columns = _graph_columns(graphs) | _node_columns(graphs, labels) | _edge_columns(graphs)
     columns |= prediction_columns([g.whole for g in graphs], [g.effect for g in graphs])
-    columns |= _of_levels(graphs)
+    columns |= _level_columns(graphs)
     for number in range(graphs[0].masks):
-        own = _of_levels([graph.of_mask(number) for graph in graphs])
+        own = _level_columns([graph.of_mask(number) for graph in graphs])
         columns |= {f"{name}_{number + 1}": values for name, values in own.items()}
-    return pack(about, columns | _of_molecules(graphs, symbols) | _of_reasons(graphs, reasons))
+    return pack(
+        about, columns | _molecule_columns(graphs, symbols) | _reason_columns(graphs, reasons)
+    )
 
 
-def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+def _graph_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     return {
         "number": np.array([graph.whole.number for graph in graphs]),
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
@@ -127,7 +129,7 @@ def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     }
 
 
-def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
+def _node_columns(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
     traces = [graph.trace for graph in graphs]
     columns = {
         "label": np.array([labels[label] for trace in traces for label in trace.node_labels]),
@@ -138,7 +140,7 @@ def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarr
     return columns
 
 
-def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+def _level_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     """Columns of the levels, graph by graph, level by level; scores only for kept nodes."""
     counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
     levels = [level for graph in graphs for level in graph.trace.levels]
@@ -152,7 +154,7 @@ def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     }
 
 
-def _of_reasons(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
+def _reason_columns(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
     """Columns of the reasons, graph by graph, with the drawn nodes of each."""
     reasons = [reason for graph in graphs for reason in graph.trace.reasons]
     return {
@@ -172,12 +174,12 @@ def _truth(trace: Trace) -> np.ndarray:
     return truth
 
 
-def _of_edges(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+def _edge_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     edges = np.concatenate([graph.edges for graph in graphs])
     return {"source": edges[:, 0], "target": edges[:, 1], "bond": edges[:, 2]}
 
 
-def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
+def _molecule_columns(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
     """Columns of the molecules; positions are on a grid whose longer side is ``extent``."""
     molecules = [graph.molecule for graph in graphs if graph.molecule is not None]
     extents, positions = [], []

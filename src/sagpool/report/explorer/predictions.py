@@ -22,10 +22,10 @@ def prediction_columns(
         parts += (None, None) if effect is None else (effect.only_kept, effect.only_dropped)
     numbers = [trace.numbers for trace in traces if trace.numbers is not None]
     net = np.array([trace.net_output for trace in traces])
-    return _of_numbers(numbers, parts, net) if numbers else _of_classes(traces, parts, net)
+    return _number_columns(numbers, parts, net) if numbers else _class_columns(traces, parts, net)
 
 
-def _of_classes(
+def _class_columns(
     traces: Sequence[Trace], parts: Sequence[Part], net: np.ndarray
 ) -> dict[str, np.ndarray]:
     given = [part if isinstance(part, PartPrediction) else None for part in parts]
@@ -42,7 +42,7 @@ def _of_classes(
     }
 
 
-def _of_numbers(
+def _number_columns(
     numbers: Sequence[PredictedNumbers], parts: Sequence[Part], net: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Predictions of all targets for each graph; of the net and of parts, the explained one."""

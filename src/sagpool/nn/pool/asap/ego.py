@@ -72,7 +72,7 @@ class SparseClusters(EgoClusters):
         row, col = self.graphs.entry_row, self.graphs.col.long()
         graph = self.graphs.layout.graph.index_select(0, row)
         # An entry (i, j) is S[j, i]: node j in cluster i.
-        column = _number_among_kept(kept, self.graphs.layout).index_select(0, row)
+        column = _index_among_kept(kept, self.graphs.layout).index_select(0, row)
         node = old.local.index_select(0, col)
         first = old.first(old.nodes, new.nodes).index_select(0, graph)
         width = old.per_graph(new.nodes).index_select(0, graph)
@@ -150,7 +150,7 @@ def _identity(block: Tensor) -> Tensor:
     return torch.eye(block.shape[1], dtype=block.dtype, device=block.device)
 
 
-def _number_among_kept(kept: Kept, layout: Layout) -> Tensor:
+def _index_among_kept(kept: Kept, layout: Layout) -> Tensor:
     """``[old rows]`` int64, the number of kept rows before it in its graph; -1 if not kept."""
     before = kept.seen[:-1] - kept.seen.index_select(0, layout.node_ptr[:-1])[layout.graph]
     return torch.where(kept.seen.diff() > 0, before, -1)

@@ -50,7 +50,7 @@ class _Congruence(Function):
         ctx: Any, t: Tensor, segments: PaddedSegments, multiply: Multiply | None
     ) -> tuple[Tensor, Tensor]:
         traces, norms, products = [], [], []
-        left, right = _spread(t, segments, multiply), segments.pad(t)
+        left, right = _padded_product(t, segments, multiply), segments.pad(t)
         for bucket in segments.buckets:
             a, b = bucket.of(left), bucket.of(right)
             if _rows_are_fewer(a):
@@ -76,7 +76,10 @@ class _Congruence(Function):
             None if grad is None else segments.sort_graphs(grad)[:, None, None] for grad in grads
         )
         # A T is as large as T, and cheap to recompute.
-        spread, grad_t = _spread(t, segments, ctx.multiply), segments.new_padded(t, t.shape[1])
+        spread, grad_t = (
+            _padded_product(t, segments, ctx.multiply),
+            segments.new_padded(t, t.shape[1]),
+        )
         for bucket, p in zip(segments.buckets, products, strict=True):
             a, grad = bucket.of(spread), bucket.of(grad_t)
             if grad_trace is None:
@@ -89,7 +92,7 @@ class _Congruence(Function):
         return segments.unpad(grad_t), None, None
 
 
-def _spread(t: Tensor, segments: PaddedSegments, multiply: Multiply | None) -> Tensor:
+def _padded_product(t: Tensor, segments: PaddedSegments, multiply: Multiply | None) -> Tensor:
     """A T, padded with zeros, which keep the padding out of all sums."""
     return segments.pad_with_zeros(t if multiply is None else multiply(t))
 
