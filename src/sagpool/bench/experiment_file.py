@@ -343,6 +343,6 @@ class _Reader:
             self._fail(f"{place}: {str(error).removesuffix('.')}")
 
     def _fail(self, what: str) -> NoReturn:
-        what = what.removesuffix(".")  # of a sentence raised by other code
+        what = what.removesuffix(".")  # the sentence may come from other code
         shown = what if len(what) <= 500 else f"{what[:497]}..."  # names in it may have any length
         raise SagpoolError(f"The experiment {self.name}: {shown}.")

@@ -10,7 +10,7 @@ from sagpool.errors import SagpoolError
 
 
 class Precision(NamedTuple):
-    dtype: torch.dtype  # of weights, features and all sums
+    dtype: torch.dtype  # type of weights, features and all sums
     # Precision of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision:
     # "highest" is float32, "high" tf32, "medium" bf16.
     matmul: str = "highest"

@@ -137,7 +137,7 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecord:
-    """What identifies a training, and when it ended."""
+    """The identity of a training, and when it ended."""
 
     key: str
     name: str  # name of the graphs

@@ -241,9 +241,9 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
 def on_same_splits(a: Summary, b: Summary) -> tuple[np.ndarray, np.ndarray] | None:
     """``[splits]`` accuracies of both in percent; None if they have no comparable runs."""
     splits = ("folds", "validation")
-    alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
+    same_splits = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
-    if not (alike and same and a.cell.protocol == b.cell.protocol):
+    if not (same_splits and same and a.cell.protocol == b.cell.protocol):
         return None  # their splits or the meanings of their results differ
     folds = a.cell.settings["folds"]
     (first, its_accuracy), (second, other_accuracy) = (_by_split(s.runs, folds) for s in (a, b))

@@ -87,12 +87,12 @@ def bytes_per_epoch(
     Only the smallest and the largest hidden size are tried. In between, the bytes of a batch grow
     with the hidden size, and those of the weights with its square.
     """
-    alike: dict[Training, list[Training]] = defaultdict(list)
+    by_shape: dict[Training, list[Training]] = defaultdict(list)
     for training in trainings:
         other = replace(training, lr=1.0, weight_decay=0.0, dropout=0.0, patience=1, max_epochs=1)
-        alike[replace(other, hidden=2)].append(training)
+        by_shape[replace(other, hidden=2)].append(training)
     found = {}
-    for some in alike.values():
+    for some in by_shape.values():
         smallest, largest = (pick(some, key=lambda one: one.hidden) for pick in (min, max))
         steps = math.ceil(len(split_of(graphs, smallest).train) / smallest.batch_size)
         low = trial_step(graphs, smallest, dtype)

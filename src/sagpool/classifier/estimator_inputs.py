@@ -240,10 +240,10 @@ def _encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _target_names(y: Any, targets: int) -> tuple[str, ...]:
-    columns = getattr(y, "columns", None)  # of a DataFrame
+    columns = getattr(y, "columns", None)  # y is a DataFrame
     if columns is not None and len(set(map(str, columns))) == targets:
         return tuple(map(str, columns))
     if targets > 1:
         return tuple(f"y {number}" for number in range(targets))
-    name = getattr(y, "name", None)  # of a Series
+    name = getattr(y, "name", None)  # y is a Series
     return ("y" if name is None else str(name),)

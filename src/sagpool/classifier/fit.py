@@ -227,9 +227,9 @@ def _part(trials: Trials, tried: Tried) -> Part:
         return SimplePart(fit_simple(tried.candidate.name, trials.graphs, every, trials.seed))
     first = tried.nets[0]
     # Some methods have layers whose sizes depend on the training graphs.
-    alike = [net for net in tried.nets if _weight_shapes(net) == _weight_shapes(first)]
+    same_shapes = [net for net in tried.nets if _weight_shapes(net) == _weight_shapes(first)]
     numbers = sum(tensor.numel() for tensor in first.weights.values())
-    return NetPart.stack(alike[: max(1, MOST_NUMBERS // numbers)])
+    return NetPart.stack(same_shapes[: max(1, MOST_NUMBERS // numbers)])
 
 
 def _weight_shapes(net: NetPart) -> list[tuple[int, ...]]:

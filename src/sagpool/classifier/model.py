@@ -136,7 +136,7 @@ class TrainedModel:
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task: classes, several tasks, or a regression."""
         return self.vocabulary.task
 
     @property

@@ -36,7 +36,8 @@ class Tally:
     nodes: int = 0
     unseen: Counter[str] = field(default_factory=Counter)  # number of nodes of each unknown label
     unlike: int = 0  # number of graphs unlike the training data
-    truth: list[np.ndarray] = field(default_factory=list)  # of the graphs that have one
+    # Classes or targets, of the graphs that have one.
+    truth: list[np.ndarray] = field(default_factory=list)
     outputs: list[np.ndarray] = field(default_factory=list)  # for the graphs with a truth
     predicted: list[np.ndarray] = field(default_factory=list)
 

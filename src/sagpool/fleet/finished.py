@@ -29,7 +29,7 @@ class Finished:
     curve: Curve
     seconds: float
     best: Tensor  # [numbers] weights of the best epoch
-    key: Tensor  # of its random stream for evaluation
+    key: Tensor  # key of its random stream for evaluation
     k: np.ndarray  # [1], how many nodes the pooling layers keep
 
     @staticmethod

@@ -96,7 +96,7 @@ class GpuMemory:
 
 @dataclass(eq=False)
 class Crew:
-    """What all lanes share."""
+    """State that all lanes share."""
 
     device: torch.device
     threads: int  # number of torch threads on a CPU

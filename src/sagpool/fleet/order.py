@@ -28,7 +28,7 @@ class Padded(NamedTuple):
 
     ids: Tensor  # [members, graphs] int32, -1 for none
     rows: int  # per member
-    entries: int  # of all members together
+    entries: int  # sum over all members
 
 
 class DeviceBatches(NamedTuple):

@@ -29,7 +29,7 @@ log = logging.getLogger("sagpool")
 GPU_FLEETS = 16
 # Fleets that may compile their kernels at the same time, so that the first ones train soon.
 WARMING_UP = 3
-HIGHEST_PRIORITY = -3  # of a CUDA stream in torch
+HIGHEST_PRIORITY = -3  # highest priority of a CUDA stream in torch
 SWITCH_SECONDS = 0.0001
 WAIT_SECONDS = 0.05  # timeout of waiting for an event, before checking for Ctrl-C
 # Checkpoints take at most this fraction of the time.

@@ -31,7 +31,7 @@ class Progress:
     running: int
     done: int
     total: int
-    epochs: int  # of all members together, since the start
+    epochs: int  # sum over all members, since the start
     epochs_per_second: float  # models · epochs
     eta_seconds: float | None  # None until the first training is done
 
@@ -158,7 +158,7 @@ class FleetOfWork:
     slots: Slots
     share: int | None  # most slots; None for no limit
     fleet: Fleet | None = None
-    priority: int = 0  # of its CUDA stream: below 0 for long fleets
+    priority: int = 0  # priority of its CUDA stream: below 0 for long fleets
 
     def __post_init__(self) -> None:
         self.saved_slots = self.slots
@@ -208,7 +208,7 @@ class _Watch:
         self.trainings, self.total = trainings, len(trainings)
         self.done = self.epochs = 0
         self.start = time.monotonic()
-        self.epoch = np.zeros(self.total, np.int64)  # of each training, so far
+        self.epoch = np.zeros(self.total, np.int64)  # epochs of each training so far
         self.ended = np.zeros(self.total, bool)
         # Epochs of ended trainings, by learning rate.
         self.lengths: dict[float, list[int]] = defaultdict(list)

@@ -54,7 +54,7 @@ class BatchSource:
         task: task of the collection
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32
-        num_labels: how many one-hot columns there are
+        num_labels: number of one-hot columns
         node_target: ``[nodes + 1]`` float32, target of the score of each node, if known
         coarsened: cached coarser collections, see `sagpool.graphs.hierarchy`
     """
@@ -185,7 +185,7 @@ class Origin(NamedTuple):
     node: Tensor  # [rows of all members] int32, which node of the source each row is
     chosen: np.ndarray | None  # [members, graphs] graph numbers, -1 for none; None with `ids`
     ids: Tensor | None  # the same on a device that has kernels, int32
-    entries: int  # of all members; an upper bound
+    entries: int  # upper bound of the entries of all members
 
 
 NO_GRAPH = -1
@@ -202,7 +202,7 @@ class Batch:
         real: ``[members, graphs]`` bool, False for padding
         y: ``[members, graphs]`` int64 classes, 0 where not real
         targets: ``[members, graphs, tasks]`` in place of classes, NaN where not measured or real
-        source: what the batch is made of
+        source: the collection that the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
     """
 

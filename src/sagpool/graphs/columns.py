@@ -18,7 +18,7 @@ Role = Literal["number", "category", "one-hot"]
 class Column:
     """One column of ``Graphs.node_attr``."""
 
-    group: str  # what is measured or counted: attribute, degree, neighbour, charge, bond, ...
+    group: str  # the measured or counted property: attribute, degree, neighbour, charge, bond, ...
     name: str  # the number of the attribute, or the value that is counted
     edge: str = ""  # label of the edge that leads to a neighbour
 
@@ -38,7 +38,7 @@ class Encoding:
 
     labels: bool  # whether ``node_label`` is the label of a node; otherwise it is the degree
     groups: tuple[str, ...]  # groups that have columns, or would have, if a node had a value
-    columns: tuple[Column, ...]  # of ``node_attr``: numbers first, then counts
+    columns: tuple[Column, ...]  # columns of ``node_attr``: numbers first, then counts
     x_roles: tuple[Role, ...] = ()  # roles of the columns of PyG's ``x``
     edge_roles: tuple[Role, ...] = ()  # roles of the columns of PyG's ``edge_attr``
     # Groups that are labels of edges; the first one is also used for neighbours.

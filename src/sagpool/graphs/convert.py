@@ -79,7 +79,7 @@ def from_networkx(
             ``features="all"``
         edge_attr: edge attribute that holds a number or a list of numbers, used if all edges have
             it
-        name: of the collection
+        name: name of the collection
         features: as in :func:`sagpool.load`
         degree_cap: as in :func:`sagpool.load`
         task: as in :func:`sagpool.load`

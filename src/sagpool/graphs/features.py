@@ -18,7 +18,7 @@ from sagpool.graphs.raw_graphs import Codes, RawGraphs, dense_matrix, encode_deg
 log = logging.getLogger("sagpool")
 
 Features = Literal["auto", "labels", "attributes", "both", "degree", "all"]
-Normalise = Literal["none", "l2"]  # of the features of each node
+Normalise = Literal["none", "l2"]  # normalisation of the features of each node
 # `Graphs.feature_kind`, where it differs from the argument
 FEATURE_KINDS = {"both": "attributes+labels"}
 

@@ -129,7 +129,7 @@ def _size_bound(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -
         fine: ``[graphs of the collection]`` sizes
         coarse: the same after the coarsening
         total: sum of the sizes of the chosen graphs
-        graphs: how many are chosen; an empty place counts as a graph of one node
+        graphs: number of chosen graphs; an empty place counts as a graph of one node
     """
     fine, coarse = np.append(fine, 1), np.append(coarse, 1)
     slopes = np.linspace(0, 1, 17)

@@ -108,7 +108,7 @@ def _stratified_split(y: np.ndarray, seed: int, fold: int, folds: int, validatio
 
 
 def _contiguous_split(graphs: int, seed: int, fold: int, folds: int, validation: float) -> Split:
-    length = -(-graphs // folds)  # of each slice; the last may be shorter
+    length = -(-graphs // folds)  # length of a slice; the last may be shorter
     if length * (folds - 1) >= graphs:
         raise SagpoolError(f"{graphs} graphs are too few for {folds} slices of equal length.")
     shuffled = permutation(key_of("slices", seed), graphs)

@@ -45,7 +45,7 @@ class WorkerInfo:
 class Task:
     """A chunk with everything that a worker needs to train it."""
 
-    trainings: tuple[Training, ...]  # of one shape
+    trainings: tuple[Training, ...]  # trainings of one shape
     keep_weights: frozenset[Training]  # trainings whose results should include the weights
     precision: str  # a name in `PRECISIONS`
     members: int | None  # size of the largest fleet; None for as many members as fit
@@ -58,7 +58,7 @@ class Report:
     """Events since the last report."""
 
     outcomes: tuple[Outcome, ...]
-    epochs: int  # of all members together, since the last report
+    epochs: int  # sum over all members, since the last report
     running: int  # number of members
     ended: bool  # whether the worker is idle
     error: str

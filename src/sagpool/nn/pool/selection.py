@@ -224,7 +224,7 @@ def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection
         x: ``[rows, channels]``
         structure: structure of the rows
         rank: ``[rows]``; the highest nodes are selected
-        selection: how many are kept
+        selection: how many nodes are kept
     """
     check_rows(x, structure.layout)
     return keep_selected(x, structure, select_top(structure.layout, rank, None, selection))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sagpool.ops import Layout, to_device
 
-STEPS_PER_DOUBLING = 3  # of the sizes to which graphs are padded: at most 1.26 times their own
+STEPS_PER_DOUBLING = 3  # sizes to which graphs are padded: at most 1.26 times their own
 
 
 class Buckets:
