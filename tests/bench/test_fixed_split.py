@@ -66,8 +66,38 @@ def test_the_test_behind_the_accuracies_is_named(bench, capsys):
         assert shown.count(f"MUTAG: {sentence}") == 1
 
 
+def run_split(folder, name, **names):
+    """The experiment with other names of the two tests, in a store of these experiments."""
+    text = (folder / "official.csv").read_text()
+    for before, after in names.items():
+        text = text.replace(f",{before}", f",{after}")
+    (folder / f"{name}.csv").write_text(text)
+    experiment = read_experiment(TEXT.replace("official", name), name, folder)
+    return run_experiment(experiment, store=folder / "several.sqlite", device="cpu")
+
+
+def test_the_test_of_this_name_is_the_main_one(folder, capsys):
+    found = run_split(folder, "named", far="test")
+    for summary in found.summaries:
+        assert [*summary.tests] == ["test", "near"]
+        assert summary.tests["test"] == summary.spread
+        assert summary.to_json()["main_test"] == "test"
+    print_results(found.summaries)
+    assert "MUTAG: the accuracy is that of the test 'test'\n" in capsys.readouterr().out
+
+
+def test_splits_of_one_store_may_have_the_same_tests_in_another_order(folder):
+    swapped = run_split(folder, "swapped", near="x", far="near", x="far")
+    unchanged = run_split(folder, "unchanged")
+    for found, main in ((swapped, "far"), (unchanged, "near")):
+        for summary in found.summaries:
+            assert summary.main_test == main
+            assert summary.tests[main] == summary.spread
+
+
 def test_the_report_has_a_table_of_the_tests(bench):
     (part,) = section(read_content(bench.store)).parts
+    assert "All other tables have the accuracy of the test 'near'." in part.table.to_markdown()
     assert "paper 40 ± 3.5" in part.table.to_markdown()
     assert len(part.table.records) == 4
 

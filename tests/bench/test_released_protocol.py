@@ -13,9 +13,8 @@ from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.plan import plan
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, SELECTED
 from sagpool.bench.summary import compare_methods, summarise
-from sagpool.bench.time_estimate import CellTime, TimeEstimate
 from sagpool.bench.variants import group_cells
-from sagpool.cli.dry_run import print_plan
+from sagpool.cli.dry_run import DryRun, print_dry_run
 from sagpool.cli.results import print_results
 from sagpool.errors import SagpoolError
 from sagpool.report import write_report
@@ -137,7 +136,7 @@ def test_the_figure_is_called_optimistic(bench, path, released, capsys):
     assert "gpool-h: search (grid, by test accuracy): " in out
     assert OPTIMISTIC in out
     planned = plan_experiment(released, Overrides(methods=("gpool-h",)), search="grid")
-    print_plan(planned, TimeEstimate("cpu", False, (CellTime(1.0, 1.0),)), "cpu")
+    print_dry_run(DryRun.of(planned, "cpu"))
     assert OPTIMISTIC in capsys.readouterr().out
     (usual,) = bench(select="over-folds").summaries
     print_results([usual])

@@ -82,7 +82,10 @@ def test_settings_are_selected_per_fold(sagpool, store):
     difference = cell["over_folds_mean"] - cell["mean"]
     assert cell["over_folds_difference"] == pytest.approx(difference)
     ended = sagpool("bench", "--dry-run", *options, *nested)
-    assert "gpool-h: 2 trainings, each the best of 2 candidates, out of 4" in ended.out
+    assert (
+        "gpool-h: 2 trainings, 2 of them stored, each the best of 2 candidates, out of 4, "
+        "4 of them stored; chosen; about 0 s"
+    ) in ended.out
 
 
 def test_other_node_features(sagpool, store):
@@ -101,6 +104,7 @@ def test_a_dry_run_writes_nothing(sagpool, store):
     ended = sagpool("bench", "--dry-run", "--search", "grid", *options)
     assert "1 cell, 1 seed, search: grid" in ended.out
     assert "MUTAG sagpool-h: 10 trainings, after choosing from 192 candidates in 1920" in ended.out
+    assert "in 1920 more, 0 of them stored; not chosen yet; about" in ended.out
     assert not store.exists()
 
 

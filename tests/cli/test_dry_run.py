@@ -34,3 +34,20 @@ def test_times_as_json(sagpool):
     more = json.loads(sagpool(*OPTIONS, "--seeds", 20, "--json").out)
     assert [row["search_seconds"] for row in more] == [0, 0]
     assert more[0]["seconds"] == pytest.approx(2 * fewer[0]["seconds"])
+
+
+def test_a_search_that_is_stored(sagpool, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    short = ("--folds", 2, "--set", "max_epochs=2", "--set", "hidden=4", "--set", "ratio=0.5")
+    few = (*short, "--set", "weight_decay=0", "--set", "lr=0.01,0.1", "--device", "cpu")
+    options = ("bench", "--dataset", "MUTAG", "--method", "gpool-h", "--search", "grid", *few)
+    assert sagpool(*options, "--seeds", 1).code == 0
+    _, cell, *_ = sagpool(*options, "--seeds", 3, "--dry-run").out.splitlines()
+    assert cell.startswith(
+        "MUTAG gpool-h: 6 trainings, 2 of them stored, after choosing from 2 candidates in 4 more, "
+        "4 of them stored; chosen: lr 0."
+    )
+    assert cell.endswith("; less than 1 s")
+    (row,) = json.loads(sagpool(*options, "--seeds", 3, "--dry-run", "--json").out)
+    assert (row["stored"], row["search_stored"], row["chosen"]) == (2, 4, True)
+    assert row["search_seconds"] == 0 < row["seconds"]

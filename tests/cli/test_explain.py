@@ -108,21 +108,39 @@ def test_a_warning_about_unknown_labels(sagpool, model, tmp_path, caplog):
     ).read_text().replace("\n", " ")
 
 
+def with_novelty(model: Path, table: Path, folder: Path, threshold: float) -> Path:
+    """The model with a test for graphs unlike the training data: their distance from 0."""
+    width = descriptors(load(table)).shape[1]
+    novelty = Novelty(np.zeros(width), np.eye(width), threshold)
+    return replace(TrainedModel.from_pretrained(model), novelty=novelty).save_pretrained(folder)
+
+
 @pytest.mark.parametrize("threshold", [0.5, 1e9])
 def test_a_warning_about_graphs_unlike_the_training_data(
     threshold, sagpool, model, table, tmp_path, caplog
 ):
-    width = descriptors(load(table)).shape[1]
-    novelty = Novelty(np.zeros(width), np.eye(width), threshold)
-    trained = replace(TrainedModel.from_pretrained(model), novelty=novelty)
-    folder = trained.save_pretrained(tmp_path / "doubting")
+    folder = with_novelty(model, table, tmp_path / "doubting", threshold)
     with caplog.at_level(logging.WARNING):
         assert sagpool("explain", folder, table, "-o", tmp_path / "out").code == 0
     warning = (
         "3 of 3 graphs are unlike the training data: do not rely on what is predicted and "
-        "explained."
+        "explained for them."
     )
     assert caplog.messages == ([warning] if threshold < 1 else [])
+
+
+def test_graphs_unlike_the_training_data_are_marked_as_in_predictions(
+    sagpool, model, table, tmp_path
+):
+    folder = with_novelty(model, table, tmp_path / "doubting", 3.0)
+    lines = sagpool("predict", folder, table, "--json").out.splitlines()
+    unlike = {one["id"]: one["unlike_training_data"] for one in map(json.loads, lines)}
+    assert sorted(unlike.values()) == [False, True, True]
+    told = json.loads(sagpool("explain", folder, table, "-o", tmp_path / "out", "--json").out)
+    assert {one["id"]: one["unlike_training_data"] for one in told["graphs"]} == unlike
+    rows = csv.DictReader((tmp_path / "out" / "scores.csv").read_text().splitlines())
+    marks = {(row["id"], row["unlike_training_data"]) for row in rows}
+    assert marks == {(name, "yes" if one else "") for name, one in unlike.items()}
 
 
 def test_unsafe_names_are_escaped(sagpool, tmp_path):

@@ -1,12 +1,15 @@
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sagpool import SagpoolError, load
+from sagpool.explain import Reason
 from sagpool.explain.explained import explain_input
 from sagpool.explain.inputs import ExplainInput, from_smiles, from_source
+from sagpool.explain.parts import ReasonSource
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,17 @@ def test_scores_have_the_nodes_of_the_input(drugs):
             assert [int(row["node"]) for row in kept] == level.kept.tolist()
             assert [float(row["score"]) for row in kept] == pytest.approx(level.score, rel=1e-5)
             assert {row["score"] for row in here if row["kept"] == "0"} <= {""}
+
+
+def test_reasons_say_which_graphs_are_unlike_the_training_data(drugs):
+    reason, source = Reason("nodes", 4.0, 0.5), ReasonSource("counts-linear", 1.0, "log-odds")
+    traces = [
+        replace(trace, reasons=(reason,), reasons_of=source, unlike=trace.number == 1)
+        for trace in drugs.traces
+    ]
+    rows = csv.DictReader(io.StringIO(replace(drugs, traces=tuple(traces)).reasons()))
+    marks = {row["graph"]: row["unlike_training_data"] for row in rows}
+    assert marks == {str(trace.number): "yes" if trace.unlike else "" for trace in traces}
 
 
 def test_the_most_confident_prediction_comes_first(drugs):

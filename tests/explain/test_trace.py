@@ -41,3 +41,6 @@ def test_the_caption():
     assert (trace.prediction, trace.confidence, trace.correct) == (0, 0.93, False)
     unknown = Trace.from_json({**record, "true_class": None})
     assert unknown.caption == "MUTAG 17 · predicted no (93 %)"
+    odd = Trace.from_json({**record, "unlike": True})
+    assert odd.caption == f"{trace.caption} · unlike the training data"
+    assert Trace.from_json(odd.to_json()).unlike

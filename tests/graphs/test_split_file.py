@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import fixed_split, load, with_split
@@ -39,6 +40,35 @@ def test_graphs_have_the_parts_of_the_file(five, file):
     assert found.fingerprint() != five.fingerprint()
     other = with_split(five, file(lines("train", "later", "train", "validation", "far")))
     assert other.fingerprint() != found.fingerprint()
+
+
+def test_the_main_test_is_the_one_of_this_name_or_the_first(five, file):
+    parts = ("far", "train", "test", "validation", "near")
+    found = with_split(five, file(lines(*parts)))
+    assert [found.part_names[number] for number in found.part] == list(parts)
+    split = fixed_split(found.part.numpy(), found.part_names)
+    assert split.test.tolist() == [2]
+    assert {name: graphs.tolist() for name, graphs in split.more_tests.items()} == {
+        "far": [0],
+        "near": [4],
+    }
+
+
+def test_a_split_whose_main_test_is_the_first_keeps_its_key(five, file):
+    for parts in (
+        ("train", "validation", "test", "far", "far"),
+        ("b", "train", "validation", *"ab"),
+    ):
+        found = with_split(five, file(lines(*parts)))
+        assert found.part_names == tuple(dict.fromkeys(parts))
+
+
+def test_another_main_test_is_another_key(five, file):
+    """A row that was stored when the first test was the main one is not taken for a new one."""
+    found = with_split(five, file(lines("far", "train", "test", "validation", "far")))
+    names = ("far", "train", "test", "validation")
+    before = replace(found, part=torch.tensor([0, 1, 2, 3, 0]), part_names=names)
+    assert found.fingerprint() != before.fingerprint()
 
 
 def test_ids_may_stand_in_any_order(five, file):

@@ -62,6 +62,7 @@ class Made:
         feature_kind: of the data set
         graphs: how many pooled graphs are stored
         epochs: mean number of epochs
+        confusion: of every run
     """
 
     dataset: str = "MADE"
@@ -77,6 +78,7 @@ class Made:
     feature_kind: str = "labels"
     graphs: int = 0
     epochs: int = 30
+    confusion: tuple[tuple[int, ...], ...] = ((5, 2), (1, 4))
 
 
 def make_store(path: Path, cells: Sequence[Made]) -> Path:
@@ -155,7 +157,7 @@ def _result(
     score = Score(0.5, float(np.clip(accuracy, 0, 1)))
     return Result(
         training, False, int(validation.argmin()) + 1, epochs, score, score, score,
-        np.array([[5, 2], [1, 4]]), Curve(train, validation, 1 - validation), 5000,
+        np.array(made.confusion), Curve(train, validation, 1 - validation), 5000,
         0.01 * epochs * (1 + len(made.method) % 5),
     )  # fmt: skip
 

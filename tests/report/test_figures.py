@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from sagpool.bench.run_table import read_runs
 from sagpool.bench.store import Store
 from sagpool.bench.summary import summarise
 from sagpool.bench.variants import group_cells
+from sagpool.models import registry
+from sagpool.report import write_report
 from sagpool.report.canvas import add_dots
 from sagpool.report.sections.curves import VALIDATION, median_curve
 from sagpool.report.sections.parameters import SIZES, alike, count_all
@@ -50,6 +53,73 @@ def test_a_setting_that_was_run_more_often_has_no_more_weight(make, made):
     np.testing.assert_allclose(lr.accuracy, [50, 65])
     np.testing.assert_allclose(hidden.values, [16, 32])
     np.testing.assert_allclose(hidden.accuracy, [60, 60])
+
+
+def effects_in(store):
+    with Store.reading(store) as opened:
+        runs = read_runs(opened)
+        cells = group_cells(summarise(opened.cells(), runs))[0].cells
+        return [
+            (effect.method, effect.setting, effect.values, [round(a) for a in effect.accuracy])
+            for summary in cells
+            for effect in effects(summary, runs)
+        ]
+
+
+@pytest.fixture
+def searched(made):
+    """Cells with one seed each and these accuracies; a search has ranked all of them."""
+
+    def new(method, accuracy, name, values, **others):
+        every = [{"method_settings": ((name, value),)} for value in values]
+        for other, some in others.items():
+            every = [one | {other: value} for one, value in zip(every, some, strict=True)]
+        cells = [
+            made(method=method, settings=one, seeds=1, accuracy=(mean,) * 5)
+            for one, mean in zip(every, accuracy, strict=True)
+        ]
+        return [*cells[:-1], replace(cells[-1], candidates=tuple(every[::-1]))]
+
+    return new
+
+
+CONVS = {"values": ("gin", "gcn", "gin", "gcn"), "lr": (0.01, 0.01, 0.1, 0.1)}
+
+
+def test_settings_of_a_method_that_a_search_varied(make, searched):
+    """Of words and of numbers; the defaults, ``gcn`` and 1, are not in the store."""
+    cells = searched("gpool-h", (70.0, 50.0, 60.0, 40.0), "conv", **CONVS)
+    hops = searched("kmis-h", (50.0, 60.0, 70.0), "hops", (3, 1, 2))
+    assert effects_in(make(*cells, *hops)) == [
+        ("gpool-h", "lr", [0.01, 0.1], [60, 50]),
+        ("gpool-h", "conv", ["gcn", "gin"], [45, 65]),
+        ("kmis-h", "hops", [1, 2, 3], [60, 70, 50]),
+    ]
+
+
+def test_the_default_of_a_method_that_is_not_loaded_is_not_known(make, searched, monkeypatch):
+    store = make(*searched("kmis-h", (50.0, 60.0, 70.0), "hops", (3, 1, 2)))
+    monkeypatch.delitem(registry._methods, "kmis-h")
+    assert effects_in(store) == [("kmis-h", "hops", [2, 3, None], [70, 50, 60])]
+
+
+def test_settings_of_a_method_that_no_search_varied_have_no_effect(make, made):
+    """The cells may differ in more than these, and each has a row of its own."""
+    own = [{"method_settings": (("conv", conv),)} for conv in ("gcn", "gin")]
+    assert effects_in(make(*(made(method="gpool-h", settings=one) for one in own))) == []
+
+
+def test_effects_of_words_are_drawn(make, searched, tmp_path):
+    accuracy = (70.0, 50.0, 60.0, 40.0)
+    cells = [
+        one
+        for method in ("gpool-h", "sagpool-h")
+        for one in searched(method, accuracy, "conv", **CONVS)
+    ]
+    page = write_report(make(*cells), tmp_path / "report").read_text()
+    for name in ("lr", "conv"):
+        assert (tmp_path / f"report/figures/sensitivity-MADE-{name}.png").is_file()
+    assert "Validation accuracy on MADE against conv, from 40 trainings" in page
 
 
 def test_only_the_parameters_of_clusters_grow_with_the_graphs():

@@ -203,3 +203,25 @@ def test_names_that_mean_something_in_latex_or_a_spreadsheet(make, made, tmp_pat
     assert [row["name"] for row in rows(tmp_path / "report/tables/data.csv")] == [
         *("[α]", "'=1+1", "*β")
     ]
+
+
+def test_a_note_names_cells_that_are_no_better_than_the_most_frequent_class(make, made, tmp_path):
+    """Of two data sets: all methods, and one of two."""
+    alike = {"confusion": ((7, 0), (5, 0))}
+    cells = [
+        made(dataset="LOST", method="sagpool-h", **alike),
+        made(dataset="LOST", method="gpool-h", **alike),
+        made(dataset="MADE", method="sagpool-h"),
+        made(dataset="MADE", method="gpool-h", **alike),
+    ]
+    page = write_report(make(*cells), tmp_path / "report")
+    sentence = (
+        "Not better than always predicting the most frequent class, in at least 95 % of the runs: "
+        "all 2 methods on LOST; gpool-h on MADE."
+    )
+    assert sentence in (tmp_path / "report/tables/results.md").read_text()
+    assert page.read_text().count(sentence) == 1
+
+
+def test_other_cells_get_no_such_note(tables):
+    assert "Not better than" not in (tables / "results.md").read_text()

@@ -16,6 +16,7 @@ from sagpool.bench.engines.chunks import ATTEMPTS
 from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
+from sagpool.bench.majority import compare_with_majority
 from sagpool.bench.plan import Overrides
 from sagpool.bench.provenance import code_state
 from sagpool.bench.records import DeviceTime
@@ -196,6 +197,7 @@ def run_experiment(
             runs.before_seed(plan.seeds),
             [failure for failure in opened.failures() if failure.seed < plan.seeds],
         )
+        summaries = compare_with_majority(opened, summaries)
         spent = opened.profiles().get(invocation)
     return ExperimentResult(tuple(summaries), tuple(states), plan.store, spent)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sagpool.bench.majority import majority_note
 from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
+from sagpool.graphs.splits import TEST
 from sagpool.html import card, note, table
 
 if TYPE_CHECKING:
@@ -56,16 +58,17 @@ def cell_row(summary: Summary) -> CellRow:
 
 
 def test_names(summaries: Sequence[Summary]) -> list[str]:
-    """The tests of fixed splits that have columns of their own: all but the first of each cell."""
+    """The tests of fixed splits that have columns of their own: all but the main one of a cell."""
     return list(dict.fromkeys(name for s in summaries for name in [*s.tests][1:]))
 
 
-def first_tests(summaries: Sequence[Summary]) -> list[str]:
+def main_tests(summaries: Sequence[Summary]) -> list[str]:
     """Names the test that the column of accuracies shows, for each data set with several tests."""
-    first = {s.cell.dataset: next(iter(s.tests)) for s in summaries if len(s.tests) > 1}
+    main = {s.cell.dataset: s.main_test for s in summaries if s.main_test}
     return [
-        f"{dataset}: the accuracy is that of the test '{name}', the first one of the split"
-        for dataset, name in first.items()
+        f"{dataset}: the accuracy is that of the test '{name}'"
+        + ("" if name == TEST else ", the first one of the split")
+        for dataset, name in main.items()
     ]
 
 
@@ -117,7 +120,12 @@ def _size(result: ExperimentResult) -> str:
 
 def _remarks(result: ExperimentResult) -> list[str]:
     optimistic = any(summary.select is Select.TEST for summary in result.summaries)
-    remarks = (*first_tests(result.summaries), result.failure, OPTIMISTIC if optimistic else "")
+    remarks = (
+        *main_tests(result.summaries),
+        majority_note(result.summaries),
+        result.failure,
+        OPTIMISTIC if optimistic else "",
+    )
     return [text for text in remarks if text]
 
 

@@ -10,9 +10,10 @@ from typing import Any, get_args
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
+from sagpool.bench.plan import Cell, Overrides, plan, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.predictions import METRICS, REGRESSION_METRICS
+from sagpool.bench.replay import StoredCell, stored_cell
 from sagpool.bench.search import Search, count_trainings
 from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import Store
@@ -60,34 +61,49 @@ class ExperimentPlan:
             for training in trainings
         ]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """One row per cell: how many trainings it has, and how many of them are stored."""
-        rows = []
-        for cell, stored in zip(self.cells, self._stored(), strict=True):
-            trainings = repeat(cell.default, self.seeds)
-            row = {"dataset": cell.dataset.name, "method": cell.method, "trainings": len(trainings)}
-            if self.search is Search.NONE:
-                names = ("lr", "weight_decay", "hidden", "ratio")
-                row |= {"stored": stored}
-                row |= {name: getattr(cell.default, name) for name in names}
-                own = cell.default.to_dict()
-                row |= {name: own[name] for name in PROTOCOL if name in own}
-                row |= dict(cell.default.method_settings)
+    def stored(self) -> tuple[StoredCell, ...]:
+        """What the store has of each cell."""
+        if not self.store.exists():
+            return tuple(stored_cell(self, cell, None) for cell in self.cells)
+        with Store.reading(self.store) as store:
+            return tuple(stored_cell(self, cell, store) for cell in self.cells)
+
+    def describe(self, stored: Sequence[StoredCell] | None = None) -> list[dict[str, Any]]:
+        """One row per cell: how many trainings it has, and how many of them are stored.
+
+        Args:
+            stored: the result of `stored`, if it is known already
+        """
+        pairs = zip(self.cells, self.stored() if stored is None else stored, strict=True)
+        return [self._row(cell, found) for cell, found in pairs]
+
+    def _row(self, cell: Cell, found: StoredCell) -> dict[str, Any]:
+        trainings = self.seeds * cell.default.folds
+        row = {"dataset": cell.dataset.name, "method": cell.method, "trainings": trainings}
+        row |= {"stored": found.stored}
+        if found.search is not None:
+            chosen = found.final is not None
+            if chosen:
+                searching = found.search.begun
+            elif self.select is Select.PER_FOLD:
+                searching = len(cell.candidates) * trainings
             else:
                 searching = count_trainings(self.search, cell.candidates)
-                if self.select is Select.PER_FOLD:
-                    searching = len(cell.candidates) * len(trainings)
-                row |= {"candidates": len(cell.candidates), "search": searching}
-            rows.append(row)
-        return rows
+            row |= {"candidates": len(cell.candidates), "search": searching}
+            row |= {"search_stored": found.search.stored, "chosen": chosen}
+        if found.final is not None and self.select is not Select.PER_FOLD:
+            row |= _main_settings(found.final[0])
+        return row
 
-    def _stored(self) -> list[int]:
-        """Number of stored trainings of each cell, with the current settings."""
-        if not self.store.exists():
-            return [0] * len(self.cells)
-        with Store.reading(self.store) as store:
-            wanted = [self.keys(cell, repeat(cell.default, self.seeds)) for cell in self.cells]
-            return [list(store.reached(keys).values()).count(float("inf")) for keys in wanted]
+
+def _main_settings(training: Training) -> dict[str, Any]:
+    """Those that most experiments vary, and all that do not have their defaults."""
+    names, every = ("lr", "weight_decay", "hidden", "ratio"), training.to_dict()
+    return {
+        **{name: getattr(training, name) for name in names},
+        **{name: every[name] for name in PROTOCOL if name in every},
+        **dict(training.method_settings),
+    }
 
 
 def plan_experiment(

@@ -18,8 +18,8 @@ from sagpool.bench.pictures import traces_of
 from sagpool.bench.plan import Cell, repeat, settings_of, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.predictions import Predicted
-from sagpool.bench.ranked_by import ranked_by
 from sagpool.bench.records import CellRecord, SearchCost, Validation
+from sagpool.bench.replay import search_results
 from sagpool.bench.retention import retention
 from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
@@ -153,7 +153,7 @@ class ExperimentRunner:
         """The next job of the cell, if it has one."""
         state, program, asked, keys, *_ = self.running.pop(job)
         if not problem:
-            seen = self._seen(keys.values(), asked)
+            seen = search_results(self.plan, self.store, keys.values(), asked.until)
             self._forget(keys.values())
             return self._next(state, program, seen)
         state.stage, state.reason, state.progress = "failed", problem, None
@@ -194,14 +194,6 @@ class ExperimentRunner:
             state.stage = stage
         self.watch(state)
         return [job]
-
-    def _seen(self, keys: Iterable[str], asked: Round) -> list[Validation]:
-        """The results of the trainings that the program requested."""
-        if self.plan.select is Select.TEST:
-            return self.store.tested(keys)
-        seen = self.store.validation(keys, asked.until)
-        early = asked.until is not None
-        return ranked_by(self.plan.select_by, self.store, list(keys), seen, early=early)
 
     def _is_known(self, key: str, asked: Round) -> bool:
         wanted = float("inf") if asked.until is None else asked.until

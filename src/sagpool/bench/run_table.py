@@ -15,6 +15,7 @@ from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_er
 from sagpool.bench.records import Run
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
+from sagpool.foreign.values import DecodingError, decode, parse_json
 
 _GROUP = ("name", "fingerprint", "method", "settings", "precision", "numerics")
 _INTEGERS = ("seed", "fold", "invocation", "diverged", "best_epoch", "epochs", "parameters")
@@ -23,6 +24,7 @@ _SCORES = (
     *("test_loss", "test_accuracy", "seconds"),
 )
 _TEXTS = ("key", "finished")
+MAIN_TEST = "main_test"  # column: the name of the first test of a fixed split, or empty
 CHUNK = 500  # rows at a time: fewer than the garbage collector waits for
 _NO_CURVE = np.zeros((3, 0), np.float32)
 
@@ -68,10 +70,12 @@ class RunTable(Sequence[Run]):
     def test_accuracy(self) -> dict[str, np.ndarray]:
         """``[runs]`` accuracies in the tests of a fixed split, by name; without unused tests.
 
-        The first test is also the column ``test_accuracy``.
+        The main test comes first. It is also the column ``test_accuracy``.
         """
         found = {name: accuracy[self.rows] for name, accuracy in self.tests.items()}
-        return {name: some for name, some in found.items() if not np.isnan(some).all()}
+        main = self.column(MAIN_TEST)[:1].tolist()
+        names = sorted(found, key=lambda name: name.encode() not in main)  # stable
+        return {name: found[name] for name in names if not np.isnan(found[name]).all()}
 
     def before_seed(self, seed: int) -> RunTable:
         return self._with_rows(self.rows[self.column("seed") < seed])
@@ -139,18 +143,22 @@ def read_runs(store: Store, cells: Collection[tuple[str, str]] | None = None) ->
     names = ("group", *_INTEGERS, *_SCORES, *_TEXTS)
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in names}
     rows = np.lexsort((columns["fold"], columns["seed"]))
-    return RunTable(named, columns, rows, _tests(store, columns["key"]))
+    tests, columns[MAIN_TEST] = _tests(store, columns["key"])
+    return RunTable(named, columns, rows, tests)
 
 
-def _tests(store: Store, keys: np.ndarray) -> dict[str, np.ndarray]:
-    """The accuracy of each run in each of the tests; NaN where it has none."""
+def _tests(store: Store, keys: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The accuracy of each run in each of the tests, NaN where it has none; and its main test."""
     scores = store.tests()
     names = dict.fromkeys(name for some in scores.values() for name in some)
     found = {name: np.full(len(keys), np.nan) for name in names}
+    main = np.zeros(len(keys), f"S{max((len(name.encode()) for name in names), default=1)}")
     for row, key in enumerate(keys.tolist() if scores else ()):
-        for name, score in scores.get(key.decode(), {}).items():
+        own = scores.get(key.decode(), {})
+        main[row] = next(iter(own), "").encode()
+        for name, score in own.items():
             found[name][row] = score.accuracy
-    return found
+    return found, main
 
 
 def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
@@ -162,6 +170,22 @@ def read_curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
             try:
                 found.append(np.frombuffer(content, "<f4").reshape(3, -1))
             except (ValueError, TypeError) as error:
+                raise SagpoolError(
+                    f"{store.path} has a row that cannot be read: {error}."
+                ) from None
+    return found
+
+
+def read_confusions(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
+    """``[classes, predicted classes]`` test graphs of each of these runs."""
+    sql, found = "SELECT confusion FROM runs WHERE key = ?", []
+    with readable_errors(store.path):
+        for run in runs:
+            (content,) = store.connection.execute(sql, (run.key,)).fetchone()
+            try:
+                rows = decode(list[list[int]], parse_json(content), "confusion")
+                found.append(np.array(rows, np.int64).reshape(len(rows), len(rows)))
+            except (DecodingError, ValueError) as error:
                 raise SagpoolError(
                     f"{store.path} has a row that cannot be read: {error}."
                 ) from None

@@ -31,8 +31,10 @@ class Summary:
     # best mean validation accuracy over the same trainings.
     over_folds: float | None = None
     variant: str = ""  # distinguishes it from other cells of the method: ", losses none"
-    # Accuracies in the tests of a fixed split, by name.
+    # Accuracies in the tests of a fixed split, by name; the first is the main test, which all other
+    # fields refer to.
     tests: Mapping[str, Spread] = field(default_factory=dict)
+    no_better_than_majority: bool = False  # see `compare_with_majority`
 
     @property
     def method(self) -> str:
@@ -81,6 +83,11 @@ class Summary:
         return self.cell.select
 
     @property
+    def main_test(self) -> str | None:
+        """The test that all accuracies are of, if there are several."""
+        return next(iter(self.tests)) if len(self.tests) > 1 else None
+
+    @property
     def optimism(self) -> float | None:
         """How much better a choice over all folds looks than one per fold, in percentage points."""
         if self.over_folds is None or not self.learnt:
@@ -118,6 +125,7 @@ class Summary:
             "deviation": self.deviation,
             "diverged": self.diverged,
             "failed": len(self.failures),
+            "no_better_than_majority": self.no_better_than_majority,
             "epochs": self.epochs,
             "seconds": self.seconds,
             "parameters": self.parameters,
@@ -131,6 +139,7 @@ class Summary:
             "over_folds_mean": self.over_folds,
             "over_folds_difference": self.optimism,
             "note": self.cell.note,
+            **({"main_test": self.main_test} if self.main_test else {}),
             **({"tests": self._tests_json()} if self.tests else {}),
             "not_matched": self.mismatch,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sagpool.bench.experiment_plan import ExperimentPlan
-from sagpool.bench.per_fold import choose_per_fold
-from sagpool.bench.plan import METHOD_VERSION, Cell, repeat, training_of
+from sagpool.bench.plan import METHOD_VERSION, Cell, training_of
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.records import Trained
+from sagpool.bench.replay import StoredCell, search_program
 from sagpool.bench.run_table import Group, RunTable, read_runs
-from sagpool.bench.search import Search, choose
+from sagpool.bench.search import Search
 from sagpool.bench.selection import Select
 from sagpool.bench.store import Store
 from sagpool.bench.workload import (
@@ -62,10 +62,17 @@ class TimeEstimate(NamedTuple):
         return sum(cell.total or 0.0 for cell in self.cells)
 
 
-def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
-    """How long the plan takes on the device with this name.
+def estimate_time(
+    plan: ExperimentPlan, device: str, cells: Sequence[StoredCell] | None = None
+) -> TimeEstimate:
+    """How long what is missing of the plan takes on the device with this name.
 
     If neither the run store nor the package knows the device, the packaged device is used.
+
+    Args:
+        plan: what would be run
+        device: its name
+        cells: the result of `ExperimentPlan.stored`, if it is known already
     """
     planned = {(cell.method, plan.data[cell.dataset.name].fingerprint) for cell in plan.cells}
     runs, trained, started = None, list[Trained](), dict[int, datetime]()
@@ -77,7 +84,8 @@ def estimate_time(plan: ExperimentPlan, device: str) -> TimeEstimate:
                 for one in store.invocations()
                 if one.device == device
             }
-    workloads = [_Workload.of(plan, cell, runs) for cell in plan.cells]
+    pairs = zip(plan.cells, plan.stored() if cells is None else cells, strict=True)
+    workloads = [_Workload.of(plan, cell, runs, found) for cell, found in pairs]
     figures = reference_figures()
     other = {one.invocation for one in trained if not any(_is_of(one, *cell) for cell in planned)}
     comparable = {number: start for number, start in started.items() if number not in other}
@@ -109,7 +117,7 @@ class _Workload(NamedTuple):
     slowness: float  # of the method: how many times as long its bytes take as those of others
 
     @staticmethod
-    def of(plan: ExperimentPlan, cell: Cell, runs: RunTable | None) -> _Workload:
+    def of(plan: ExperimentPlan, cell: Cell, runs: RunTable | None, found: StoredCell) -> _Workload:
         data, dtype = plan.data[cell.dataset.name], PRECISIONS[plan.precision].dtype
         here = runs and runs.of_groups(lambda group: _is_of(group, cell.method, data.fingerprint))
         slowness = 1 / reference_figures()["methods"].get(cell.method, 1.0)
@@ -131,33 +139,35 @@ class _Workload(NamedTuple):
             sizes = bytes_per_epoch(data.graphs, stored.keys() | set(candidates), dtype)
         if not sizes:
             return _Workload(None, None, {}, slowness)
+        reached = found.search.reached if found.search else {}
 
-        def total(trainings: Iterable[tuple[Training, float]]) -> float:
-            missing = (
-                (template, count)
-                for one, count in trainings
-                if (one.seed, one.fold) not in splits.get(template := _template(one), ())
-            )
-            return sum(sizes[template] * count for template, count in missing)
+        def work(training: Training, until: float) -> float:
+            """Of the epochs that are missing up to this one."""
+            template = _template(training)
+            if (training.seed, training.fold) in splits.get(template, ()):
+                return 0.0
+            return sizes[template] * max(0.0, until - reached.get(training, 0.0))
 
         searching = 0.0
-        final = [(one, epochs(one)) for one in repeat(cell.default, plan.seeds)]
-        if plan.search is Search.NONE:
-            training = total(final)
+        if found.final is not None:
+            training = sum(work(one, epochs(one)) for one in found.final)
         else:
-            per_fold = plan.select is Select.PER_FOLD
-            program = (
-                choose_per_fold(plan.search, candidates, plan.seeds)
-                if per_fold
-                else choose(plan.search, candidates)
-            )
-            searching = total(expected_epochs(program, epochs).items())
+            known = found.search.results if found.search else ()
+            asked = expected_epochs(search_program(plan, cell), epochs, known)
+            searching = sum(work(one, until) for one, until in asked.items())
             # Every candidate may be chosen. Its trainings with the first seed (or all, if chosen
             # per fold) are part of the search.
-            count = 0 if per_fold else (plan.seeds - 1) * cell.default.folds
-            training = count * float(
+            seeds = range(1, 1 if plan.select is Select.PER_FOLD else plan.seeds)
+            missing = [
+                len(seeds) * one.folds - sum(seed in seeds for seed, _ in splits.get(one, ()))
+                for one in candidates
+            ]
+            training = float(
                 np.average(
-                    [sizes[one] * epochs(one) for one in candidates],
+                    [
+                        sizes[one] * epochs(one) * m
+                        for one, m in zip(candidates, missing, strict=True)
+                    ],
                     weights=[chance(one) for one in candidates],
                 )
             )

@@ -138,6 +138,23 @@ def settled(cell: CellRecord, chosen: Chosen) -> dict[str, Any]:
     }
 
 
+def searched_method_settings(cell: CellRecord) -> dict[str, Any]:
+    """The settings of the method itself that a search varied, with their defaults.
+
+    The default is None if the method is a plugin that is not loaded.
+    """
+    tried = [cell.settings, *(one.settings for one in cell.ranking)]
+    defaults = _defaults(cell.method)
+    names = dict.fromkeys(name for one in tried for name in one if name not in _NO_METHOD_SETTINGS)
+    return {
+        name: defaults.get(name)
+        for name in names
+        # A choice per fold has lists of values.
+        if any(one.get(name) != cell.settings.get(name) for one in tried)
+        or isinstance(cell.settings.get(name), list)
+    }
+
+
 def _defaults(method: str) -> dict[str, Any]:
     """Defaults of the method's own settings, which stores leave out; {} if it is not loaded."""
     return dict(method_settings(method)) if method in methods() else {}

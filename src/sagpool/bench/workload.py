@@ -122,17 +122,20 @@ def chance(candidate: Training) -> float:
 
 
 def expected_epochs(
-    program: Generator[Round, Sequence[Validation], Any], epochs: Epochs
+    program: Generator[Round, Sequence[Validation], Any],
+    epochs: Epochs,
+    known: Sequence[Sequence[Validation]] = (),
 ) -> dict[Training, float]:
     """The trainings that a search begins, with the epochs that it is expected to train them.
 
-    The search gets random results, by which candidates win in proportion to `chance`.
+    After its first rounds, whose results are known, the search gets random results, by which
+    candidates win in proportion to `chance`.
     """
     trained: dict[Training, float] = {}
     random, luck = np.random.default_rng(0), dict[Training, np.ndarray]()
-    asked = next(program)
+    asked, results = next(program), iter(known)
     while True:
-        seen = []
+        seen = list[Validation]()
         for training in asked.trainings:
             length = epochs(training)
             reached = length if asked.until is None else min(length, asked.until)
@@ -144,6 +147,6 @@ def expected_epochs(
             curve = np.tile([[loss], [accuracy]], max(1, round(reached)))
             seen.append(Validation(accuracy, loss, curve.shape[1], reached == length, curve))
         try:
-            asked = program.send(seen)
+            asked = program.send(next(results, seen))
         except StopIteration:
             return trained

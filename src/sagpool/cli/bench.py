@@ -19,8 +19,7 @@ from sagpool.bench.against import compare_with
 from sagpool.bench.engines import Local
 from sagpool.bench.experiment import check_method, matches
 from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.time_estimate import estimate_time
-from sagpool.cli.dry_run import plan_rows, print_plan
+from sagpool.cli.dry_run import DryRun, print_dry_run
 from sagpool.cli.live import LiveView
 from sagpool.cli.options import LabelColumns, device_name, parse_settings, several
 from sagpool.cli.results import cells_json, print_against, print_json, print_results
@@ -63,7 +62,8 @@ def bench(
         typer.Option(
             metavar="CSV",
             help="A fixed split: a file with the columns graph (a number) or id, and part: train, "
-            "validation, or the name of a test set.",
+            "validation, or the name of a test set. Of several, 'test' is the main one, or else "
+            "the first in the file.",
         ),
     ] = None,
     node_targets: Annotated[
@@ -168,9 +168,8 @@ def bench(
     }
     if dry_run:
         plan = plan_experiment(experiment, Overrides(**selection), **options)
-        here = Local(store, device_name(device)).device
-        estimate = estimate_time(plan, here)
-        print_json(plan_rows(plan, estimate)) if as_json else print_plan(plan, estimate, here)
+        found = DryRun.of(plan, Local(store, device_name(device)).device)
+        print_json(found.rows) if as_json else print_dry_run(found)
         return
     with LiveView() as view:
         result = run_experiment(

@@ -64,13 +64,8 @@ def explain(
     explained = explain_input(trained, given, target)
     if explained.unseen:
         log.warning("There are %s.", describe_unseen(explained.unseen))
-    if trained.novelty is not None:
-        unlike = trained.novelty.unlike(trained.vocabulary.fit(given.graphs).graphs)
-        if unlike.any():
-            log.warning(
-                "%d of %d graphs are unlike the training data: do not rely on what is predicted "
-                "and explained.", unlike.sum(), len(unlike),
-            )  # fmt: skip
+    if explained.unlike_warning:
+        log.warning("%s", explained.unlike_warning)
     large = sum(trace.num_nodes > MOST_DRAWN_NODES for trace in explained.traces)
     if large:
         log.warning(

@@ -8,7 +8,8 @@ from rich import box
 from rich.table import Table
 
 from sagpool.bench.against import MEANING, Against
-from sagpool.bench.display import HEADS, WORDS, cell_row, first_tests, test_columns, test_names
+from sagpool.bench.display import HEADS, WORDS, cell_row, main_tests, test_columns, test_names
+from sagpool.bench.majority import majority_note
 from sagpool.bench.selection import BY_TEST, OPTIMISTIC, Select
 from sagpool.bench.summary import Summary
 from sagpool.cli.console import table_console
@@ -34,8 +35,8 @@ def print_results(summaries: Sequence[Summary]) -> None:
         table.add_row(*cell_row(summary), *test_columns(summary, tests))
     console = table_console()
     console.print(table)
-    lines = [*first_tests(summaries), *(line for s in summaries for line in _about_cell(s))]
-    for line in lines:
+    lines = [*main_tests(summaries), *(line for s in summaries for line in _about_cell(s))]
+    for line in filter(None, (*lines, majority_note(summaries))):
         console.print(line, highlight=False, soft_wrap=True)
     if any(summary.select is Select.TEST for summary in summaries):
         console.print(OPTIMISTIC, style="bold red", highlight=False, soft_wrap=True)

@@ -17,9 +17,10 @@ from sagpool.explain.forward import explain_given
 from sagpool.explain.inputs import ExplainInput
 from sagpool.explain.model import GraphClassifier, target_of
 from sagpool.explain.target import Target
-from sagpool.explain.trace import Trace
+from sagpool.explain.trace import UNLIKE, Trace
 from sagpool.spreadsheet import as_text
 
+UNLIKE_COLUMN = "unlike_training_data"  # as in predictions
 MAX_ID = 200  # characters of a name in each row of scores.csv; a SMILES can have thousands
 
 
@@ -45,6 +46,22 @@ class Explained:
         return any(trace.reasons for trace in self.traces)
 
     @property
+    def flags_unlike(self) -> bool:
+        """Whether the model can tell which graphs are unlike the training data."""
+        return self.traces[0].unlike is not None
+
+    @property
+    def unlike_warning(self) -> str | None:
+        """How many graphs are unlike the training data; None if there are none."""
+        unlike = sum(bool(trace.unlike) for trace in self.traces)
+        if not unlike:
+            return None
+        return (
+            f"{unlike} of {len(self.traces)} graphs are {UNLIKE}: do not rely on what is "
+            "predicted and explained for them."
+        )
+
+    @property
     def sentences(self) -> list[str]:
         """How far to trust the pictures, and which parts of the model they are about."""
         first = self.traces[0]
@@ -58,23 +75,25 @@ class Explained:
         """CSV with one row for each reason; nodes are separated by spaces."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["graph", "id", "rank", "reason", "value", "amount", "nodes"])
+        columns = ["graph", "id", "rank", "reason", "value", "amount", "nodes"]
+        table.writerow([*columns, *self._unlike_column])
         for trace in self.traces:
-            name = as_text(_short(trace.title or str(trace.number)))
+            name, unlike = as_text(_short(trace.title or str(trace.number))), _unlike_cell(trace)
             for rank, reason in enumerate(trace.reasons, 1):
                 numbers = (f"{reason.value:.6g}", f"{reason.amount:.6g}")
                 nodes = " ".join(map(str, reason.nodes))
                 about = (as_text(_short(reason.name)), *numbers, nodes)
-                table.writerow((trace.number, name, rank, *about))
+                table.writerow((trace.number, name, rank, *about, *unlike))
         return text.getvalue()
 
     def scores(self) -> str:
         """CSV with one row for each node of the input graphs at each level."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["graph", "id", "level", "node", "label", "score", "kept"])
+        columns = ["graph", "id", "level", "node", "label", "score", "kept"]
+        table.writerow([*columns, *self._unlike_column])
         for trace in self.traces:
-            name = as_text(_short(trace.title or str(trace.number)))
+            name, unlike = as_text(_short(trace.title or str(trace.number))), _unlike_cell(trace)
             for number, level in enumerate(trace.levels, 1):
                 kept = np.isin(np.arange(trace.num_nodes), level.kept)
                 score = [""] * trace.num_nodes
@@ -83,8 +102,13 @@ class Explained:
                         score[node] = "" if np.isnan(value) else f"{value:.6g}"
                 for node, label in enumerate(trace.node_labels):
                     about = (as_text(label), score[node], int(kept[node]))
-                    table.writerow((trace.number, name, number, node, *about))
+                    table.writerow((trace.number, name, number, node, *about, *unlike))
         return text.getvalue()
+
+    @property
+    def _unlike_column(self) -> list[str]:
+        """The last column of both tables; none if the model cannot tell."""
+        return [UNLIKE_COLUMN] if self.flags_unlike else []
 
     def to_json(self) -> dict[str, Any]:
         pairs = sorted(zip(self.traces, self.effects, strict=True), key=lambda one: _first(one[0]))
@@ -128,6 +152,7 @@ def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
         "graph": trace.number,
         "id": trace.title or str(trace.number),
         **predicted,
+        **({} if trace.unlike is None else {UNLIKE_COLUMN: trace.unlike}),
         "kept": [level.kept.tolist() for level in trace.levels],
         **(
             {"kept_by_mask": [[m.kept.tolist() for m in level.masks] for level in trace.levels]}
@@ -138,6 +163,10 @@ def _graph_to_json(trace: Trace, effect: Effect | None) -> dict[str, Any]:
         "only_dropped": None if effect is None else part(effect.only_dropped),
         "reasons": [asdict(reason) for reason in trace.reasons],
     }
+
+
+def _unlike_cell(trace: Trace) -> list[str]:
+    return [] if trace.unlike is None else ["yes" if trace.unlike else ""]
 
 
 def _short(name: str) -> str:

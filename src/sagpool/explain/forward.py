@@ -120,6 +120,7 @@ def _model_traces(
                 net=shown,
                 reasons=() if reasons is None else reasons.of_graphs[i],
                 reasons_of=None if reasons is None else reasons.source,
+                unlike=None if model.novelty is None else bool(found.unlike[i]),
             )
         )
     return made

@@ -31,6 +31,9 @@ class Predicted(Protocol):
     @property
     def interval(self) -> np.ndarray | None: ...  # [graphs, targets, 2]
 
+    @property
+    def unlike(self) -> np.ndarray: ...  # [graphs] bool: unlike the training data
+
 
 class Nets(Protocol):
     """Graph nets of one kind."""
@@ -53,6 +56,9 @@ class GraphClassifier(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def novelty(self) -> object | None: ...  # None: nothing is known about the training data
 
     @property
     def net(self) -> Nets | None: ...

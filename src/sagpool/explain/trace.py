@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+UNLIKE = "unlike the training data"
+
+
 @dataclass(frozen=True, eq=False)
 class Level:
     """The nodes that one pooling kept.
@@ -61,6 +64,7 @@ class Trace:
     reasons_of: ReasonSource | None = None  # whose reasons these are
     target: str | None = None  # that is explained; None for classes
     numbers: PredictedNumbers | None = None  # of a regression, in place of classes
+    unlike: bool | None = None  # whether the graph is unlike the training data, if that is known
 
     @property
     def prediction(self) -> int:
@@ -107,19 +111,20 @@ class Trace:
     @property
     def caption(self) -> str:
         parts = [f"{self.name} {self.number}" if self.title is None else self.title]
+        warning = [UNLIKE] if self.unlike else []
         if self.numbers is not None:
-            return " · ".join(parts + self.numbers.caption)
+            return " · ".join(parts + self.numbers.caption + warning)
         if self.true_class is not None:
             parts.append(f"{self.target or 'class'} {self.class_names[self.true_class]}")
         predicted = self.class_names[self.prediction]
         what = f"{self.target} " if self.target and self.true_class is None else ""
         parts.append(f"{what}predicted {predicted} ({100 * self.confidence:.0f} %)")
-        return " · ".join(parts)
+        return " · ".join(parts + warning)
 
     def to_json(self) -> dict[str, Any]:
         """All fields that are set as JSON values; `from_json` restores them exactly."""
         fields = asdict(self)
-        for name in ("predicted", "net", "reasons", "reasons_of", "target", "numbers"):
+        for name in ("predicted", "net", "reasons", "reasons_of", "target", "numbers", "unlike"):
             # Traces of a single net do not have these fields, and run stores cannot hold them.
             if not fields[name] and fields[name] != 0:
                 del fields[name]

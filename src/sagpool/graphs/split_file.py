@@ -13,7 +13,7 @@ from sagpool.errors import SagpoolError
 from sagpool.foreign.paths import user_path
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Graphs
-from sagpool.graphs.splits import fixed_split
+from sagpool.graphs.splits import TEST, TRAIN, VALIDATION, fixed_split
 
 NUMBER, ID, PART = "graph", "id", "part"  # columns
 MOST_PARTS = 50  # more parts mean that a wrong column was named
@@ -24,7 +24,8 @@ def with_split(graphs: Graphs, file: str | Path) -> Graphs:
 
     The file is a CSV with two columns: ``graph``, the number of a graph, counted from 0, or ``id``,
     its name in the data; and ``part``: ``train``, ``validation``, or the name of a test. Each graph
-    has one row. There may be several tests; the first one in the file is *the* test.
+    has one row. There may be several tests; *the* test is the one named ``test``, or if there is
+    none, the first one in the file.
     """
     path = user_path(file)
     try:
@@ -44,7 +45,24 @@ def with_split(graphs: Graphs, file: str | Path) -> Graphs:
         fixed_split(part, names)
     except SagpoolError as error:
         raise SagpoolError(f"{path}: {error}") from None
+    part, names = _main_test_first(part, names)
     return replace(graphs, part=torch.from_numpy(part).to(graphs.device), part_names=names)
+
+
+def _main_test_first(
+    part: np.ndarray, names: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The parts with ``test``, if there is one, before the other tests.
+
+    The order of the names is part of the fingerprint, so trainings of the same key have the same
+    main test. Other parts stay where they are, so that files without ``test`` keep their keys.
+    """
+    tests = [name for name in names if name not in (TRAIN, VALIDATION)]
+    if TEST not in tests or tests[0] == TEST:
+        return part, names
+    order = [name for name in names if name != TEST]
+    order.insert(order.index(tests[0]), TEST)
+    return np.array([order.index(name) for name in names])[part], tuple(order)
 
 
 def _read(lines: TextIO, graphs: Graphs, path: Path) -> tuple[np.ndarray, tuple[str, ...]]:

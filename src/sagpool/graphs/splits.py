@@ -12,7 +12,7 @@ from sagpool.randomness import key_of, permutation
 NO_TEST = -1  # used in place of a fold: all graphs are for training and validation
 DRAWN_SPLITS = ("stratified", "contiguous")
 SPLITS = (*DRAWN_SPLITS, "fixed")
-TRAIN, VALIDATION = "train", "validation"
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def fixed_split(part: np.ndarray, names: Sequence[str]) -> Split:
     missing = [name for name in (TRAIN, VALIDATION) if name not in names]
     tests = [name for name in names if name not in (TRAIN, VALIDATION)]
     if missing or not tests:
-        lacking = " and ".join([*missing, *([] if tests else ["test"])])
+        lacking = " and ".join([*missing, *([] if tests else [TEST])])
         raise SagpoolError(
             f"A fixed split needs the parts train, validation and a test; {lacking} is missing."
         )

@@ -10,6 +10,7 @@ from sagpool.bench.against import Against, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
+from sagpool.bench.majority import compare_with_majority
 from sagpool.bench.records import DeviceTime, Invocation, Run
 from sagpool.bench.run_table import RunTable, column, read_curves, read_runs
 from sagpool.bench.scores import CellScores, scores_of
@@ -113,7 +114,7 @@ def read_content(
     """
     with Store.reading(path) as store:
         runs = read_runs(store)
-        summaries = summarise(store.cells(), runs, store.failures())
+        summaries = compare_with_majority(store, summarise(store.cells(), runs, store.failures()))
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
         invocations = store.invocations()

@@ -119,12 +119,14 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
 
 
 def _graph_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    """Columns of the graphs; ``unlike`` the training data is 0 if unknown."""
     return {
         "number": np.array([graph.whole.number for graph in graphs]),
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
         "nodes": np.array([graph.trace.num_nodes for graph in graphs]),
         "edges": np.array([len(graph.edges) for graph in graphs]),
         "molecule": np.array([graph.molecule is not None for graph in graphs], np.int64),
+        "unlike": np.array([bool(graph.whole.unlike) for graph in graphs], np.int64),
         "partial": np.array([graph.nodes is not None for graph in graphs], np.int64),
     }
 

@@ -53,7 +53,7 @@ def _page(explained: Explained, graphs: list[Drawn]) -> str:
         total=explained.total if explained.total != len(graphs) else None,
         target=explained.target,
         score=_score([graph.whole for graph in graphs]),
-        warning=warning,
+        warnings=[one for one in (explained.unlike_warning, warning) if one is not None],
         reasons_of=elsewhere[1],
         sentences=[sentence for sentence in explained.sentences if sentence not in elsewhere],
         unseen=explained.unseen.most_common(),

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sagpool.bench.majority import majority_note
 from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Pair, Summary, compare_methods
 from sagpool.bench.variants import Chosen, Group
@@ -287,6 +288,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         f"{_retention(matched)}": bool(matched),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         _mixed_kernels(kernels): bool(kernels),
+        (majority := majority_note(cells)): bool(majority),
         "Regressions have no accuracy; their errors are among the other scores: "
         f"{', '.join(dict.fromkeys(numbers))}.": bool(numbers),
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),

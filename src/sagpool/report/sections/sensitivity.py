@@ -1,7 +1,7 @@
 """How much a setting matters: validation accuracy against each value that was tried."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -14,17 +14,22 @@ from sagpool.bench.records import Run
 from sagpool.bench.run_table import Group, RunTable
 from sagpool.bench.store import settings_text
 from sagpool.bench.summary import Summary
+from sagpool.bench.variants import searched_method_settings
+from sagpool.models import Value
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
 from sagpool.report.content import Content
 from sagpool.report.picture import Drawing
 from sagpool.report.section import Part, Section
 
-# What a search may vary; all else has to be equal for two runs to be comparable.
+# What a search may vary, beside settings of the method itself; all else has to be equal for two
+# runs to be comparable.
 VARIED = ("lr", "weight_decay", "hidden", "ratio", "dropout", "batch_size")
 LOGARITHMIC = ("lr", "weight_decay", "hidden", "batch_size")
 MARKERS = "osD^vPX"
 MOST_LINES = 7  # in one panel
+BESIDE = 0.09  # between two methods with the same word, as a fraction of the distance of two words
+MOST_LETTERS = 48  # of all words below an axis
 SMALLEST_RANGE = 2.0  # least range of the axis in percentage points, so as not to magnify noise
 
 
@@ -37,8 +42,9 @@ def section(content: Content) -> Section:
         [
             "Validation accuracy, never test, against each setting that varies among runs of the "
             "same data set, method and protocol: the mean over all other settings that were tried, "
-            "on the splits that all of them have in common, if there are any. A training that "
-            "diverged at once counts as 0 %."
+            "on the splits that all of them have in common, if there are any. Settings of a method "
+            "itself are included if its search varied them. A training that diverged at once "
+            "counts as 0 %."
         ],
     )
 
@@ -47,7 +53,10 @@ def _drawings(content: Content) -> Iterator[Drawing]:
     for dataset in content.datasets:
         label = content.label(dataset)
         # Cells that differ in what is varied here have the same effects.
-        cells = {(s.cell.method, _protocol(s.runs[0])): s for s in reversed(content.of(dataset))}
+        cells = {
+            (s.cell.method, _protocol(s.runs[0], varied := _varied(s)), tuple(varied)): s
+            for s in reversed(content.of(dataset))
+        }
         found = [e for s in reversed(cells.values()) for e in effects(s, content.runs)]
         for title, shown in _panels(found).items():
             keys = [
@@ -66,7 +75,7 @@ class Effect(NamedTuple):
 
     method: str
     setting: str
-    values: list[float]  # ascending
+    values: list[Value | None]  # numbers ascending, then words; None: a default that is not known
     accuracy: list[float]  # for each value; validation, in percent
     runs: int
 
@@ -84,12 +93,13 @@ def effects(summary: Summary, runs: RunTable) -> list[Effect]:
         summary: the cell
         runs: all runs of the store
     """
-    cell, protocol = summary.cell, _protocol(summary.runs[0])
+    cell, varied = summary.cell, _varied(summary)
+    protocol = _protocol(summary.runs[0], varied)
     combinations = [
         (group.settings, whole)
         for group, some in runs.by_group
         if (group.fingerprint, group.method) == (cell.fingerprint, cell.method)
-        if _protocol(group) == protocol
+        if _protocol(group, varied) == protocol
         if len((whole := _whole_seeds(some, group.settings["folds"])).split)
     ]
     if not combinations:
@@ -100,16 +110,36 @@ def effects(summary: Summary, runs: RunTable) -> list[Effect]:
         for settings, whole in combinations
     ]
     found = []
-    for setting in VARIED:
-        by_value: dict[float, list[float]] = defaultdict(list)
+    for setting, default in varied.items():
+        by_value: dict[Value | None, list[float]] = defaultdict(list)
         for settings, accuracy in compared:
-            by_value[settings[setting]].append(float(accuracy.mean()))
+            by_value[settings.get(setting, default)].append(float(accuracy.mean()))
         if len(by_value) > 1:
-            values = sorted(by_value)
+            values = sorted(by_value, key=_place)
             means = [float(np.mean(by_value[value])) for value in values]
             runs_used = sum(len(accuracy) for _, accuracy in compared)
             found.append(Effect(summary.method, setting, values, means, runs_used))
     return found
+
+
+def _varied(summary: Summary) -> dict[str, Value | None]:
+    """What may vary among the runs of an effect, with the defaults that stores leave out."""
+    return dict.fromkeys(VARIED) | searched_method_settings(summary.cell)
+
+
+def _numbers(values: Sequence[Value | None]) -> list[float]:
+    """Those of the values that are numbers."""
+    return [
+        float(value)
+        for value in values
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+
+
+def _place(value: Value | None) -> tuple[bool, float, str]:
+    """By which values are sorted."""
+    number = _numbers([value])
+    return (False, number[0], "") if number else (True, 0.0, str(value))
 
 
 class _Splits(NamedTuple):
@@ -130,7 +160,7 @@ def _whole_seeds(runs: RunTable, folds: int) -> _Splits:
 def _panels(found: Sequence[Effect]) -> dict[str, list[Effect]]:
     """The effects of each setting; in two panels if there are too many for one."""
     panels = {}
-    for setting in VARIED:
+    for setting in dict.fromkeys((*VARIED, *(effect.setting for effect in found))):
         here = [effect for effect in found if effect.setting == setting]
         split = len(here) > MOST_LINES
         variants = [effect for effect in here if split and names.is_variant(effect.method)]
@@ -143,12 +173,12 @@ def _panels(found: Sequence[Effect]) -> dict[str, list[Effect]]:
 def draw_effects(ax: Axes, shown: Sequence[Effect]) -> None:
     """Draw the effects of one setting on one data set, a line for each method."""
     setting = shown[0].setting
-    values = sorted({value for effect in shown for value in effect.values})
-    for i, effect in enumerate(shown):
-        ax.plot(effect.values, effect.accuracy, **_look(i, effect))
-    if setting in LOGARITHMIC and values[0] > 0:
-        ax.set_xscale("log")
-    ax.set_xticks(values, [names.setting(float(value)) for value in values])
+    values = sorted({value for effect in shown for value in effect.values}, key=_place)
+    numbers = _numbers(values)
+    if len(numbers) == len(values):
+        _draw_numbers(ax, shown, numbers)
+    else:
+        _draw_words(ax, shown, values)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.margins(x=0.07, y=0.12)
     low, high = ax.get_ylim()
@@ -160,12 +190,31 @@ def draw_effects(ax: Axes, shown: Sequence[Effect]) -> None:
     canvas.label_y(ax, "validation accuracy in %")
 
 
+def _draw_numbers(ax: Axes, shown: Sequence[Effect], values: Sequence[float]) -> None:
+    for i, effect in enumerate(shown):
+        ax.plot(_numbers(effect.values), effect.accuracy, **_look(i, effect))
+    if shown[0].setting in LOGARITHMIC and values[0] > 0:
+        ax.set_xscale("log")
+    ax.set_xticks(values, [names.setting(value) for value in values])
+
+
+def _draw_words(ax: Axes, shown: Sequence[Effect], values: Sequence[Value | None]) -> None:
+    """Values that have no distances: a column for each, in which the methods are side by side."""
+    for i, effect in enumerate(shown):
+        aside = BESIDE * (i - (len(shown) - 1) / 2)
+        x = [values.index(value) + aside for value in effect.values]
+        ax.plot(x, effect.accuracy, **_look(i, effect) | {"linestyle": "none"})
+    labels = ["default" if value is None else names.setting(value) for value in values]
+    most = max(4, MOST_LETTERS // len(labels))
+    ax.set_xticks(range(len(values)), [canvas.short(label, most) for label in labels])
+
+
 def _look(line: int, effect: Effect) -> dict[str, Any]:
     marker = MARKERS[line % len(MARKERS)]
     return {"color": colour(effect.method), "marker": marker, "markersize": 4, "linewidth": 1.3}
 
 
-def _protocol(run: Run | Group) -> tuple[Any, ...]:
+def _protocol(run: Run | Group, varied: Collection[str]) -> tuple[Any, ...]:
     """What has to be equal for two runs of a method to be comparable."""
-    fixed = {name: value for name, value in run.settings.items() if name not in VARIED}
+    fixed = {name: value for name, value in run.settings.items() if name not in varied}
     return (run.fingerprint, run.precision, run.numerics, settings_text(fixed))

@@ -18,8 +18,8 @@ def section(content: Content) -> Section:
         "Each test of a fixed split",
         [Part(f"{content.label(d)}", t) for d, t in zip(datasets, tables, strict=True)],
         [
-            "Trainings on a fixed split differ only in their seeds. All other tables show the "
-            "first test; no test influences the choice of settings."
+            "Trainings on a fixed split differ only in their seeds. No test influences the choice "
+            "of settings."
         ]
         if tested
         else [],
@@ -38,9 +38,11 @@ def _table(dataset: str, summaries: list[Summary]) -> Table:
             if name in summary.tests:
                 records.append(_record(summary, name))
         rows.append(cells)
+    main = summaries[0].main_test
+    others = f" All other tables have the accuracy of the test '{main}'." if main else ""
     return Table(
         f"tests-{dataset}",
-        f"{dataset}: accuracy in percent, mean ± standard deviation over the seeds.",
+        f"{dataset}: accuracy in percent, mean ± standard deviation over the seeds.{others}",
         [Head(text("method")), *(Head(text(name), number=True) for name in tests)],
         [RowGroup("", rows)],
         records,

@@ -23,13 +23,14 @@ const sorted = {}; // all graphs in each order that was asked for
 
 /** Numbers of the graphs that fulfil all wishes, in order. */
 function find(graphs, orders, wish) {
-  const { size } = graphs.columns;
+  const { size, unlike } = graphs.columns;
   const text = wish.text.toLowerCase();
   const found = [];
   sorted[wish.order] ??= Array.from(graphs.lowered.keys()).sort(orders[wish.order]());
   for (const i of sorted[wish.order]) {
     if (!wish.predicted(i)) continue;
     if (size[i] < wish.leastSize || size[i] > wish.mostSize) continue;
+    if (wish.unlike !== null && unlike[i] !== wish.unlike) continue;
     if (text && !graphs.lowered[i].includes(text)) continue;
     found.push(i);
   }

@@ -18,15 +18,22 @@ function text(tag, content, className = "") {
   return made;
 }
 
+/** What is marked beside a graph that is unlike the training data. */
+const unlikeMarks = (i, content) => (graphs.columns.unlike[i] ? [text("span", content, "verdict unlike")] : []);
+
 const verdictMark = (good, content) => text("span", content, `verdict ${good ? "right" : "wrong"}`);
 
 function fillRow(row, i) {
   const { wrong, told, number: predicted, bar } = predictions.row(i);
-  row.classList.toggle("wrong", wrong);
-  row.append(
+  const head = text("span", "", "head");
+  head.append(
     text("span", short(graphs.names[i], 120), "name"),
+    ...unlikeMarks(i, "unlike training data"),
+    ...(wrong ? [verdictMark(false, "wrong")] : []),
+  );
+  row.append(
+    head,
     text("span", told, "class"),
-    ...(wrong ? [text("span", "wrong", "verdict")] : []),
     text("span", `${plural(graphs.columns.size[i], graphs.columns.molecule[i] ? "atom" : "node")}`, "size"),
     text("span", predicted, "confidence"),
   );
@@ -40,6 +47,7 @@ function wish() {
   return {
     text: element("search").value.trim(), predicted: predictions.filter(),
     leastSize: fieldNumber("least-size", 0), mostSize: fieldNumber("most-size", Infinity),
+    unlike: fieldNumber("unlike", null),
     order: element("order").value,
   };
 }
@@ -59,7 +67,7 @@ function open(i, view = "graph") {
   element("graph").hidden = false;
   list.mark(i);
   element("name").textContent = short(graphs.names[i], 300);
-  element("told").replaceChildren(...predictions.told(i));
+  element("told").replaceChildren(...predictions.told(i), " ", ...unlikeMarks(i, "unlike the training data"));
   showReasons(element("reasons"), state.graph, picture);
   element("parts").replaceChildren(...partSentences(graphs, predictions, graphs.get(i)).map((sentence) => text("p", sentence)));
   element("outputs").replaceChildren(...outputs(i));
@@ -152,6 +160,7 @@ element("mask-field").hidden = !graphs.masks;
 element("mask").replaceChildren(new Option("all", 0), ...Array.from({ length: graphs.masks }, (_, i) => new Option(i + 1, i + 1)));
 element("parts-section").hidden = graphs.levels === 0;
 document.querySelectorAll(".of-truth").forEach((field) => { field.hidden = !predictions.knowsTruth; });
+element("unlike-field").hidden = !graphs.columns.unlike.some(Boolean);
 legend();
 element("filters").addEventListener("input", filter);
 element("filters").addEventListener("submit", (event) => event.preventDefault());
