@@ -47,7 +47,7 @@ from steady_rate import steady_rate
 # One H200, sagpool bench --dataset PROTEINS --method sagpool-h --search grid, before fleets of
 # several shapes trained side by side: 1,654 of the 1,920 trainings were done after 281 s.
 BEFORE_PROTEINS = 281 * 1920 / 1654
-# Hidden size and ratio; the first few are an even choice.
+# Hidden size and ratio; any first few of them are a representative choice.
 SHAPES = (
     *((64, 1 / 2), (16, 1 / 4), (128, 1 / 4), (32, 1 / 2)),
     *((128, 1 / 2), (32, 1 / 4), (64, 1 / 4), (16, 1 / 2)),
@@ -57,17 +57,17 @@ RACES = tuple(":".join(cell) for cell in product(("PROTEINS", "NCI1"), ("sagpool
 
 
 class Ran(NamedTuple):
-    """An experiment that was run."""
+    """The result of one experiment."""
 
     seconds: float
-    first_result: float  # seconds until there was one
+    first_result: float  # seconds until the first result
     store: Path
     profile: DeviceTime | None
 
 
 @dataclass
 class Figures:
-    """What was measured."""
+    """The measured figures."""
 
     options: argparse.Namespace
     folder: Path
@@ -86,7 +86,7 @@ class Figures:
         settings: dict[str, Any] | None = None,
         seeds: int = 1,
     ) -> Ran:
-        """One experiment into a store of its own; names are separated by commas."""
+        """Run one experiment into a separate store; names are separated by commas."""
         count = len(list(self.folder.glob("*.sqlite")))
         store = self.folder / f"{count}-{datasets}-{methods}-{search}.sqlite"
         first: list[float] = []
@@ -122,7 +122,7 @@ class Figures:
         return self.first_grids[key]
 
     def grid(self, dataset: str, method: str) -> Ran:
-        """The full grid, with kernels that are compiled."""
+        """The full grid, with kernels already compiled."""
         key = f"{dataset}:{method}"
         if key not in self.grids:
             self.first_grid(dataset, method)
@@ -136,7 +136,7 @@ class Figures:
         self.meaning["grid_proteins"] = f"{BEFORE_PROTEINS:.0f} s before"
 
     def grid_nci1(self) -> None:
-        now = self.first_grid("NCI1", "sagpool-h").seconds  # with what it has to compile
+        now = self.first_grid("NCI1", "sagpool-h").seconds  # including compilation
         first = self.options.first_shape
         chosen = SHAPES[first : first + self.options.shapes]
         alone = [self._nci1_alone(hidden, ratio) for hidden, ratio in chosen]
@@ -148,7 +148,7 @@ class Figures:
         self.meaning["grid_nci1"] = f"from {len(chosen)} of {len(SHAPES)} shapes: {alone_in_turn}"
 
     def _nci1_alone(self, hidden: int, ratio: float) -> float:
-        """Seconds of one shape of the grid; with earlier code, in a process of its own."""
+        """Seconds of one shape of the grid; with earlier code, in a separate process."""
         settings = {"hidden": hidden, "ratio": ratio}
         if not self.options.before:
             return self.run("NCI1", "sagpool-h", "grid", settings).seconds
@@ -199,7 +199,7 @@ class Figures:
         return ",".join(dict.fromkeys(name.split(":")[place] for name in self.options.race))
 
     def _compared(self, name: str, race: Ran) -> dict[str, float]:
-        """A race beside the full grid."""
+        """A race compared with the full grid."""
         dataset, method = name.split(":")
         grid = read_grid(self._grid_store(dataset, method), dataset, method)
         with Store.reading(race.store) as store:
@@ -216,7 +216,7 @@ class Figures:
         }
         if not self.options.further_seeds or cell.settings == grid.cell.settings:
             return found
-        used = cell.ranking[0].runs // cell.settings["folds"]  # seeds
+        used = cell.ranking[0].runs // cell.settings["folds"]  # number of seeds
         again = [
             self._further_accuracy(dataset, method, settings, used)
             for settings in (grid.cell.settings, cell.settings)

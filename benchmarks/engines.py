@@ -44,13 +44,13 @@ FLEET = 500  # as on a GPU
 def seconds_of_200(
     dataset: str, epochs: int, repeats: int, folder: Path
 ) -> tuple[dict[str, float], float]:
-    """Seconds with each engine, and of the first run with Ray, which starts the workers."""
+    """Seconds with each engine, and seconds of the first run with Ray, which starts the workers."""
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     template = Training("sagpool-h", hidden=32, lr=5e-3, max_epochs=epochs, patience=epochs)
     trainings = tuple(repeat(template, seeds=20))
     assert len(trainings) == 200
-    # With equal lengths, all trainings would end at once.
+    # With equal lengths, all trainings would end at the same time.
     lengths = np.random.default_rng(0).integers(epochs // 2, epochs * 3 // 2, len(trainings))
     trainings = tuple(
         replace(one, max_epochs=int(length)) for one, length in zip(trainings, lengths, strict=True)

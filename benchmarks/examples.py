@@ -1,4 +1,4 @@
-"""Graphs for benchmarks: real ones if they are installed, else random ones of the same size."""
+"""Graphs for benchmarks: real ones if installed, otherwise random ones of the same size."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Example(NamedTuple):
 
 
 def batch_like(name: str, graphs: int) -> Example:
-    """A sample of a data set if it is installed, else random graphs of similar size."""
+    """A sample of a data set if it is installed, otherwise random graphs of similar size."""
     rng = np.random.default_rng(0)
     path = next((path for path in list_datasets() if path.stem == name), None)
     if path is None:

@@ -1,11 +1,11 @@
-"""The page of `sagpool explain` with 10,000 molecules: how fast it opens and filters, its size.
+"""The page of `sagpool explain` with 10,000 molecules: time to open and to filter, and its size.
 
 python benchmarks/explorer.py [--graphs 10000] [--keep FOLDER] [--json]
 
 The molecules are those of SAGPOOL_MOLECULES/tox21.csv, repeated if they are too few, or made-up
-ones without that file. The model is trained for a moment. Chromium runs without a window; "open" is
-the time from the address to a page that can be used, "filter" that from an input to the next frame,
-of the slowest of several filters. Both are medians over visits.
+ones without that file. The model is trained only briefly. Chromium runs without a window; "open" is
+the time from the address to a usable page, "filter" the time from an input to the next frame, for
+the slowest of several filters. Both are medians over visits.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from sagpool.fleet import Training, train
 from sagpool.output_folder import OutputFolder
 from sagpool.report.explorer import write_explorer
 
-OPEN, FILTER, SIZE = 3.0, 0.1, 30e6  # allowed: seconds, seconds, bytes
+OPEN, FILTER, SIZE = 3.0, 0.1, 30e6  # limits: seconds, seconds, bytes
 TRAINED_ON = 1000  # molecules
 # Sets a field, and waits until the list has been painted.
 SET = """([id, value]) => new Promise((done) => {
@@ -111,7 +111,7 @@ def write_page(table: Path, folder: Path, count: int) -> Path:
 
 
 def visit(page: Path, visits: int) -> tuple[float, float]:
-    """Median seconds to open it, and those of the slowest filter."""
+    """Median seconds to open it, and of the slowest filter."""
     names = ("chromium", "chromium-browser", "google-chrome")
     chromium = next((path for name in names if (path := shutil.which(name))), None)
     if chromium is None:

@@ -1,6 +1,6 @@
 """Exported models against our own predictor: file sizes, and the time for MUTAG many times over.
 
-All three get graphs that are in memory already, in one thread, and must give the same result.
+All three get graphs in memory, use one thread, and must give the same result.
 `ratios` above 1: faster than our own predictor.
 
 python benchmarks/export.py [--copies 20] [--method sagpool-h] [--json]

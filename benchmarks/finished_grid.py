@@ -25,7 +25,7 @@ def read_grid(path: Path, dataset: str, method: str) -> Searched:
 
 
 def find_grid(path: Path, dataset: str, method: str) -> Searched | None:
-    """A finished grid search; None if the store has none of this cell."""
+    """A finished grid search; None if the store has none for this cell."""
     with Store.reading(path) as store:
         for cell in store.cells():
             if (cell.dataset, cell.method, cell.search) == (dataset, method, "grid"):

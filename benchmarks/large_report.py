@@ -3,7 +3,7 @@
 python benchmarks/large_report.py [--rows 1000000] [--store FILE] [--json]
 
 The store is generated: five data sets and six methods; half of the rows belong to the cells that
-the report shows, the other half to candidates of searches. Kept at FILE, it is used again.
+the report shows, the other half to candidates of searches. A store in FILE is kept and reused.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""One pooling layer, forward and backward, against PyG's of the same kind.
+"""One pooling layer, forward and backward, compared with PyG's layer.
 
 python benchmarks/layers.py [--device cpu|cuda] [--data FOLDER] [--json]
 
@@ -37,7 +37,7 @@ def cases(device: str, repeats: int) -> dict[str, Case]:
     read = cache(batch_like)
     proteins, nci1, dd = (partial(read, name, BATCH) for name in ("PROTEINS", "NCI1", "DD"))
     large = partial(one_graph, 100_000, 1_000_000)
-    # On a CPU a tenth of it: the whole takes minutes and 10 GB.
+    # On a CPU a tenth of the size: the whole takes minutes and 10 GB.
     huge = partial(
         one_graph, *((2_000_000, 20_000_000) if device == "cuda" else (200_000, 2_000_000))
     )
@@ -99,7 +99,7 @@ def steps(case: Case, example: Example, device: torch.device) -> dict[str, Calla
             x.grad = None
             layer.zero_grad()
             pooled = layer(x, edge_index, batch=batch)[0]
-            # How many nodes are above a min_score may depend on rounding.
+            # The number of nodes above a min_score may depend on rounding.
             pooled.backward(upstream[: len(pooled)])
             if device.type == "cuda":
                 torch.cuda.synchronize()

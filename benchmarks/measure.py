@@ -1,4 +1,4 @@
-"""Alternating timing of the sides of a comparison, and printing of figures."""
+"""Times the sides of a comparison in turn, and prints figures."""
 
 import json
 import platform
@@ -22,7 +22,7 @@ def by_turns(sides: dict[str, Callable[[], object]], repeats: int) -> dict[str, 
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """A package that is found by its path alone has none."""
+    """Versions of packages; a package that is only found by its path has none."""
     found = {"python": platform.python_version()}
     for name in packages:
         with suppress(PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Peak memory of DiffPool and of augmented SAGPool, and how SAGPool grows with the graph.
+"""Peak memory of DiffPool and of augmented SAGPool, and growth of SAGPool with the graph.
 
 python benchmarks/memory.py [--json]
 
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--task", choices=TASKS, help="measure one task in this process")
     options = parser.parse_args()
     if options.task:
-        torch.set_num_threads(1)  # so that growth depends on the graph alone
+        torch.set_num_threads(1)  # so that growth depends only on the graph
         step, timed = TASKS[options.task](), options.task.startswith("sagpool")
         print(json.dumps(measure(step, timed=timed)))
         return
@@ -125,7 +125,7 @@ def main() -> None:
             / megabytes["augmentation_ours"],
         },
         "exponents": {"time": exponent(time_growth), "memory": exponent(memory_growth)},
-        # Constant costs of small graphs flatten the line, so its last decade is shown as well.
+        # Constant costs of small graphs flatten the line, so its last decade is also shown.
         "last_decade": {
             "time": exponent(time_growth, last=2),
             "memory": exponent(memory_growth, last=2),
@@ -146,7 +146,7 @@ def features(graphs: Example) -> Tensor:
 
 def measure(step: Callable[[], Tensor], *, timed: bool) -> dict[str, float]:
     """Growth of the peak by the first step, and the median time of later steps."""
-    ctypes.CDLL(None).malloc_trim(0)  # freed memory must not be reused unseen
+    ctypes.CDLL(None).malloc_trim(0)  # so that freed memory is not reused
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current size
     before = peak_bytes()
     step().backward()

@@ -12,7 +12,7 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
 SPLITS = ("random", "scaffold")
 TEST = 0.2
-# chemprop trains on eight parts and stops by a ninth; the others get both.
+# chemprop trains on eight parts and stops by a ninth; other methods train on all nine.
 VALIDATION = (1 - TEST) / 9
 
 
@@ -20,8 +20,8 @@ class Dataset(NamedTuple):
     name: str
     task: str  # "classification" or "regression"
     targets: tuple[str, ...]
-    rows: list[dict[str, str]]  # those with SMILES that RDKit reads
-    scaffolds: list[str]  # Bemis-Murcko, empty without rings
+    rows: list[dict[str, str]]  # rows with SMILES that RDKit can read
+    scaffolds: list[str]  # Bemis-Murcko scaffolds, empty without rings
 
 
 class Split(NamedTuple):
@@ -49,7 +49,7 @@ def read_dataset(folder: Path, name: str) -> Dataset:
 
 
 def read_split(folder: Path, dataset: Dataset, kind: str, repeat: int) -> Split:
-    """The split that is stored in ``folder``; made and stored if it is not there."""
+    """The split stored in ``folder``; made and stored if missing."""
     path = folder / f"{dataset.name}.json"
     stored = json.loads(path.read_text()) if path.exists() else {}
     key = f"{kind}-{repeat}"
@@ -78,8 +78,9 @@ def random_split(dataset: Dataset, random: np.random.Generator) -> Split:
 def scaffold_split(dataset: Dataset, random: np.random.Generator) -> Split:
     """Molecules with the same scaffold stay together.
 
-    As chemprop's ``scaffold_balanced``: scaffolds with more molecules than half of a held-out part
-    are placed first, in random order, then the others; each goes to the first part with room.
+    Like chemprop's ``scaffold_balanced``: scaffolds with more molecules than half of a held-out
+    part are assigned first, in random order, then the others; each goes to the first part with
+    room.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for i, scaffold in enumerate(dataset.scaffolds):
@@ -98,5 +99,5 @@ def scaffold_split(dataset: Dataset, random: np.random.Generator) -> Split:
 
 
 def _sizes(dataset: Dataset) -> tuple[int, int]:
-    """Molecules of the test part and of the validation part."""
+    """Sizes of the test part and of the validation part."""
     return round(TEST * len(dataset.rows)), round(VALIDATION * len(dataset.rows))

@@ -44,7 +44,7 @@ class Row(NamedTuple):
     seconds: float  # wall time of the whole command
     cpu_seconds: float
     threads: int
-    load: float  # of the machine in the minute before the command, by os.getloadavg
+    load: float  # load of the machine in the minute before the command, by os.getloadavg
 
 
 class Tables(NamedTuple):
@@ -78,7 +78,7 @@ def sagpool(dataset: Dataset, tables: Tables, folder: Path, _: argparse.Namespac
 def chemprop(
     dataset: Dataset, tables: Tables, folder: Path, options: argparse.Namespace
 ) -> np.ndarray:
-    """Its defaults: 50 epochs, the best epoch of the validation part."""
+    """chemprop with its defaults: 50 epochs, the best epoch of the validation part."""
     run(
         [
             *(str(options.chemprop), "train", "--data-path", str(tables.everything)),
@@ -192,7 +192,7 @@ def append(path: Path, row: Row) -> None:
 
 
 def time_ratios(rows: list[Row]) -> dict[str, float]:
-    """Seconds of chemprop over those of sagpool, on splits that both have, wall and processor."""
+    """Seconds of chemprop over those of sagpool, on common splits, wall and processor time."""
     ratios = {}
     for data in DATA:
         times: dict[str, dict[tuple[str, int, int], Row]] = {"chemprop": {}, "sagpool": {}}
@@ -240,7 +240,7 @@ def main() -> None:
     if not folder:
         print("Skipped: SAGPOOL_MOLECULES names no folder of bbbp.csv, esol.csv and tox21.csv.")
         return
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # of the commands
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # for the commands
 
     rows = read_rows(options.rows)
     done = {row[:4] for row in rows}

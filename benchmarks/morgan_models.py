@@ -1,12 +1,12 @@
-"""What a chemist would do without a deep-learning package: Morgan counts and scikit-learn.
+"""Molecules without a deep-learning package: Morgan counts and scikit-learn.
 
 One command trains on a table and writes the predictions of another, so that its wall time can be
 compared with that of other commands:
 
 python benchmarks/morgan_models.py forest|boosting TASK train.csv test.csv predictions.csv
 
-TASK is classification or regression. The column ``smiles`` holds the molecule, all others are
-targets, each with a model of its own that learns from the rows in which the target is measured.
+TASK is classification or regression. The column ``smiles`` holds the molecule. All other columns
+are targets, each with its own model, which learns from the rows in which the target is measured.
 """
 
 import csv

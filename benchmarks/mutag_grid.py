@@ -1,7 +1,7 @@
 """A small grid on MUTAG, trained by the sagpool that Python finds; prints seconds as JSON.
 
 The argument is ``all`` (one call for all trainings) or ``shapes`` (one for each shape of model).
-The names that it uses are older than most of the package, so that it also runs with earlier code.
+It uses only names that are older than most of the package, so it also runs with earlier code.
 """
 
 import json

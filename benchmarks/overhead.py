@@ -30,12 +30,12 @@ from sagpool.report import write_report
 METHODS = ("set2set-g", "sortpool-g", "sagpool-g*", "gpool-h", "diffpool-h", "sagpool-h*")
 RATES = (5e-4, 1e-3, 5e-3)
 SEEDS = 20
-EPOCHS = 130  # on average, on PROTEINS with the authors' settings
+EPOCHS = 130  # mean on PROTEINS with the authors' settings
 
 
 @dataclass(frozen=True)
 class Pretend:
-    """An engine that reports made-up results at once."""
+    """An engine that immediately reports made-up results."""
 
     device: str = "nowhere"
 

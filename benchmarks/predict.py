@@ -3,7 +3,7 @@
 Ours is `sagpool predict` in a separate process, start and imports included. The peer reads the
 same file into `Data` objects, collates them with PyG's DataLoader, runs the same net with the same
 weights and writes the same table. It does so for the first graphs of the file, before and after
-ours, and its time is scaled to all of them. Both must give the same probabilities.
+ours, and its time is extrapolated to all graphs. Both must give the same probabilities.
 
 python benchmarks/predict.py [--graphs 1000000] [--json]
 """
@@ -94,7 +94,7 @@ def write_graphs(path: Path, count: int) -> None:
 
 
 def some_model() -> TrainedModel:
-    """Untrained weights take as long; these are scaled so that graphs get different results."""
+    """A model with untrained weights, scaled so that graphs get different results."""
     torch.manual_seed(0)
     shape = Shape(len(ELEMENTS), len(CLASSES), hidden=HIDDEN)
     weights = {name: 3 * tensor for name, tensor in build(METHOD, shape).state_dict().items()}
@@ -106,7 +106,7 @@ def same_in_pyg(model: TrainedModel) -> nn.Module:
     layers = dict.fromkeys(name.rpartition(".")[0] for name in model.weights)
     with torch.no_grad():
         for pool in net.pools:
-            pool.select.weight.fill_(1)  # PyG uses its sign only
+            pool.select.weight.fill_(1)  # PyG uses only its sign
         for kind in ("weight", "bias"):
             # The order of layers is the same on both sides.
             theirs = [

@@ -49,7 +49,7 @@ GLOBAL_POOLS = {
 SOFT_POOLS = ("mincut-h", "dmon-h")
 METHODS = (*POOLS, "diffpool-h", *SOFT_POOLS, *GLOBAL_POOLS, "gmt-g", "sagnet")
 
-# The classes of a batch's graphs, and what a model is called with.
+# The classes of a batch's graphs, and the arguments of a model.
 Collated = tuple[Tensor, tuple[Tensor | int, ...]]
 
 
@@ -90,7 +90,7 @@ class PyGHierarchical(PyGNet):
         for conv, pool in zip(self.convs, self.pools, strict=True):
             x = conv(x, edge_index).relu()
             if isinstance(pool, ASAPooling):
-                # Without weights: torch has no gradient of the sparse products that make them.
+                # Without weights: torch has no gradient for the sparse products that compute them.
                 x, edge_index, _, batch, _ = pool(x, edge_index, batch=batch)
             elif isinstance(pool, EdgePooling):
                 x, edge_index, batch, _ = pool(x, edge_index, batch)
@@ -152,7 +152,7 @@ class PyGDiffPool(PyGNet):
 
 
 class PyGMinCut(nn.Module):
-    """The assignment by one linear layer, as in PyG's example."""
+    """Assigns clusters by one linear layer, as in PyG's example."""
 
     def __init__(self, hidden: int, clusters: int):
         super().__init__()
@@ -178,7 +178,7 @@ class PyGDMoN(nn.Module):
 
 
 class PyGSoft(PyGNet):
-    """Clusters of which there are as many as nodes in a mean graph, times the ratio."""
+    """The number of clusters is the ratio times the nodes of a mean graph."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class PyGSoft(PyGNet):
 
 
 class PyGGlobal(PyGNet):
-    """Each of the three pools is one layer of PyG, called as documented."""
+    """Three global poolings, each a single layer of PyG, called as documented."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class PyGGMT(PyGGlobal):
 class PyGSagnet(PyGNet):
     """Normalised GIN layers with SAGPool after each, as in sagpool.models.sagnet.
 
-    PyG would standardise the inputs before the training, so that is left out.
+    A PyG user would standardise the inputs before the training, so this is left out.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ def pyg_model(training: Training, graphs: Graphs) -> PyGNet:
 
 
 def _clusters(nodes: float, ratio: float) -> list[int]:
-    """Of each block."""
+    """Number of clusters of each block."""
     counts = [math.ceil(nodes)]
     for _ in range(BLOCKS):
         counts.append(math.ceil(ratio * counts[-1]))
@@ -353,7 +353,7 @@ def pyg_epoch(
     model.eval()
     with torch.no_grad():
         losses = [cross_entropy(model(*inputs), y, reduction="sum") for y, inputs in validation]
-    float(sum(losses))  # early stopping needs it on the host
+    float(sum(losses))  # early stopping needs the losses on the host
     return steps
 
 

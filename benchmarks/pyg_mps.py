@@ -1,4 +1,4 @@
-"""The best that a power user gets from PyG: many processes that share the GPU under NVIDIA MPS."""
+"""PyG at its fastest: many processes that share the GPU under NVIDIA MPS."""
 
 import gc
 import multiprocessing
@@ -50,9 +50,9 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    mps: bool  # whether the processes shared the GPU under MPS, not by time slices
+    mps: bool  # whether the processes shared the GPU under MPS instead of time slices
     rates: dict[str, float]  # models · training steps per second
-    failures: dict[str, str]  # why a case has no rate
+    failures: dict[str, str]  # reasons why a case has no rate
 
 
 def mps_rates(cases: Mapping[str, Case], device: str, seconds: float, processes: int) -> Outcome:
@@ -100,7 +100,7 @@ class Crew:
             self.processes.append(process)
 
     def rate(self, case: Case, seconds: float) -> float:
-        """The sum over all processes, measured while all of them train."""
+        """The total rate of all processes, measured while all of them train."""
         self._tell((case, seconds))
         self._answers(PATIENCE)  # all are ready
         self._tell("go")
@@ -158,7 +158,7 @@ def _work(connection: Connection, number: int, device: str, threads: int) -> Non
                 return
             gc.collect()
             if device != "cpu":
-                torch.cuda.empty_cache()  # other processes may need it in the next case
+                torch.cuda.empty_cache()  # other processes may need the memory in the next case
     except (EOFError, BrokenPipeError):
         return  # the parent has ended
     except Exception as error:

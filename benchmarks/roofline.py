@@ -115,7 +115,7 @@ def dense_ops(level: int, rows: int, members: int, fan_in: int, hidden: int) -> 
 
 
 def label_ops(x: LabelSums, entries: int, members: int, fan_in: int, hidden: int) -> list[Op]:
-    """The first layer if nodes have many labels: its input is the labels alone."""
+    """The first layer if nodes have many labels: its input is only the labels."""
     weights = layer(members, fan_in, hidden)
     forward_s, backward_s = both_ways(lambda: dense_relu(x, *weights), weights)
     n, done = len(x.label), 2 * entries * hidden

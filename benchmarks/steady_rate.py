@@ -1,4 +1,4 @@
-"""The rate of a fleet of which no member stops."""
+"""The rate of a fleet in which no member stops."""
 
 import time
 
@@ -14,7 +14,7 @@ WARM_UP, TIMED = 3, 4  # calls, of one or more epochs each
 
 
 def steady_rate(graphs: Graphs, shape: tuple[int, float], members: int) -> float:
-    """Models · training steps per second of a fleet whose members train all the time."""
+    """Models · training steps per second of a fleet whose members never stop."""
     hidden, ratio = shape
     trainings = [
         Training("sagpool-h", hidden=hidden, ratio=ratio, seed=n // 10, fold=n % 10, patience=10**9)

@@ -1,8 +1,8 @@
-"""What one would use in place of `sagpool train`: simple counts with scikit-learn, and GIN in PyG.
+"""Alternatives to `sagpool train`: simple counts with scikit-learn, and GIN in PyG.
 
-Nothing here uses the models of the package, so that a comparison with them is no comparison of the
-package with itself. A peer gets all graphs, loaded with ``features="all"``, the training and the
-test ids, and predicts the classes of the test graphs.
+Nothing here uses the models of the package, so that the package is not compared with itself. A peer
+gets all graphs, loaded with ``features="all"``, and the training and test ids; it predicts the
+classes of the test graphs.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def degrees_of(graphs: Graphs) -> np.ndarray:
 
 
 def count(graphs: Graphs, kinds: np.ndarray) -> sp.csr_matrix:
-    """How often each kind of node occurs in each graph: ``[graphs, kinds]``."""
+    """``[graphs, kinds]`` counts of each kind of node."""
     _, kinds = np.unique(kinds, return_inverse=True)
     ones = np.ones(len(kinds), dtype=np.float32)
     return sp.csr_matrix(
@@ -66,8 +66,8 @@ def simple_counts(graphs: Graphs) -> np.ndarray:
 def wl_counts(graphs: Graphs) -> sp.csr_matrix:
     """Counts of Weisfeiler-Lehman labels of all rounds.
 
-    A new label stands for the old one and the multiset of the neighbours' labels; the multiset is
-    told from others by the sum of one random 62-bit number per label.
+    A new label stands for the old one and the multiset of the neighbours' labels; multisets are
+    told apart by the sum of one random 62-bit number per label.
     """
     source, target = graphs.edge_index.numpy()
     random = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def wl_counts(graphs: Graphs) -> sp.csr_matrix:
 def logistic(
     features: np.ndarray | sp.csr_matrix, graphs: Graphs, train: np.ndarray, seed: int
 ) -> LogisticRegressionCV:
-    """Fitted to the training rows, with a penalty chosen in five folds of them."""
+    """Logistic regression on the training rows, with a penalty chosen in five folds of them."""
     model = LogisticRegressionCV(
         Cs=np.logspace(-3, 2, 6),
         cv=StratifiedKFold(5, shuffle=True, random_state=seed),
@@ -112,7 +112,7 @@ def counts_forest(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int
 
 def wl_logistic(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
     counts = wl_counts(graphs).log1p()
-    shared = np.diff(counts[train].tocsc().indptr) > 1  # other columns only name a graph
+    shared = np.diff(counts[train].tocsc().indptr) > 1  # other columns only identify a graph
     counts = counts[:, np.flatnonzero(shared)]
     return logistic(counts, graphs, train, seed).predict(counts[test])
 
@@ -143,7 +143,7 @@ class GIN(nn.Module):
 
 
 def gin(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
-    """Has one-hot labels; takes the epoch of the lowest loss on a tenth of the training graphs."""
+    """GIN with one-hot labels, at the epoch of the lowest loss on a tenth of the graphs."""
     torch.manual_seed(seed)
     one_hot = nn.functional.one_hot(torch.from_numpy(labels_of(graphs))).float()
     data: list[Data] = graphs.to_pyg()

@@ -1,11 +1,11 @@
-"""Accuracy of `sagpool train` beside that of simple models and GIN, for docs/accuracy.md.
+"""Accuracies of `sagpool train`, simple models and GIN, for docs/accuracy.md.
 
 python scripts/accuracy_table.py run --dataset MUTAG --model sagpool [--repeats 10]
 python scripts/accuracy_table.py table [--page docs/accuracy.md] [--json]
 
-In each of ten stratified folds, a model is chosen and trained on nine tenths of the graphs without
-a look at the others, which it then classifies. ``run`` measures one cell of the table: folds that
-have a row are not run again. ``table`` only reads the rows.
+In each of ten stratified folds, a model is chosen and trained on nine tenths of the graphs, and
+then classifies the others, which it has not seen. ``run`` measures one cell of the table: folds
+that have a row are not run again. ``table`` only reads the rows.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def ours(graphs: Graphs, train: np.ndarray, test: np.ndarray, seed: int) -> np.ndarray:
-    """What `sagpool train` gives with its default options."""
+    """The predictions of `sagpool train` with its default options."""
     model = fit(graphs[train], seed=seed).model
     return model.predict_proba(graphs[test]).probabilities.argmax(1)
 
@@ -91,10 +91,10 @@ def append(path: Path, row: Row) -> None:
 class Cell(NamedTuple):
     """Accuracies in per cent."""
 
-    mean: float  # over folds, weighted by their graphs
-    std: float | None  # over folds; None of a single one
+    mean: float  # over folds, weighted by their numbers of graphs
+    std: float | None  # over folds; None for a single fold
     folds: int
-    seconds: float  # of one fold
+    seconds: float  # mean of a fold
 
 
 def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
@@ -115,7 +115,7 @@ def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
 
 
 def gains(rows: Sequence[Row]) -> dict[str, float]:
-    """By data set, how many points ours is above the best of the others, on folds of both."""
+    """By data set, points of ours above the best other model, on common folds."""
     correct: dict[str, dict[str, dict[tuple[int, int], tuple[int, int]]]] = {}
     for row in rows:
         of_model = correct.setdefault(row.dataset, {}).setdefault(row.model, {})

@@ -1,11 +1,11 @@
-"""Whether scores find the nodes that decide the class, where those are known.
+"""Measure whether scores find the nodes that decide the class, where these are known.
 
 python scripts/attention_quality.py --method sagpool-g-ratio -o results/attention/quality.csv
 python scripts/attention_quality.py --method sagpool-g-ratio --set dropout=0.5 -o results/...
 
 Trains a cell of the experiment knyazev2019, and measures the first pooling of each model on each
-test: the AUC of its score for the true nodes, before the first step and at the end; which fraction
-of the nodes it keeps, and which would be right; how many gates are saturated. Adds a row to the
+test: the AUC of its score for the true nodes, before the first step and at the end; the fraction of
+nodes that it keeps, and the right fraction; and how many gates are saturated. Adds a row to the
 file for each training and test.
 """
 
@@ -31,8 +31,8 @@ from sagpool.models import build
 from sagpool.nn import Scores, Streams
 from sagpool.nn.pool import pools_of
 
-CHUNK = 500  # graphs in a batch
-SATURATED = 0.01  # from the end of the gate's range, as a fraction of it
+CHUNK = 500  # graphs per batch
+SATURATED = 0.01  # largest distance from the end of the gate's range, as a fraction of the range
 SIGMOID, TANH = (0.0, 1.0), (-1.0, 1.0)
 
 
@@ -44,7 +44,7 @@ def parts_of(graphs: Graphs, training: Training) -> dict[str, np.ndarray]:
 
 @torch.no_grad()
 def first_pooling(model: nn.Module, graphs: Graphs, numbers: np.ndarray) -> dict[str, np.ndarray]:
-    """Of each node: the sigmoid or tanh of its score, and whether it is kept."""
+    """For each node: the sigmoid or tanh of its score, and whether it is kept."""
     gates, kept, pool = [], [], pools_of(model)[0]
 
     def note(_: object, __: object, scores: Scores) -> None:

@@ -1,7 +1,7 @@
-"""Look for known vulnerabilities of the installed packages, with pip-audit.
+"""Look for known vulnerabilities of the installed packages with pip-audit.
 
-Skipped with a word if pip-audit is not installed or its database cannot be reached, so that a
-machine without a network can run it, too.
+Skipped with a message if pip-audit is not installed or its database cannot be reached, so that it
+also runs on a machine without a network.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def reachable(seconds: float = 3) -> bool:
 
 
 def audit() -> list[dict[str, Any]] | str:
-    """The packages that pip-audit has found, or why there are none."""
+    """The packages that pip-audit has found, or the reason why there are none."""
     if importlib.util.find_spec("pip_audit") is None:
         return "pip-audit is not installed (pip install 'sagpool[audit]')"
     if not reachable():
@@ -51,7 +51,7 @@ def main() -> None:
         return
     audited = [package for package in found if "skip_reason" not in package]
     if not audited:
-        # A mirror has packages, but knows nothing about them; pip-audit takes that for a success.
+        # A mirror has packages but no advisories; pip-audit reports that as a success.
         print(f"Audit skipped: {DATABASE[0]} knows none of the {len(found)} packages.")
         return
     vulnerable = [package for package in audited if package["vulns"]]

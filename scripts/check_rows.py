@@ -36,7 +36,7 @@ Loaded = dict[tuple[str, str], Graphs]  # data sets, by name and fingerprint
 
 
 def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
-    """The first rows of each cell; not those that only a search has seen."""
+    """The first rows of each cell, without rows that only a search has seen."""
     cells = defaultdict(list)
     same = ("name", "data", "method", "settings", "precision")
     with (folder / "rows.csv").open(newline="") as lines:
@@ -47,7 +47,7 @@ def chosen_rows(folder: Path, each: int) -> list[dict[str, str]]:
 
 
 def load_as_published(row: dict[str, str], kinds: dict[str, str]) -> Graphs:
-    """The data set of a row, with its node features, normalised if the row's were."""
+    """The data set of a row, with its node features and their normalisation."""
     names = {kind: name for name, kind in FEATURE_KINDS.items()}
     kind = kinds.get(row["data"], "auto")
     graphs = load(row["name"], names.get(kind, kind))  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def load_as_published(row: dict[str, str], kinds: dict[str, str]) -> Graphs:
 
 
 def feature_kinds(folder: Path) -> dict[str, str]:
-    """By the first digits of the fingerprint of a data set."""
+    """Kinds of features by the first digits of the fingerprint of a data set."""
     path = folder / "tables" / "data.csv"
     if not path.exists():
         return {}
@@ -67,7 +67,7 @@ def feature_kinds(folder: Path) -> dict[str, str]:
 
 
 def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) -> float:
-    """The larger of the differences of training and validation loss."""
+    """The larger of the differences in training and validation loss."""
     training = replace(
         training_of(row["method"], settings), seed=int(row["seed"]), fold=int(row["fold"])
     )
@@ -83,7 +83,7 @@ def difference(row: dict[str, str], graphs: Graphs, settings: dict[str, Any]) ->
 
 
 def distance(one: float, other: float) -> float:
-    """0 between two NaNs; infinite between a NaN and a number."""
+    """Difference of two losses: 0 between two NaNs; infinite between a NaN and a number."""
     if math.isnan(one) or math.isnan(other):
         return 0.0 if math.isnan(one) and math.isnan(other) else math.inf
     return abs(one - other)

@@ -4,8 +4,10 @@ python scripts/complexity.py results/lee2019 --device cuda
 
 Writes complexity.json and figures into complexity/. Parameters are counted, cluster sizes follow
 from the sizes of the graphs in a data set, and a training step of one model is measured on random
-graphs: with more and more nodes at the same number of edges per node, and with more and more edges
-at the same number of nodes. reproduction_page.py makes a section of the page from the JSON file.
+graphs: with a growing number of nodes at a fixed number of edges per node, and with a growing
+    number of
+edges at a fixed number of nodes. reproduction_page.py makes a section of the page from the JSON
+file.
 """
 
 import argparse
@@ -36,9 +38,9 @@ from sagpool.ops.device import find_device
 
 RATIOS = ("1/4", "1/2", "1")
 SIZES = (20, 100, 200, 300, 400, 500)  # nodes of the largest graph, as in the paper's Figure 4
-CHANNELS, CLASSES = 128, 2  # of that figure, too
+CHANNELS, CLASSES = 128, 2  # also as in that figure
 CLUSTER_RATIOS = ("1/10", "1/4", "1/2")  # the first one is the paper's example
-LARGE = 1000  # nodes; the paper counts the graphs above it
+LARGE = 1000  # nodes; the paper counts graphs above this size
 EDGES_PER_NODE, RATIO = 4, 0.25
 WARM_UP, MOST_SECONDS = 2, 1.0
 SLOW = 0.2
@@ -46,14 +48,14 @@ SLOW = 0.2
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: graphs of a batch, and the two series."""
+    """The measurements: graphs of a batch, and the two series."""
 
     graphs: int
-    nodes: tuple[int, ...]  # with `EDGES_PER_NODE` edges per node
+    nodes: tuple[int, ...]  # sizes with `EDGES_PER_NODE` edges per node
     fixed_nodes: int
-    edges_per_node: tuple[int, ...]  # with `fixed_nodes` nodes
+    edges_per_node: tuple[int, ...]  # edges per node, with `fixed_nodes` nodes
     repeats: int
-    slow: float = SLOW  # seconds of a step, after which larger graphs are left out
+    slow: float = SLOW  # seconds of a step above which larger graphs are left out
 
 
 ON_GPU = Sizes(8, (256, 1024, 4096, 16384, 65536), 4096, (1, 4, 16, 64), 10)
@@ -78,7 +80,7 @@ def _count(method: str, ratio: Fraction, nodes: int) -> int:
 
 
 def cluster_sizes(graphs: Graphs) -> dict[str, Any]:
-    """What the first pooling leaves of each graph: ⌈kN⌉ nodes, or clusters by the largest graph."""
+    """Rows of each graph after the first pooling: ⌈kN⌉ nodes, or clusters by the largest graph."""
     nodes = np.sort(graphs.node_counts)
     ratios = {}
     for ratio in CLUSTER_RATIOS:
@@ -94,7 +96,7 @@ def cluster_sizes(graphs: Graphs) -> dict[str, Any]:
 
 
 def random_graphs(count: int, nodes: int, edges: int) -> Graphs:
-    """Graphs with exactly so many nodes, and pairs of neighbours, each."""
+    """Graphs with exactly this many nodes and pairs of neighbours each."""
     random = np.random.default_rng(nodes + edges)
     edges = min(edges, nodes * (nodes - 1) // 2)
     rows = []
@@ -122,18 +124,18 @@ def random_graphs(count: int, nodes: int, edges: int) -> Graphs:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a training step: forward and backward pass of one model."""
+    """The cost of a training step: forward and backward pass of one model."""
 
     method: str
-    series: str  # nodes or edges: which of the two grows
-    nodes: int  # of each graph
+    series: str  # nodes or edges, whichever grows
+    nodes: int  # nodes of each graph
     edges: int
     milliseconds: float
     bytes: int
 
 
 def measure_all(methods: Sequence[str], sizes: Sizes, device: torch.device) -> list[Cost]:
-    """On a CPU with one thread, so that growth depends on the graphs alone."""
+    """Measure all methods; on a CPU with one thread, so that growth depends only on the graphs."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -180,7 +182,7 @@ def training_step(method: str, graphs: Graphs) -> Callable[[], None]:
 
 
 def step_seconds(step: Callable[[], None], device: torch.device, repeats: int) -> float:
-    """The median; fewer repeats if they take long."""
+    """The median time; with fewer repeats if they take long."""
     seconds: list[float] = []
     for turn in range(WARM_UP + repeats):
         _wait(device)
@@ -195,9 +197,9 @@ def step_seconds(step: Callable[[], None], device: torch.device, repeats: int) -
 
 
 def step_bytes(step: Callable[[], None], device: torch.device) -> int:
-    """The peak of a step on a GPU; on a CPU what it saves for the backward pass."""
+    """The peak memory of a step on a GPU; on a CPU the bytes saved for the backward pass."""
     if device.type == "cuda":
-        step()  # what is computed once for a data set is not part of a step
+        step()  # values that are computed once for a data set are not part of a step
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         step()
@@ -263,7 +265,7 @@ def main() -> None:
 
 
 def _text(result: dict[str, Any]) -> str:
-    """JSON with a line for each entry; a measurement has four significant digits."""
+    """JSON with a line for each entry; measurements have four significant digits."""
     rounded = [c | {"milliseconds": float(f"{c['milliseconds']:.4g}")} for c in result["costs"]]
     lines = [
         f'"{key}": [\n  ' + ",\n  ".join(map(json.dumps, rounded)) + "\n ]"

@@ -14,7 +14,7 @@ COMMAND = "python scripts/complexity.py results/lee2019 --device cuda"
 
 
 def complexity_section(folder: Path) -> str:
-    """Empty if the folder has no complexity.json."""
+    """The section; empty if the folder has no complexity.json."""
     path = folder / "complexity.json"
     if not path.exists():
         return ""

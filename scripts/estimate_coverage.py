@@ -1,8 +1,8 @@
-"""How often the interval that `fit` prints covers the accuracy on new graphs.
+"""Measure how often the interval that `fit` prints covers the accuracy on new graphs.
 
 Draws subsamples of a data set, fits a model to each, and compares its 95 % interval, and the
-promised coverage of its prediction sets, with what the model does on the rest of the data set.
-Each subsample is written to a file when it is done, and a second run goes on from there.
+promised coverage of its prediction sets, with the results of the model on the rest of the data set.
+Each finished subsample is written to a file, and a second run continues from there.
 
     python scripts/estimate_coverage.py --out coverage.jsonl --json
 """

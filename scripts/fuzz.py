@@ -1,8 +1,8 @@
-"""Give malformed inputs to everything that reads, and count what happens.
+"""Give malformed inputs to all readers, and count the outcomes.
 
-Deterministic: an input depends on the seed, its target and its number alone. Each target knows what
-an accepted input says, by a second parser or by reading back what was written; a result that says
-something else is *wrong*. Inputs run in processes with a limit on memory and time.
+Deterministic: an input depends only on the seed, its target and its number. Each target knows the
+content of an accepted input, from a second parser or by reading back what was written; any other
+result is *wrong*. Inputs run in processes with a limit on memory and time.
 
     accepted    the result is right
     refused     a `SagpoolError`, one sentence
@@ -110,7 +110,7 @@ def quiet() -> None:
 
 
 def work(seed: int, pipe: Connection, folder: Path) -> None:
-    """Run the inputs that come through the pipe; tell about each before and after it."""
+    """Run the inputs that come through the pipe; report each before and after it."""
     import torch
 
     torch.set_num_threads(1)
@@ -118,7 +118,7 @@ def work(seed: int, pipe: Connection, folder: Path) -> None:
     os.environ["SAGPOOL_CACHE"] = str(folder / "cache")
     import_module("sagpool.graphs.named_datasets").official_site = lambda: "http://127.0.0.1:1"
     inputs = Inputs(seed, folder)
-    # A process that was forked by a larger one begins with the peak of that one.
+    # A forked process inherits the memory peak of its parent.
     most = max(MEGABYTES, _peak_megabytes() + MEGABYTES / 4)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + MEGABYTES * 2**20
@@ -134,7 +134,7 @@ def work(seed: int, pipe: Connection, folder: Path) -> None:
                 ended = ended._replace(outcome="memory", reason=f"{peak:.0f} MB")
             pipe.send(ended)
             if ended.outcome == "memory":
-                return  # the peak would count for all that follow
+                return  # its peak would count for all later inputs
         pipe.send(None)
 
 
@@ -143,7 +143,7 @@ def _peak_megabytes() -> float:
 
 
 class Worker:
-    """A process, and what it is doing."""
+    """A process and its current input."""
 
     def __init__(self, seed: int, parent: Path) -> None:
         context = multiprocessing.get_context("fork")
@@ -159,11 +159,11 @@ class Worker:
     def give(self, chunk: tuple[str, int, int] | None) -> None:
         self.chunk, self.current = chunk, None
         if chunk is not None:
-            self.since = time.monotonic() + 60  # the target has to be prepared first
+            self.since = time.monotonic() + 60  # preparing the target comes first
             self.pipe.send(chunk)
 
     def rest(self) -> tuple[str, int, int] | None:
-        """What is left of the chunk after the current input."""
+        """The rest of the chunk after the current input."""
         assert self.chunk is not None
         name, first, last = self.chunk
         following = self.current[1] + 1 if self.current else first
@@ -177,7 +177,7 @@ class Worker:
 
 
 def run_all(seed: int, chunks: list[tuple[str, int, int]], workers: int) -> Iterator[Ended]:
-    """All inputs of the chunks, in processes."""
+    """Run all inputs of the chunks in processes."""
     chunks = list(reversed(chunks))
     with tempfile.TemporaryDirectory(prefix="fuzz-") as parent:
         pool = [Worker(seed, Path(parent)) for _ in range(workers)]

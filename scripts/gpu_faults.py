@@ -1,8 +1,8 @@
 """Disturb a bench on a GPU while it records its steps, and compare its rows with undisturbed ones.
 
-Memory runs out in the middle of a recording, Ctrl-C and SIGTERM come while a step is recorded, and
-members are poisoned. Without a GPU the same faults come in the middle of ordinary steps, except for
-those that need the memory of a GPU.
+Memory runs out in the middle of a recording, Ctrl-C and SIGTERM arrive while a step is recorded,
+and members are corrupted. Without a GPU the same faults happen in the middle of ordinary steps,
+except for faults that need the memory of a GPU.
 """
 
 import argparse
@@ -31,7 +31,7 @@ WORDS = (
     "bench demo --method sagpool-h,gpool-h --seeds 2 --folds 10 --precision float64 "
     "--set hidden=8 --set max_epochs=60 --set patience=8 --checkpoint-seconds 1"
 )
-# Fleets that shrink, and members beside others, round differently; in float64 that stays small.
+# Shrunken fleets, and members beside others, round differently; in float64 that stays small.
 TOLERANCE = 1e-6
 TOO_MUCH = 2**50  # bytes
 NOTICED = 0.3  # seconds after which a signal has reached the main thread
@@ -39,11 +39,11 @@ HUGE_RATE = 1e300
 
 
 class Fault(NamedTuple):
-    """What happens to the bench.
+    """A fault of the bench.
 
     Args:
-        code: with which it then ends
-        gpu_only: whether it needs the memory of a GPU
+        code: exit code after the fault
+        gpu_only: whether the fault needs the memory of a GPU
     """
 
     name: str
@@ -65,15 +65,15 @@ FAULTS = {
 
 
 class Trial(NamedTuple):
-    """What came of a fault."""
+    """The outcome of a fault."""
 
     name: str
     details: str
-    problem: str  # empty if there is none
+    problem: str  # empty if there was none
 
 
 class Notes:
-    """What the disturbed process tells the script: a line of a file for each event."""
+    """Messages of the disturbed process to the script: a line of a file for each event."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -83,7 +83,7 @@ class Notes:
             out.write(f"{line}\n")
 
     def read(self, first_word: str) -> list[list[str]]:
-        """The other words of the lines that begin so."""
+        """The other words of the lines that begin with this word."""
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         return [line.split()[1:] for line in lines if line.split()[0] == first_word]
 
@@ -106,7 +106,7 @@ def run_disturbed(name: str, notes: Notes, number: int, on_gpu: bool, store: Pat
             disturb_steps(steps, partial(send, signal.SIGTERM, notes, store), notes, on_gpu)
         case ["poison"]:
             poison_members(notes)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     sys.argv[1:] = [*WORDS.split(), "--device", device_name(on_gpu), "--store", str(store)]
     sagpool()
 
@@ -120,7 +120,8 @@ def disturb_steps(
 ) -> None:
     """Call a function in the middle of training steps that are being recorded.
 
-    Between the backward pass and Adam. Without a GPU nothing is recorded, and every step counts.
+    The call comes between the backward pass and Adam. Without a GPU nothing is recorded, and it
+    comes in every step.
     """
     adam_step, counter, lock = lockstep.adam_step, itertools.count(1), threading.Lock()
 
@@ -138,14 +139,14 @@ def disturb_steps(
 
 
 def send(sent: signal.Signals, notes: Notes, store: Path) -> None:
-    """Send this process a signal, and go on with the step when the main thread has got it."""
+    """Send a signal to this process, and continue the step when the main thread has received it."""
     notes.add(f"rows {len(read(store))}")
     os.kill(os.getpid(), sent)
     time.sleep(NOTICED)
 
 
 def limit_memory(notes: Notes) -> None:
-    """From the first recording on, let the process have the GPU memory that it has by then."""
+    """From the first recording on, limit the process to the GPU memory that it has by then."""
     captured, limited = recording._captured, threading.Event()
 
     def with_limit(*arguments: object) -> torch.cuda.CUDAGraph:
@@ -170,7 +171,7 @@ def poison_members(notes: Notes) -> None:
     def with_poison(fleet: Fleet, *arguments: object) -> object:
         if not poisoned:
             poisoned.append(fleet)
-        # In the second call: the fleet has trained for some epochs.
+        # In the second call, when the fleet has trained for some epochs.
         if fleet is poisoned[0] and next(calls) == 2:
             notes.add("fault")
             fleet.state.weights[0] = float("nan")
@@ -189,7 +190,7 @@ class Process(NamedTuple):
 
 
 def start(name: str, folder: Path, number: int, on_gpu: bool) -> Process:
-    """Run the bench with a fault in a process of its own."""
+    """Run the bench with a fault in a separate process."""
     words = [__file__, "--inside", name, "--folder", str(folder), "--number", str(number)]
     if not on_gpu:
         words.append("--cpu")
@@ -201,7 +202,7 @@ Rows = dict[str, dict[str, object]]
 
 
 def largest_difference(rows: Rows, expected: Rows) -> float:
-    """Between rows of the same keys; infinite if a key is unknown."""
+    """The largest difference between rows with the same key; infinite for an unknown key."""
     if not rows.keys() <= expected.keys():
         return float("inf")
     return max((distance(expected[key], row) for key, row in rows.items()), default=0.0)

@@ -20,7 +20,7 @@ import numpy as np
 
 METHODS = "sagpool-h,sagpool-g,gpool-h"
 TOLERANCE = 1e-9
-# Columns that do not depend on the result.
+# Columns that may differ between equal results.
 CIRCUMSTANCES = ("invocation", "finished", "seconds", "checksum")
 
 
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     trainings: int
     kills: int
     killed_rows: int  # rows of the disturbed run at the end
-    difference: float  # the largest between two rows
+    difference: float  # the largest difference between two rows
     equal: bool
 
 
@@ -55,7 +55,7 @@ def run(folder: Path, kills: int, seeds: int, epochs: int, seed: int) -> Outcome
         process = subprocess.Popen(
             command(disturbed, seeds, epochs), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        # Rarely before the first training, and such that the last kill comes before the end.
+        # Rarely before the first training; and the last kill comes before the end.
         delay = (
             start_up * draws.uniform(0.7, 1) + draws.uniform(0, 1.3) * (whole - start_up) / kills
         )

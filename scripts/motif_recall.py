@@ -25,16 +25,16 @@ METHODS = (
     *("random-h", "sagpool-h", "sagpool-h-gat", "sagpool-h-augmentation", "sagpool-h-sage"),
     *("sagpool-h-cheb", "gpool-h"),
 )
-SHOWN = "sagpool-h"  # whose trainings are listed one by one
+SHOWN = "sagpool-h"  # its trainings are listed one by one
 
 
 class Found(NamedTuple):
-    """What one training keeps of its test graphs."""
+    """The results of one training on its test graphs."""
 
     accuracy: float
-    recall: tuple[float, ...]  # of each level
-    random: tuple[float, ...]  # of as many nodes drawn at random
-    only_kept: float  # probability of the predicted class given these nodes
+    recall: tuple[float, ...]  # recall at each level
+    random: tuple[float, ...]  # recall of equally many random nodes
+    only_kept: float  # probability of the predicted class given only the kept nodes
     only_dropped: float
 
 

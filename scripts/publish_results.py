@@ -3,8 +3,8 @@ r"""Write the compact rows, the tables and the main figures of a run store to re
 python scripts/publish_results.py STORE results/controls --beside results/lee2019 \
     --page docs/reproduction.md
 
-What follows from the rows alone is written by reproduction_page.py. Unfinished cells are left out:
-they only have the trainings that stopped first, a biased sample.
+Everything that follows from the rows alone is written by reproduction_page.py. Unfinished cells are
+left out: they only have the trainings that stopped first, a biased sample.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from sagpool.bench.store import Store, settings_text
 from sagpool.report.content import read_content
 from sagpool.report.write import report_folder, write_content
 
-CLAIMS = "claims"  # prefix of the tables that are made from the rows
+CLAIMS = "claims"  # prefix of the tables made from the rows
 FIGURES = ("accuracy-", "costs-", "parameters")
 COSTS = "costs"  # prefix of the files that compare times
 
 
 def finished_part(store: Path, copy: Path) -> list[str]:
-    """Copy a store without its unfinished cells; return one line of text for each of those."""
+    """Copy a store without its unfinished cells; returns one line of text for each of these."""
     with Store.reading(store):  # raises if it is not a run store
         shutil.copy(store, copy)
     summaries = read_content(copy).summaries
@@ -66,7 +66,7 @@ def finished_part(store: Path, copy: Path) -> list[str]:
 
 
 def without_folders(command: str) -> str:
-    """A command with file names in place of absolute paths: folders of a machine help nobody."""
+    """A command with file names in place of absolute paths, which hold on one machine only."""
     if not command.startswith("sagpool "):
         return command
     words = []

@@ -1,7 +1,7 @@
 """The rows in folders of results, by cell: written from a run store, and read again.
 
-rows.csv has a row per training, settings.json its settings by number, and cells.json the cells that
-tables show, with the numbers by which rows refer to them.
+rows.csv has a row per training, settings.json the settings by number, and cells.json the cells of
+the tables, with the numbers of their rows.
 """
 
 import csv
@@ -24,8 +24,8 @@ from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.statistics import Spread, spread
 
-Key = tuple[str, str]  # data set and method, with settings that are not the usual ones
-FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # of epoch 1, for check_rows.py
+Key = tuple[str, str]  # data set and method, with unusual settings
+FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # losses of epoch 1, for check_rows.py
 COLUMNS = (
     *("name", "data", "method", "settings", "cells", "seed", "fold", "precision", "numerics"),
     *("commit", "kernels", "diverged"),
@@ -38,8 +38,8 @@ COLUMNS = (
 def write_rows(store: Path, folder: Path, content: Content) -> None:
     """Write rows.csv, settings.json and cells.json.
 
-    Trainings of no cell come from searches or have older settings. Curves and confusion matrices
-    stay in the store.
+    Trainings without a cell come from searches or have older settings. Curves and confusion
+    matrices stay in the store.
     """
     shown = [(group, summary) for group in content.groups for summary in group.cells]
     cells_of: dict[str, list[int]] = defaultdict(list)
@@ -99,7 +99,7 @@ class PublishedGroup:
     """Cells that share a table, in the order of the paper."""
 
     chosen: Chosen
-    differences: tuple[str, ...]  # from the protocol of the experiment, in words
+    differences: tuple[str, ...]  # differences from the protocol of the experiment, in words
     rows: Mapping[Key, list[dict[str, str]]]
     cells: Mapping[Key, CellRows]
     experiment: Experiment
@@ -113,7 +113,7 @@ class PublishedGroup:
 
     @property
     def plain(self) -> dict[Key, CellRows]:
-        """Without methods with other settings than usual, and data that are not the paper's."""
+        """The cells without unusual settings and without data that differ from the paper's."""
         return {
             key: cell for key, cell in self.cells.items() if ", " not in key[1] and not cell.note
         }
@@ -124,7 +124,7 @@ class PublishedGroup:
         return spread(np.array(list(learnt.values())), seeds, self.cells[key].folds)
 
     def agreement(self) -> list[Line]:
-        """Welch's test of every cell that has a published result, with Holm over all of them."""
+        """Welch's test of every cell with a published result, with Holm's correction."""
         methods = tuple(names.in_order(method for _, method in self.cells))
         datasets = tuple(dict.fromkeys(dataset for dataset, _ in self.cells))
         evidence = Evidence.of(self.experiment, self.cells)
@@ -176,7 +176,7 @@ def _cells(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, str]]]]:
     """The cells by number, and their rows.
 
-    Older folders have one cell of each method, and the kinds of features in tables/data.csv.
+    Older folders have one cell per method, and the kinds of features in tables/data.csv.
     """
     rows_of: dict[str, list[dict[str, str]]] = defaultdict(list)
     if (folder / "cells.json").exists():

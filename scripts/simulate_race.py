@@ -1,16 +1,16 @@
-"""What a search would have chosen, and what it would have cost, in a finished grid search.
+"""Simulate a search in a finished grid search: its choice and its cost.
 
 python scripts/simulate_race.py runs.sqlite [--search race] [--resamples 200] [--json]
 
-Every cell of the run store whose grid is complete is searched again with the stored curves. The
-stored folds stand for all folds that there could be: a candidate is as good as its mean validation
-accuracy over them. Regret is how much lower that is for the choice than for the best candidate, in
-points; cost is a fraction of the grid's models × epochs.
+Every cell of the run store with a complete grid is searched again with the stored curves. The
+stored folds stand for all possible folds: a candidate is as good as its mean validation accuracy
+over them. Regret is the accuracy of the best candidate minus that of the choice, in points; cost is
+a fraction of the grid's models × epochs.
 
 One search tells little, so it is repeated on resamples, whose folds are drawn with replacement for
-every seed. A grid search chooses by few folds, too, so its regret stands beside; and beside how
-often a choice is at most half a point worse than that of a grid search on other folds stands how
-often a grid search is.
+every seed. A grid search also chooses by few folds, so its regret is shown as well. A further
+figure is how often a choice is at most half a point worse than the choice of a grid search on other
+folds, for the search and for a grid search.
 
 Instead of a run store, .npz files with the curves of one grid each are accepted: ``meta`` [n, 8]
 (hidden, ratio, lr, weight decay, fold, ...), ``lens`` [n], and ``loss`` and ``acc`` end to end.
@@ -36,7 +36,7 @@ from sagpool.fleet import Training
 
 QUANTILES = (0.5, 0.9, 1.0)
 SEEDS = 16  # more than any search uses
-Curves = dict[Training, np.ndarray]  # of every fold: [2, epochs] validation loss and accuracy
+Curves = dict[Training, np.ndarray]  # for every fold: [2, epochs] validation loss and accuracy
 
 
 class Searched(NamedTuple):
@@ -72,7 +72,7 @@ def complete(curves: Curves) -> list[Training]:
 
 
 def seen(curve: np.ndarray, until: int | None) -> Validation:
-    """What a search knows about a training at that epoch."""
+    """What a search knows about a training at this epoch."""
     part = curve[:, :until]
     epochs, best = part.shape[1], best_epoch(part[0])
     loss, accuracy = part[:, best - 1].tolist() if best else (np.nan, np.nan)
@@ -80,7 +80,7 @@ def seen(curve: np.ndarray, until: int | None) -> Validation:
 
 
 class FinishedGrid:
-    """The complete candidates of a cell, with all that a search may ask about them."""
+    """The complete candidates of a cell, with all values that a search may ask for."""
 
     def __init__(self, curves: Curves) -> None:
         self.candidates = complete(curves)
@@ -92,15 +92,15 @@ class FinishedGrid:
         }
 
     def accuracy(self, candidate: Training) -> float:
-        """The mean over the stored folds, in percent."""
+        """The mean accuracy over the stored folds, in percent."""
         return 100 * float(np.nan_to_num([end.accuracy for end in self.ends[candidate]]).mean())
 
     def choice(self, candidates: Sequence[Training], folds: np.ndarray) -> Training:
-        """Of a grid search with stored folds ``[seeds, folds]``."""
+        """The choice of a grid search with stored folds ``[seeds, folds]``."""
         return rank(candidates, self._ends(candidates, folds))[0][0]
 
     def search(self, search: Search, candidates: Sequence[Training], folds: np.ndarray) -> Searched:
-        """Run the search with stored folds ``[seeds, folds]`` in place of those it asks for."""
+        """Run the search with stored folds ``[seeds, folds]`` in place of those it requests."""
         trained: dict[Training, int] = {}
 
         def result(training: Training, until: int | None) -> Validation:
@@ -122,7 +122,7 @@ class FinishedGrid:
         return Searched(chosen, sum(trained.values()) / whole)
 
     def _ends(self, candidates: Sequence[Training], folds: np.ndarray) -> list[Validation]:
-        """Those of a grid, which uses the first seed."""
+        """The results of a grid, which uses the first seed."""
         return [self.ends[candidate][fold] for candidate in candidates for fold in folds[0]]
 
 

@@ -1,8 +1,8 @@
 """Stop every command at random moments, and run it again to its end.
 
-Then its results must be those of a run that nobody stopped, and no other file may have changed. A
-command is stopped by ``kill -9``, by SIGTERM, or by a full disk: a small one in memory, which only
-root can make.
+Then its results must be those of an undisturbed run, and no other file may have changed. A command
+is stopped by ``kill -9``, by SIGTERM, or by a full disk: a small one in memory, which only root can
+make.
 """
 
 import argparse
@@ -27,19 +27,19 @@ from kill_bench import TOLERANCE, distance, read
 
 WAYS = ("kill", "term", "disk")
 FOREIGN = {"notes.txt": b"mine", "out/.hidden": b"mine too", "model.txt": b"and this"}
-ROOM = "64m"  # of the disk when it is no longer full
+ROOM = "64m"  # size of the disk when it is no longer full
 SMALL = "--set hidden=8 --set max_epochs=20 --device cpu"
 
 
 class Command(NamedTuple):
-    """A command, and what it leaves that must not depend on how often it was stopped."""
+    """A command, and the files that must not depend on how often it was stopped."""
 
-    words: str  # {here} is its folder, {base} that with a finished model and store
+    words: str  # {here} is its folder, {base} the folder with a finished model and store
     results: Callable[[Path], object]
 
 
 def hashes(pattern: str) -> Callable[[Path], object]:
-    """Of the files that match, by name."""
+    """Hashes of the files that match, by name."""
     return lambda here: {
         str(file.relative_to(here)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(here.glob(pattern))
@@ -56,7 +56,7 @@ def cached(here: Path) -> object:
 
 
 def write_rings(folder: Path, count: int = 20_000) -> None:
-    """A TU data set that takes a moment to read."""
+    """Write a TU data set that takes a moment to read."""
     folder.mkdir()
     edges, graph_of, labels, first = list[str](), list[str](), list[str](), 1
     for number in range(1, count + 1):
@@ -94,7 +94,7 @@ class Trial(NamedTuple):
     command: str
     way: str
     stopped: bool  # before its end
-    problem: str  # empty if there is none
+    problem: str  # empty if there was none
 
 
 def run(words: str, here: Path, base: Path) -> subprocess.Popen[bytes]:
@@ -109,12 +109,12 @@ def run(words: str, here: Path, base: Path) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes]) -> str:
-    """What it has printed."""
+    """The output of the process, once it has ended."""
     return process.communicate()[1].decode(errors="replace")
 
 
 def finish(words: str, here: Path, base: Path) -> float:
-    """Run it to its end; the seconds that it takes."""
+    """Run the command to its end; returns its seconds."""
     begin = time.perf_counter()
     process = run(words, here, base)
     printed = end(process)
@@ -125,7 +125,7 @@ def finish(words: str, here: Path, base: Path) -> float:
 
 @contextmanager
 def folder(full: bool, room: int) -> Iterator[Path]:
-    """With files that belong to somebody else; if full, on a disk with so many bytes."""
+    """A folder with foreign files; if full, on a disk with ``room`` bytes."""
     with tempfile.TemporaryDirectory() as name:
         here = Path(name)
         if full:
@@ -152,7 +152,7 @@ def try_once(
     draws: random.Random,
 ) -> Trial:
     command = COMMANDS[name]
-    # Room for the files of others, and for a part of the results.
+    # Enough for the foreign files, and for a part of the results.
     room = 4096 * len(FOREIGN) + draws.randrange(max(1, size))
     with folder(way == "disk", room) as here:
         process = run(command.words, here, base)

@@ -51,7 +51,7 @@ def execute(notebook: Notebook, change: Callable[[str], str] = str) -> Notebook:
 
 
 def run_cell(source: str, names: dict[str, Any], title: str, count: int) -> list[dict[str, Any]]:
-    """The outputs of a cell: what it prints, and the value of its last line."""
+    """The outputs of a cell: its printed text, and the value of its last line."""
     tree = ast.parse(source, title)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value, printed = None, io.StringIO()

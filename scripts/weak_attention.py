@@ -4,9 +4,9 @@ python scripts/weak_attention.py --dataset colors -o results/attention/weak.csv
 sagpool bench knyazev2019 --dataset colors --method sagpool-g-ratio --set supervision=100 \
     --node-targets results/attention/weak.csv
 
-After Knyazev, Taylor and Amer (2019): a model without attention is trained first. The target of a
-node of a training graph is by how much the output of that model for its prediction changes if the
-node is removed: t_i = |y_i - y| / Σ_j |y_j - y|. No true node is looked at.
+After Knyazev, Taylor and Amer (2019): first a model without attention is trained. The target of a
+node of a training graph is the change in the model's output for its prediction when the node is
+removed: t_i = |y_i - y| / Σ_j |y_j - y|. The true nodes are not used.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from sagpool.graphs import Graphs, load, pack
 from sagpool.models import build
 
 TEACHER = "nopool-g"
-CHUNK = 500  # graphs in a batch
+CHUNK = 500  # graphs per batch
 
 
 def without_each_node(graph: Graphs) -> Graphs:
-    """As many copies of a graph as it has nodes, copy i without node i."""
+    """One copy of a graph for each of its nodes; copy i lacks node i."""
     nodes = graph.num_nodes
     keep = ~np.eye(nodes, dtype=bool)
     return induced_subgraphs(graph[np.zeros(nodes, np.int64)], keep.ravel())
@@ -47,10 +47,10 @@ def outputs(model: nn.Module, graphs: Graphs) -> np.ndarray:
 
 
 def effects(model: nn.Module, graphs: Graphs, number: int) -> np.ndarray:
-    """``[nodes]`` of a graph, with sum 1; zeros if no node has an effect."""
+    """``[nodes]`` effects in a graph, with sum 1; zeros if no node has an effect."""
     graph = graphs[[number]]
     if graph.num_nodes == 1:
-        return np.ones(1)  # nothing would be left
+        return np.ones(1)  # nothing would be left without its only node
     (whole,) = outputs(model, graph)
     predicted = whole.argmax()
     change = np.abs(outputs(model, without_each_node(graph))[:, predicted] - whole[predicted])

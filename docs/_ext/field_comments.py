@@ -1,4 +1,4 @@
-"""Fields of data classes and named tuples are described by the comments in the code."""
+"""Describes fields of data classes and named tuples by the comments in the code."""
 
 import ast
 import inspect
@@ -26,7 +26,7 @@ def describe_field(
 
 @cache
 def comments(cls: type[Any]) -> dict[str, str]:
-    """For each field the comment behind it, or else the lines of comment above it."""
+    """For each field the trailing comment, or else the comment lines above it."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
@@ -52,6 +52,6 @@ def comments(cls: type[Any]) -> dict[str, str]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    # After napoleon, which would take words before a colon for a type.
+    # After napoleon, which would read words before a colon as a type.
     app.connect("autodoc-process-docstring", describe_field, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""``.. kernel-files:: src/sagpool/ops/kernels``: what each file with kernels computes."""
+"""``.. kernel-files:: src/sagpool/ops/kernels``: lists what each file of kernels computes."""
 
 import ast
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Names in docstrings are found as their reader would find them.
+"""Resolves names in docstrings as a reader would.
 
-A docstring says `Graphs`, wherever it stands. Sphinx looks for that name in the module of the
-docstring alone. Pages of source code link back to names under one package for each module, which
-is wrong for names that another package offers.
+A docstring may say `Graphs` in any module, but Sphinx looks for the name only in the module of the
+docstring. Pages of source code link back to names under one package for each module, which is wrong
+for names that another package exports.
 """
 
 import re

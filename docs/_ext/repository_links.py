@@ -1,7 +1,7 @@
-"""Links to files of the repository that are pages of the site lead to these pages.
+"""Redirects links to files of the repository to the pages of the site that include them.
 
-Pages are written for the repository: they link to ``../CONTRIBUTING.md``, which the site has as
-``project/contributing``. All other files outside of docs are offered as downloads.
+Pages are written for the repository: they link to ``../CONTRIBUTING.md``, which is the page
+``project/contributing`` of the site. All other files outside of docs are offered as downloads.
 """
 
 import re
@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 
-# The pages that include a file.
+# The page that includes each file.
 PAGES = {
     ROOT / "README.md": "index.md",
     ROOT / "CHANGELOG.md": "project/changelog.md",
@@ -26,7 +26,7 @@ PAGES = {
 
 
 def site_links(text: str, folder: Path) -> str:
-    """Markdown from a file in ``folder``, with links that hold on any page of the site."""
+    """Markdown from a file in ``folder``, with links that work on any page of the site."""
 
     def link(match: re.Match[str]) -> str:
         path, anchor = match[1], match[2] or ""

@@ -1,6 +1,6 @@
 """``.. room:: sagpool.nn``: the reference of a package, from the names in its ``__all__``.
 
-The lines of the directive's content are further classes, which users meet as results or fields.
+The lines of the directive's content are further classes, which are results or fields.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-# A name that several of them offer is described in the first.
+# A name in several of them is described in the first.
 ROOMS = (
     "sagpool",
     "sagpool.nn",
@@ -62,7 +62,7 @@ def _described(path: str, value: object) -> list[str]:
 
 
 def _names(module: ModuleType) -> list[str]:
-    """Public names; those of a module without ``__all__`` are the functions that it defines."""
+    """Public names; for a module without ``__all__``, the functions that it defines."""
     if hasattr(module, "__all__"):
         names = [name for name in module.__all__ if not name.startswith("__")]
         return [name for name in names if not ismodule(getattr(module, name))]

@@ -1,1 +1,1 @@
-"""The inputs of ``scripts/fuzz.py``: what they are made of, and how accepted ones are checked."""
+"""The inputs of ``scripts/fuzz.py``: how they are made, and how accepted ones are checked."""

@@ -29,7 +29,7 @@ def craft(random: Random, content: bytes) -> bytes:
     written = io.BytesIO()
     np.savez(written, **arrays)
     packed = written.getvalue()
-    if random.random() < 0.1:  # a header that asks for another size
+    if random.random() < 0.1:  # a header that claims another size
         packed = packed.replace(b"'shape': (", b"'shape': (9999999999, ", 1)
     return packed
 

@@ -1,4 +1,4 @@
-"""Graphs as plain Python values, to compare those of the package with."""
+"""Graphs as plain Python values, for comparison with those of the package."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sagpool.graphs.raw_graphs import RawGraphs
 class PlainGraph:
     nodes: int
     edges: set[tuple[int, int]]  # the lower node first, without self-loops
-    labels: list[tuple[str, ...]] | None = None  # of each node, one for each column
+    labels: list[tuple[str, ...]] | None = None  # labels of each node, one for each column
     features: list[list[float]] | None = None
     target: Any = None
 
@@ -24,7 +24,7 @@ def undirected(pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def plain_graphs(raw: RawGraphs, *, simple: bool = True) -> list[PlainGraph]:
-    """Those of the package, by slow loops over its arrays; ``simple``: also check symmetry."""
+    """Graphs of the package, by slow loops over its arrays; ``simple`` also checks symmetry."""
     graphs, node, edge = [], 0, 0
     for number, count in enumerate(raw.node_counts.tolist()):
         pairs = []

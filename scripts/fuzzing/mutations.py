@@ -16,7 +16,7 @@ ODD_NUMBERS = (
 
 
 def odd_value(random: Random, depth: int = 2) -> Any:
-    """A JSON value that is rarely what was expected."""
+    """A JSON value that is rarely the expected one."""
     kind = random.randrange(8 if depth else 5)
     if kind == 0:
         return random.choice((None, True, False))

@@ -79,7 +79,7 @@ class Pyg:
 
 
 def _plain(data: Data) -> PlainGraph:
-    """What PyG's object says, by its own fields."""
+    """The graph that PyG's object describes, by its own fields."""
     index = torch.zeros(2, 0) if data.edge_index is None else torch.as_tensor(data.edge_index)
     index = index.to_dense() if index.is_sparse else index
     expect(bool((index == index.long()).all()), "accepted an edge_index that is not whole")

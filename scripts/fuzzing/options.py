@@ -38,7 +38,7 @@ GOOD = {
 
 
 class Options:
-    """Every command with options that it has, and values that it may not expect."""
+    """Every command with its options, and unexpected values."""
 
     def __init__(self, folder: Path) -> None:
         import torch
@@ -112,7 +112,7 @@ class Options:
     def _odd(self, random: Random) -> str:
         pool = (*ODD_TEXTS, *map(str, ODD_NUMBERS), "meta", "cuda:99", "mps", "cpu:1", "-o", "--x")
         value = random.choice(pool)[:5000]
-        # Only what is here, and nothing that trains for hours.
+        # Only local data, and nothing that trains for hours.
         return "9" * 30 if value == "lee2019" else value
 
     def _clean(self) -> None:

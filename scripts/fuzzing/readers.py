@@ -62,7 +62,7 @@ def _whole(field: str) -> int:
 
 
 def parse_tu(texts: dict[str, str]) -> list[PlainGraph]:
-    """A second parser; it raises `WrongError` for what the first must not accept."""
+    """A second parser; raises `WrongError` for content that the first must not accept."""
     owner = [_whole(row[0]) - 1 for row in _table(texts["graph_indicator"])]
     targets = [str(_whole(row[0])) for row in _table(texts["graph_labels"])]
     members: list[list[int]] = [[] for _ in targets]
@@ -151,11 +151,12 @@ class Zip:
             bomb = random.random() < 0.02
             if bomb:
                 archive.writestr("bomb", b"0" * 30_000_000)
-        # Without compression, the large file is no bomb.
+        # Without compression, a large file is not a bomb.
         valid = inside in ("SET/", "", "SET/raw/") and method in (0, 8) and not bomb
         if random.random() < 0.8:
             content = self.path.read_bytes()
-            if random.random() < 0.4:  # the directory at the end and the headers of the entries
+            # Damages the directory at the end and the headers of the entries.
+            if random.random() < 0.4:
                 for sign in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"):
                     place = content.rfind(sign) + random.randrange(4, 46)
                     value = random.choice((0, 1, 9, 12, 14, 63, 99, 255))
@@ -169,7 +170,7 @@ class Zip:
 
 
 def _subset(graphs: list[PlainGraph], raw: Any) -> list[PlainGraph]:
-    """Without labels or attributes if the name of their file was damaged, as if not there."""
+    """The graphs without labels or attributes whose file name was damaged, as if absent."""
     return [
         PlainGraph(
             graph.nodes,
@@ -195,7 +196,7 @@ def _label(value: Any) -> str:
 
 
 def parse_graph(entry: Any) -> PlainGraph:
-    """A line of JSON, by rules written a second time."""
+    """Parse a line of JSON, by an independent implementation of the rules."""
     expect(isinstance(entry, dict), "accepted a line that is no object")
     expect(set(entry) <= {"id", "nodes", "edges", "label"}, "accepted an unknown key")
     nodes = entry.get("nodes")
@@ -424,7 +425,7 @@ class Cache:
             raise SagpoolError(str(error)) from None
         if raw is None:
             raise SagpoolError("another format or source")
-        # Whoever can write the cache can give it other graphs, but no index may lead outside.
+        # Someone who can write the cache can change the graphs, but no index may be out of range.
         found = plain_graphs(raw, simple=not crafted)
         if not crafted:
             compare(found, plain_graphs(self.raw))

@@ -1,4 +1,4 @@
-"""What the package itself has written: run stores, models, checkpoints; and experiment files."""
+"""Files written by the package: run stores, models, checkpoints; and experiment files."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def made_up(training: Training, accuracy: float) -> Result:
 
 
 def write_store(path: Path) -> None:
-    """Four runs of one method, a failure-free store with traces, a cell and a profile."""
+    """Write a store with four runs of one method, traces, a cell and a profile."""
     graphs = load("MUTAG")
     trainings = [
         Training("sagpool-h", hidden=4, folds=2, seed=n // 2, fold=n % 2) for n in range(4)
@@ -71,7 +71,7 @@ def write_store(path: Path) -> None:
 
 
 def read_all(store: Store) -> list[Run]:
-    """Everything that a store can be asked for."""
+    """Call everything that a store can return."""
     runs = store.runs()
     store.failures(), store.invocations(), store.profiles(), store.data(), store.reached()
     keys = [run.key for run in runs]
@@ -118,7 +118,7 @@ class Stores:
             expect(same, f"the run {run.key[:20]!r} was changed without a word")
 
     def _change(self, random: Random) -> bool:
-        """One change by SQL; whether a reader must accept it."""
+        """Make one change by SQL; returns whether a reader must accept it."""
         connection = sqlite3.connect(self.path)
         try:
             tables = [row[0] for row in connection.execute(
@@ -254,7 +254,7 @@ class Models:
 
 
 class Checkpoints:
-    """Checkpoints of a fleet: what is accepted is saved again, and is the same."""
+    """Checkpoints of a fleet: an accepted one must be the same after saving it again."""
 
     def __init__(self, folder: Path) -> None:
         graphs = load("MUTAG")

@@ -1,4 +1,4 @@
-"""What a target of the fuzzer is."""
+"""The interface of a target of the fuzzer."""
 
 from pathlib import Path
 from random import Random
@@ -6,11 +6,11 @@ from typing import Protocol
 
 
 class WrongError(Exception):
-    """An input was accepted, and the result is not what it says; or a valid one was refused."""
+    """An input was accepted with a wrong result, or a valid input was refused."""
 
 
 class Target(Protocol):
-    """A kind of input. It is made once in each process, in an empty folder of its own."""
+    """A kind of input. It is made once in each process, in an empty folder."""
 
     def __init__(self, folder: Path) -> None: ...
 

@@ -1,7 +1,7 @@
-"""Pieces of HTML with which objects show themselves in notebooks.
+"""Pieces of HTML for the display of objects in notebooks.
 
-They need no script, no style sheet and no other file. Text has the font and the colour of the page
-around it, so that it can be read on light and on dark pages. All text is escaped.
+They need no script, style sheet or other file. Text has the font and the colour of the surrounding
+page, so that it is readable on light and on dark pages. All text is escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def note(text: str) -> Html:
 
 
 def facts(entries: Mapping[str, str]) -> Html:
-    """Names and what they are, one in each row."""
+    """Names and values, one pair per row."""
     rows = "".join(
         f'<tr style="background: none"><th scope="row" style="{CELL}; text-align: left; '
         f'font-weight: normal; {MUTED}">{escape(name)}</th>'
@@ -62,7 +62,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1
 
 
 def bars(counts: Mapping[str, int]) -> Html:
-    """A bar for each name, as long as its part of the total."""
+    """A bar for each name, in proportion to its fraction of the total."""
     total = max(sum(counts.values()), 1)
     rows = "".join(
         f'<tr style="background: none"><td style="{CELL}; text-align: left">{escape(name)}</td>'

@@ -1,4 +1,4 @@
-"""Folders for the results of a command, in which no file of the user's is overwritten or deleted.
+"""Folders for the results of a command, in which no file of the user is overwritten or deleted.
 
 A hidden manifest in the folder lists the files that sagpool wrote, with their checksums. It is a
 journal: a line is appended before each file is written, so that after a kill at any moment every
@@ -26,22 +26,22 @@ class Entry:
     """A file that a command wrote."""
 
     command: str
-    # Of every content that it may have if the command was killed; None: of any content.
+    # Checksums of all contents that it may have if the command was killed; None for any content.
     checksums: set[str | None] = field(default_factory=set)
 
 
 class OutputFolder:
     """A folder that a command may write into.
 
-    A folder that holds other files than those of earlier commands is refused. Hidden files do not
-    count: none of ours but the manifest is hidden.
+    A folder with files other than those of earlier commands is refused. Hidden files do not count:
+    of ours, only the manifest is hidden.
 
     Args:
-        path: of the folder; it need not exist
-        command: whose files of an earlier call are replaced
-        force: whether to accept other files, and to overwrite those of the same names
-        beside: a file, such as a run store, that may be in the folder, with others whose names
-            begin like its name
+        path: the folder; it need not exist
+        command: name of the command; files of its earlier calls are replaced
+        force: whether to accept other files, and to overwrite files of the same names
+        beside: a file, such as a run store, that may be in the folder, with other files whose names
+            begin with its name
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class OutputFolder:
                         self._check(name)
 
     def create(self) -> None:
-        """Create the folder, which is done by the first `write` otherwise."""
+        """Create the folder; otherwise the first `write` does."""
         with _naming(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
 
@@ -73,7 +73,7 @@ class OutputFolder:
         """Write a file; ``name`` is relative to the folder, with slashes."""
         target = self.path / name
         if not self.force and os.path.lexists(target):
-            self._check(name, overwrite=True)  # again: it may have come after the first look
+            self._check(name, overwrite=True)  # again, because the file may be new
         checksum = hashlib.sha256(data).hexdigest()
         self._note(name, checksum)
         with _naming(target):
@@ -85,7 +85,8 @@ class OutputFolder:
 
     def finish(self) -> None:
         """Remove the files of an earlier call that were not written again."""
-        self.known = self._read_manifest()  # with those of commands that were called meanwhile
+        # Includes the files of commands that were called meanwhile.
+        self.known = self._read_manifest()
         for name, entry in self.known.items():
             if entry.command == self.command and name not in self.written and self._is_ours(name):
                 with _naming(self.path / name):
@@ -102,7 +103,7 @@ class OutputFolder:
             file.write(b"".join([*others, *ours]))
 
     def abandon(self) -> None:
-        """After an error: remove the folder if it holds nothing but the manifest."""
+        """After an error: remove the folder if it holds only the manifest."""
         with suppress(OSError):
             if [path.name for path in self.path.iterdir()] == [MANIFEST]:
                 (self.path / MANIFEST).unlink()
@@ -155,7 +156,7 @@ class OutputFolder:
                 return {}
         known: dict[str, Entry] = {}
         for line in lines:
-            # A file whose line is torn or damaged is not known to be ours.
+            # A file whose line is torn or damaged does not count as ours.
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 entry = json.loads(line)
                 _add(known, *(entry[key] for key in ("file", "command", "sha256")))
@@ -176,7 +177,7 @@ def _add(known: dict[str, Entry], name: Any, command: Any, checksum: Any) -> Non
 
 
 def _line(name: str, command: str, checksum: str | None) -> bytes:
-    # The line break comes first, lest the line be joined to one that is torn.
+    # The line break comes first, so that the line is not joined to a torn one.
     return b"\n" + json.dumps({"file": name, "command": command, "sha256": checksum}).encode()
 
 
@@ -197,7 +198,7 @@ def _files_in(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _naming(path: Path, what: str = "written") -> Iterator[None]:
-    """Turn what the operating system refuses into a sentence that names the file."""
+    """Turn errors of the operating system into a sentence that names the file."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,10 @@
-"""Texts of the user's in CSV files, which are opened with spreadsheets."""
+"""Texts of the user in CSV files, which may be opened with spreadsheets."""
 
 from contextlib import suppress
 
 
 def as_text(value: str) -> str:
-    """The text, with an apostrophe in front if a spreadsheet would take it for a formula."""
+    """The text, with an apostrophe in front if a spreadsheet would read it as a formula."""
     if len(value) < 2 or value[0] not in "=+-@\t\r":
         return value
     with suppress(ValueError):

@@ -13,24 +13,25 @@ MARGIN = 1.0  # percentage points within which two methods count as equivalent
 
 
 class Spread(NamedTuple):
-    """Of the accuracies of one cell; None where there are too few."""
+    """Mean and spread of the accuracies of one cell; None where there are too few."""
 
     mean: float
-    std_seeds: float | None  # of the per-seed means: how the paper's ± is read
-    std_folds: float | None  # of the single trainings
-    ci95: tuple[float, float] | None  # of the mean
+    # Standard deviation of the per-seed means, our reading of the paper's ±.
+    std_seeds: float | None
+    std_folds: float | None  # standard deviation of the single trainings
+    ci95: tuple[float, float] | None  # 95 % interval of the mean
 
 
 class Comparison(NamedTuple):
     """Two methods on the same splits."""
 
-    difference: float  # first minus second, the mean over the splits
+    difference: float  # first minus second, mean over the splits
     p: float
     runs: int
 
 
 class Outcome(StrEnum):
-    """What a comparison says about the first of two methods."""
+    """The verdict of a comparison on the first of two methods."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -48,15 +49,15 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """Of the two-sided t-test that there is no difference."""
+        """The p-value of the two-sided t-test of no difference."""
         return min(1.0, 2 * self._tail(abs(self.mean)))
 
     def p_above(self, bound: float) -> float:
-        """Of the one-sided t-test that the difference is at most ``bound``."""
+        """The p-value of the one-sided t-test that the difference is at most ``bound``."""
         return self._tail(self.mean - bound)
 
     def p_equivalent(self, margin: float = MARGIN) -> float:
-        """Of two one-sided t-tests that the difference is ``margin`` or more, either way."""
+        """The p-value of two one-sided t-tests that the difference is ``margin`` or more."""
         return self._tail(margin - abs(self.mean))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -77,7 +78,7 @@ def evenly_spaced(count: int, most: int) -> np.ndarray:
 
 
 def spread(accuracy: np.ndarray, seed: np.ndarray, folds: int) -> Spread:
-    """Of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
+    """The spread of the ``[runs]`` accuracies of a cell with their ``[runs]`` seeds."""
     mean = float(accuracy.mean())
     per_seed = np.array([accuracy[seed == s].mean() for s in np.unique(seed)])
     std_seeds = float(per_seed.std(ddof=1)) if len(per_seed) > 1 else None
@@ -91,7 +92,7 @@ def paired_difference(first: np.ndarray, second: np.ndarray, folds: int) -> Diff
     """The difference of two methods with the corrected error of Nadeau and Bengio (2003).
 
     ``first`` and ``second`` are ``[runs]`` accuracies on the same splits in the same order; there
-    are at least two.
+    must be at least two.
     """
     values = first - second
     return Difference(float(values.mean()), _corrected_error(values, folds), len(values) - 1)
@@ -110,7 +111,7 @@ def mean_difference(differences: Sequence[Difference]) -> Difference:
     """The mean over data sets, all with the same weight.
 
     Data sets are independent, so the variances add up; the degrees of freedom are Satterthwaite's.
-    It says something about these data sets, not about data sets in general.
+    The result is about these data sets, not about data sets in general.
     """
     count = len(differences)
     variances = [difference.error**2 / count**2 for difference in differences]
@@ -122,9 +123,9 @@ def mean_difference(differences: Sequence[Difference]) -> Difference:
 
 
 def outcome(difference: Difference, p: float, p_equivalent: float) -> Outcome:
-    """From both p-values, which may have been corrected for multiple comparisons.
+    """The verdict from both p-values, which may be corrected for multiple comparisons.
 
-    A difference that is significant is named even if it is certain to be below the margin.
+    A significant difference is reported even if it is certain to be below the margin.
     """
     if p < SIGNIFICANT:
         return Outcome.BETTER if difference.mean > 0 else Outcome.WORSE
@@ -179,7 +180,7 @@ def wilcoxon(differences: np.ndarray) -> float:
     """The exact two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are dropped."""
     differences = differences[differences != 0]
     doubled = (2 * mean_ranks(np.abs(differences))).round().astype(np.int64)
-    counts = np.zeros(int(doubled.sum()) + 1)  # of sign patterns, by twice their rank sum
+    counts = np.zeros(int(doubled.sum()) + 1)  # number of sign patterns, by twice their rank sum
     counts[0] = 1
     for rank in doubled:
         counts[rank:] = counts[rank:] + counts[: len(counts) - rank]
@@ -189,7 +190,7 @@ def wilcoxon(differences: np.ndarray) -> float:
 
 
 def friedman(ranks: np.ndarray) -> float:
-    """The p-value of Friedman's test that ``[data sets, methods]`` ranks differ by chance alone."""
+    """The p-value of Friedman's test that ``[data sets, methods]`` ranks differ only by chance."""
     from scipy.special import chdtrc
 
     count, methods = ranks.shape
@@ -202,7 +203,7 @@ def friedman(ranks: np.ndarray) -> float:
 
 
 def mean_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, equal values with the mean of theirs."""
+    """Ranks from 1; equal values get the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     mean = np.cumsum(counts) - (counts - 1) / 2
     return np.asarray(mean[inverse])
@@ -230,11 +231,11 @@ def _satterthwaite(variances: Sequence[float], df: Sequence[float]) -> float:
 def _corrected_error(values: np.ndarray, folds: int) -> float:
     """The standard error of the mean, for trainings whose training sets overlap.
 
-    The usual one, s / √n, shrinks towards zero with the number of seeds, although all seeds use the
-    same data set. Nadeau and Bengio add the ratio of the sizes of test and training set. In a
+    The usual error, s / √n, shrinks towards zero with the number of seeds, although all seeds use
+    the same data set. Nadeau and Bengio add the ratio of the sizes of test and training set. In a
     cross-validation that is 1 / (folds - 1), since validation counts as part of the training set.
-    With a fixed split, which has a single fold, it is the usual error: of the seeds alone, on this
-    split.
+    For a fixed split, which has a single fold, the usual error is returned; it covers only the
+    seeds.
     """
     variance = float(values.var(ddof=1))
     overlap = 1 / (folds - 1) if folds > 1 else 0.0

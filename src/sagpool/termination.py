@@ -1,4 +1,4 @@
-"""SIGTERM, which Slurm and spot machines send before they kill: it stops a command like Ctrl-C."""
+"""SIGTERM, which Slurm and spot machines send before a kill, stops a command like Ctrl-C."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-TERMINATED = 143  # the exit status, 128 + 15
+TERMINATED = 143  # exit status, 128 + 15
 AGAIN_SECONDS = 0.02
 
 
 class Terminated(KeyboardInterrupt):
-    """The process got SIGTERM."""
+    """The process received SIGTERM."""
 
 
 def raise_terminated(_: int, __: FrameType | None) -> None:
@@ -41,9 +41,10 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def _send_again(usual: Any, lost: Any) -> None:
-    """Python drops exceptions in some places, such as callbacks of weak references.
+    """Send a signal again if its exception was lost.
 
-    If one of them was that of a signal, the signal is sent once more, a moment later.
+    Python drops exceptions in some places, such as callbacks of weak references. If a dropped
+    exception came from a signal, the signal is sent once more, a moment later.
     """
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         usual(lost)

@@ -1,4 +1,4 @@
-"""Checks of what every method promises, for methods of your own: ``check_method("my-method")``.
+"""Checks of the contract of methods, for your own methods: ``check_method("my-method")``.
 
 They need no training and no GPU. Random graphs go through untrained models in float64.
 """
@@ -16,8 +16,9 @@ from sagpool.nn import Pool, Pooled, Streams
 from sagpool.nn.pool import pools_of
 
 CLASSES, LABELS, ATTRIBUTES = 3, 2, 3
-CLOSE = 1e-9  # relative and absolute, in float64
-STEPS = (1e-6, 1e-7, 1e-8)  # of numerical derivatives: a ReLU may have its kink within one
+CLOSE = 1e-9  # relative and absolute tolerance, in float64
+# Steps of numerical derivatives: a ReLU may have its kink within one step.
+STEPS = (1e-6, 1e-7, 1e-8)
 
 Settings = Mapping[str, Value]
 Check = Callable[[str, int, Sequence[int], Settings], None]
@@ -29,9 +30,9 @@ def check_method(
     """Raise an AssertionError with a sentence if a registered method breaks a promise.
 
     Args:
-        name: of the method
-        settings: of the method, other than its defaults
-        seeds: of random graphs and weights
+        name: name of the method
+        settings: settings of the method other than its defaults
+        seeds: seeds of random graphs and weights
     """
     for seed in seeds:
         sizes = 1 + np.random.default_rng(seed).integers(0, 13, 5)
@@ -42,7 +43,7 @@ def check_method(
 def random_graphs(
     seed: int, sizes: Sequence[int], order: Sequence[np.ndarray] | None = None
 ) -> Graphs:
-    """Graphs of these sizes, some nodes isolated; with an ``order``, their nodes reordered."""
+    """Graphs of these sizes, with some isolated nodes; an ``order`` reorders the nodes."""
     random = np.random.default_rng(seed)
     degree, col, label, attr = [], [], [], []
     for number, nodes in enumerate(sizes):
@@ -71,18 +72,18 @@ def random_graphs(
 def random_model(
     name: str, seed: int, settings: Settings, k: Sequence[int] = (4,), max_nodes: int = 16
 ) -> nn.Module:
-    """An untrained model with a member for each k, in evaluation mode; no weight is zero."""
+    """An untrained model in evaluation mode, with a member for each k; no weight is zero."""
     shape = Shape(
         ATTRIBUTES + LABELS,
         CLASSES,
-        hidden=24,  # wide enough that no row is all zero after ReLU, which would cause ties
+        hidden=24,  # wide enough that ReLU leaves no all-zero row, which would cause ties
         k=k[0] if len(k) == 1 else np.array(k)[:, None],
         max_nodes=max_nodes,
         members=len(k),
         settings=settings,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # not those of all devices, as manual_seed does
+        torch.default_generator.manual_seed(seed)  # only the CPU's, unlike torch.manual_seed
         model = build(name, shape).double().eval()
         with torch.no_grad():
             for parameter in model.parameters():
@@ -91,16 +92,16 @@ def random_model(
 
 
 def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
-    """Reordered nodes give the same result."""
+    """The order of nodes does not change the result."""
     model = random_model(name, seed, settings)
     random = np.random.default_rng(seed)
     order = [random.permutation(nodes) for nodes in sizes]
-    batches = [_whole(random_graphs(seed, sizes, nodes)) for nodes in (None, order)]
+    batches = [_pack_all(random_graphs(seed, sizes, nodes)) for nodes in (None, order)]
     if not _is_deterministic(model, batches[0]):
         return
     first, second = (_call(model, batch).logits[0, :-1] for batch in batches)
     differ = ~torch.isclose(first, second, rtol=CLOSE, atol=CLOSE).all(1)
-    # Ties go to the lower node, so single graphs (two joined nodes, say) may differ.
+    # Ties go to the lower node, so some graphs (such as two joined nodes) may differ.
     assert differ.sum() <= len(sizes) / 2, (
         f"{name} gives another result for {int(differ.sum())} of {len(sizes)} graphs if their "
         "nodes are reordered."
@@ -110,8 +111,8 @@ def check_node_order(name: str, seed: int, sizes: Sequence[int], settings: Setti
 def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
     """A graph has the same result in a batch and alone."""
     graphs, model = random_graphs(seed, sizes), random_model(name, seed, settings)
-    together = _call(model, _whole(graphs))
-    if not _is_deterministic(model, _whole(graphs)):
+    together = _call(model, _pack_all(graphs))
+    if not _is_deterministic(model, _pack_all(graphs)):
         return
     for number in range(len(sizes)):
         alone = _call(model, pack(graphs, [[number]]))
@@ -122,7 +123,7 @@ def check_batches(name: str, seed: int, sizes: Sequence[int], settings: Settings
 
 
 def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
-    """A fleet of three gives each member what it gives alone, values and gradients."""
+    """In a fleet of three, each member has the same values and gradients as alone."""
     one_k = any(pool.one_k for pool in pools_of(random_model(name, seed, settings)))
     ks = (4, 4, 4) if one_k else (4, 3, 5)
     graphs, fleet = random_graphs(seed, sizes), random_model(name, seed, settings, ks)
@@ -151,7 +152,7 @@ def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settin
     First for all parameters together; if that disagrees, for each parameter separately. Models
     with a pooling layer that is `straight_through` are not checked: their gradients need not agree.
     """
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings)
     if any(pool.straight_through for pool in pools_of(model)):
         return
     named = dict(model.named_parameters())
@@ -178,7 +179,7 @@ def _disagreement(
     exact: float,
     close: float,
 ) -> float | None:
-    """None if a difference quotient is as exact as that, or the last one."""
+    """None if a difference quotient is close to ``exact``; otherwise the last quotient."""
     found = 0.0
     for step in STEPS:
         found = _difference_quotient(model, batch, weights, directions, step)
@@ -206,8 +207,8 @@ def _difference_quotient(
 
 
 def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
-    """Each pooling layer leaves as many rows as it says, and its losses reach the output."""
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings)
+    """Each pooling layer leaves as many rows as it declares, and its losses reach the output."""
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings)
     losses = []
 
     def inspect(layer: nn.Module, given: tuple[Any, ...], pooled: Pooled) -> None:
@@ -253,8 +254,8 @@ def check_finite(name: str, seed: int, sizes: Sequence[int], settings: Settings)
 
 
 def check_random_numbers(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
-    """Random numbers come from the streams of the context alone."""
-    batch, model = _whole(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
+    """Random numbers come only from the streams of the context."""
+    batch, model = _pack_all(random_graphs(seed, sizes)), random_model(name, seed, settings).train()
     logits = []
     for torch_seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
@@ -279,7 +280,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _whole(graphs: Graphs) -> Batch:
+def _pack_all(graphs: Graphs) -> Batch:
     return pack(graphs, [range(len(graphs))])
 
 
@@ -289,9 +290,9 @@ def _call(model: nn.Module, batch: Batch, first_key: int = 0) -> Output:
 
 
 def _losses(model: nn.Module, batch: Batch, first_key: int = 0) -> Tensor:
-    """``[members, graphs]``, 0 for padding; every class has another weight.
+    """``[members, graphs]``, 0 for padding; every class has a different weight.
 
-    asinh keeps it small where a sum over nodes makes logits of untrained models huge.
+    asinh bounds the loss where a sum over nodes makes logits of untrained models huge.
     """
     output = _call(model, batch, first_key)
     weights = torch.linspace(-1, 2, CLASSES, dtype=output.logits.dtype)

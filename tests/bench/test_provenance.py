@@ -113,7 +113,7 @@ def test_a_mean_over_different_kernels_is_never_silent(store, tmp_path):
     page = write_report(store, tmp_path / "report").read_text()
     assert f"{MIXED}(feedfeedfeed, {ours})." in page
     assert "2 versions of the kernels" in page
-    assert "Cells that are means over more than one of them: 1." in page
+    assert "Cells with rows of more than one version: 1." in page
     assert MIXED in (tmp_path / "report/tables/results.md").read_text()
 
     change_versions(store, 1, kernels=None)

@@ -20,7 +20,7 @@ from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize, Spread
 from sagpool.fleet.recording import Recorder, RecordingMemory, _Recording, can_record
 from sagpool.fleet.schedule import Slots, trained_on
-from sagpool.fleet.scheduler import _compute_what_fleets_share
+from sagpool.fleet.scheduler import _compute_shared_values
 from sagpool.fleet.work import Work
 from sagpool.graphs import Graphs, load
 from sagpool.graphs.counting import colors
@@ -272,7 +272,7 @@ def test_a_work_can_begin_while_another_one_records(few):
     work, number = Work(few.to(DEVICE), [Training("sagpool-h")]), torch.zeros(1, device=DEVICE)
 
     def begin():
-        _compute_what_fleets_share(work)
+        _compute_shared_values(work)
         Profile(work.graphs.device, on=True)
 
     def step():

@@ -69,7 +69,7 @@ def test_of_many_trainings_some_are_drawn(make, made, tmp_path):
     many, few = (content.curves[s.runs[0].key] for s in reversed(content.shown))
     assert (len(many), len(few)) == (MOST_CURVES, 5)
     page = write_report(store, tmp_path / "report").read_text()
-    assert page.count(f"Of methods with more than {canvas.MOST_DOTS} trainings") == 2
+    assert page.count(f"At most {canvas.MOST_DOTS} trainings of each method are drawn.") == 2
     assert "trainings of each method: 5 to 750" in page
     svg = (tmp_path / "report/figures/accuracy-MADE.svg").read_text()
     assert max(path.count("M ") for path in svg.split("<path")) == canvas.MOST_DOTS

@@ -44,7 +44,7 @@ class Against:
         }
 
     def words(self) -> tuple[str, str, str]:
-        """Difference, interval and p."""
+        """Difference, interval and p as text."""
         low, high = self.difference.interval()
         return signed(self.difference.mean), f"{signed(low)} to {signed(high)}", p_text(self.holm)
 
@@ -53,8 +53,8 @@ def compare_with(summaries: Sequence[Summary], reference: str) -> list[Against]:
     """Every method against the reference, on each data set that both were run on.
 
     Args:
-        summaries: of one protocol
-        reference: a method, perhaps with settings: ``diffpool-h, losses none``
+        summaries: cells of one protocol
+        reference: a method, optionally with settings: ``diffpool-h, losses none``
     """
     if reference not in {s.method for s in summaries}:
         known = ", ".join(dict.fromkeys(s.method for s in summaries))

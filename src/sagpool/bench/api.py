@@ -39,11 +39,12 @@ ENGINES = ("local", "ray")
 class ExperimentResult:
     """The results of `run_experiment`."""
 
-    # Of every cell that has finished trainings; curves and confusion matrices are in the store.
+    # Summaries of all cells with finished trainings; curves and confusion matrices are in the
+    # store.
     summaries: tuple[Summary, ...]
     cells: tuple[CellState, ...]  # the final state of every cell, with its failures
-    store: Path  # with the rows of all trainings
-    profile: DeviceTime | None = None  # if wanted
+    store: Path  # file with the rows of all trainings
+    profile: DeviceTime | None = None  # how the device spent its time, if requested
 
     @property
     def failure(self) -> str:
@@ -111,21 +112,21 @@ def run_experiment(
         experiment: the name of an experiment of the package, a .yaml file, or an `Experiment`
         datasets: names in the experiment, or anything that `sagpool.load` accepts; by default all
         methods: names or patterns such as ``sagpool-h*``; by default those of the experiment
-        tables: of the experiment; by default all
-        seeds: how many
-        folds: of the cross-validation
+        tables: tables of the experiment; by default all
+        seeds: number of seeds
+        folds: number of folds of the cross-validation
         settings: values by name, such as ``{"lr": 0.005, "conv": "gin"}``; several for a search. A
-            setting that only some of the methods have applies to those
-        features: of the nodes, as in `sagpool.load`, in all data sets; by default those of the
+            setting that only some methods have applies to these methods
+        features: node features of all data sets, as in `sagpool.load`; by default those of the
             experiment. The results appear under another data set name
         split: a file with the split of the one data set, see `sagpool.graphs.with_split`. The
             results appear under another data set name
         match: ``retention``: all methods get the same ratio, methods that make clusters use that
-            ratio of the mean graph, and a search must have the same number of candidates for
-            all. Methods that still leave another fraction of the nodes are marked in results
+            ratio of the mean graph, and a search must have equally many candidates for
+            all. Methods that still keep a different fraction of the nodes are marked in results
         task: ``classification``, ``multitask`` (several targets of 0 and 1, with gaps) or
             ``regression``; by default what the experiment says
-        targets: columns of the data sets with the classes or targets, if they have no usual names
+        targets: columns with the classes or targets, if they have no standard names
         node_targets: a file with targets for the node scores of the one data set, see
             `sagpool.graphs.with_node_targets`; for methods with ``supervision``. The results
             appear under another data set name
@@ -142,10 +143,10 @@ def run_experiment(
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object
-        address: of the Ray cluster; by default one is started on this machine
+        address: address of the Ray cluster; by default one is started on this machine
         members: the largest number of models that train side by side; by default as many as fit
         precision: a name in `sagpool.bench.precision.PRECISIONS`
-        checkpoint_seconds: between two checkpoints of a running fleet; not with Ray
+        checkpoint_seconds: time between two checkpoints of a running fleet; not with Ray
         profile: whether to record how the device spent its time; not with Ray
         command: recorded in the store
         watch: called whenever the state of a cell changes
@@ -190,7 +191,7 @@ def run_experiment(
             states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
         cells = [cell for cell in opened.cells() if cell.invocation == invocation]
         runs = read_runs(opened, {(cell.method, cell.fingerprint) for cell in cells})
-        # The store may have more seeds.
+        # The store may have further seeds.
         summaries = summarise(
             cells,
             runs.before_seed(plan.seeds),
@@ -203,7 +204,7 @@ def run_experiment(
 
 @contextmanager
 def _profiled(engine: Engine, store: Store, invocation: int) -> Iterator[None]:
-    """Store how the time was spent, if the engine notes it; also of a run that was stopped."""
+    """Store how the time was spent, if the engine measures it, even if the run was stopped."""
     try:
         yield
     finally:

@@ -17,14 +17,14 @@ def search_cost(
 ) -> SearchCost:
     """The models × epochs that the search has trained, and those of the full grid.
 
-    In the full grid, an unfinished training counts with a lower bound of its epochs: until its
+    An unfinished training of the full grid counts with a lower bound: the epoch at which its
     patience would run out. Folds that a candidate never began count like its other folds.
 
     Args:
-        candidates: of the search, for seed 0 and fold 0
-        seeds: that the search uses
-        seen: the last results of each training that the search has begun
-        ended: the epochs of trainings that have ended, whether the search needed that or not
+        candidates: candidates of the search, for seed 0 and fold 0
+        seeds: number of seeds that the search uses
+        seen: the latest result of each training that the search has begun
+        ended: epochs of all trainings that have ended, even if the search did not need that
     """
     grid, exact = 0.0, True
     for candidate in candidates:
@@ -32,14 +32,14 @@ def search_cost(
         known = [ended[one] for one in trainings if one in ended]
         exact = exact and len(known) == len(trainings)
         known += [
-            _at_least(one, seen[one]) for one in trainings if one in seen and one not in ended
+            _fewest_epochs(one, seen[one]) for one in trainings if one in seen and one not in ended
         ]
         shortest = min(candidate.patience + 1, candidate.max_epochs)
         grid += float(np.mean(known or [shortest])) * len(trainings)
     return SearchCost(sum(one.epochs for one in seen.values()), round(grid), exact)
 
 
-def _at_least(training: Training, seen: Validation) -> int:
+def _fewest_epochs(training: Training, seen: Validation) -> int:
     """A lower bound of the epochs of a training."""
     if seen.ended:
         return seen.epochs

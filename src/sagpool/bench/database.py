@@ -12,7 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.foreign.limits import CELL
 from sagpool.foreign.values import DecodingError, shorten
 
-APPLICATION = 0x5A67706C  # marks the file as one of ours
+APPLICATION = 0x5A67706C  # marks the file as a run store
 
 
 @contextmanager
@@ -23,8 +23,8 @@ def open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
         try:
             _make_or_check(path, connection)
             yield connection
-            # So that a store that nobody writes is a single file. Fails while another process
-            # reads; then the next writer does it.
+            # Makes a store that nobody writes a single file. Fails while another process reads;
+            # then the next writer does it.
             with suppress(sqlite3.OperationalError):
                 connection.execute("PRAGMA journal_mode = DELETE")
         finally:
@@ -114,7 +114,7 @@ _CURVE = RUN_COLUMNS.index("curve")
 
 
 def row_checksum(values: Sequence[Any]) -> int:
-    """Of the `RUN_COLUMNS` of a row; detects damage, not intent."""
+    """Checksum of the `RUN_COLUMNS` of a row; detects damage, not tampering."""
     others = [*values[:_CURVE], *values[_CURVE + 1 :]]
     return crc32(values[_CURVE], crc32(repr(others).encode()))
 
@@ -122,7 +122,7 @@ def row_checksum(values: Sequence[Any]) -> int:
 def check_row(values: Sequence[Any], written: Any) -> None:
     """Raise an error if the `RUN_COLUMNS` of a row do not have the checksum that was written.
 
-    Rows of older versions have none.
+    Rows of older versions have no checksum.
     """
     if written is not None and row_checksum(values) != written:
         raise DecodingError(f"the run {shorten(values[0])} was changed after it was written")
@@ -156,5 +156,5 @@ def readable_errors(path: Path) -> Iterator[None]:
             if name.startswith(start):
                 raise SagpoolError(sentence.format(path=path)) from None
         raise SagpoolError(f"{path} is not a valid run store: {error}.") from None
-    except UnicodeDecodeError:  # a damaged name, in a message of SQLite
+    except UnicodeDecodeError:  # SQLite's message contains a damaged name
         raise SagpoolError(_DAMAGED.format(path=path)) from None

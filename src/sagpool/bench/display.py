@@ -14,7 +14,7 @@ from sagpool.html import card, note, table
 if TYPE_CHECKING:
     from sagpool.bench.api import ExperimentResult
 
-WORDS = 2  # columns of words; the others are numbers
+WORDS = 2  # leading columns of words; the others are numbers
 MEANINGS = {
     "accuracy": "of the tests, in percent",
     "± seeds": "standard deviation of the means of the seeds",
@@ -23,7 +23,7 @@ MEANINGS = {
 
 
 class CellRow(NamedTuple):
-    """A cell in a table, as text; empty where there is nothing to say."""
+    """A cell in a table, as text; empty where a value is missing."""
 
     dataset: str
     method: str
@@ -49,8 +49,8 @@ def cell_row(summary: Summary) -> CellRow:
         cell.method,
         _runs(summary),
         _measure(summary),
-        _two(spread.std_seeds),
-        _two(spread.std_folds),
+        _two_decimals(spread.std_seeds),
+        _two_decimals(spread.std_folds),
         f"{spread.ci95[0]:.2f} to {spread.ci95[1]:.2f}" if spread.ci95 else "",
         f"{cell.paper_mean:.2f} ± {cell.paper_std:.2f}" if cell.paper_mean is not None else "",
         f"{summary.epochs:.0f}",
@@ -63,7 +63,7 @@ def test_names(summaries: Sequence[Summary]) -> list[str]:
 
 
 def main_tests(summaries: Sequence[Summary]) -> list[str]:
-    """Of each data set with several tests, which of them the column of accuracies is about."""
+    """Names the test that the column of accuracies shows, for each data set with several tests."""
     main = {s.cell.dataset: s.main_test for s in summaries if s.main_test}
     return [
         f"{dataset}: the accuracy is that of the test '{name}'"
@@ -73,7 +73,7 @@ def main_tests(summaries: Sequence[Summary]) -> list[str]:
 
 
 def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
-    """The accuracy in each of these tests, with the published one if there is one."""
+    """The accuracy in each of these tests, with the published one if any."""
     cells = []
     for name in names:
         shown = ""
@@ -87,7 +87,7 @@ def test_columns(summary: Summary, names: Sequence[str]) -> list[str]:
 
 
 def result_text(result: ExperimentResult) -> str:
-    """A line for each cell."""
+    """One line for each cell."""
     lines = [f"ExperimentResult({_size(result)}, in {result.store})"]
     for summary in result.summaries:
         row = cell_row(summary)
@@ -130,7 +130,7 @@ def _remarks(result: ExperimentResult) -> list[str]:
 
 
 def _measure(summary: Summary) -> str:
-    """The accuracy, or of a regression the loss."""
+    """The accuracy, or the loss of a regression."""
     if summary.learnt:
         return f"{summary.spread.mean:.2f}"
     return "none learnt" if summary.loss is None else f"loss {summary.loss:.4g}"
@@ -145,5 +145,5 @@ def _runs(summary: Summary) -> str:
     return f"{len(summary.runs)}" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _two(value: float | None) -> str:
+def _two_decimals(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"

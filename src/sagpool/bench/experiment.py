@@ -22,7 +22,7 @@ from sagpool.models.registry import suggestion
 if TYPE_CHECKING:
     from sagpool.bench.claims import Claim
 
-# Of a training; methods have settings of their own besides.
+# Settings of a training; methods have settings of their own besides.
 SETTINGS = tuple(
     item.name
     for item in fields(Training)
@@ -32,15 +32,15 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True)
 class DataSet:
-    name: str  # in the results
+    name: str  # name in the results
     source: str | Path  # the argument of `load`
     features: Features = "auto"
     normalise: Normalise = "none"
-    entry: str = ""  # its name in the experiment, if that is another
-    split: Path | None = None  # a file with parts of the graphs, see `with_split`
+    entry: str = ""  # its name in the experiment, if different
+    split: Path | None = None  # file that assigns graphs to parts, see `with_split`
     task: Task = "classification"
-    targets: tuple[str, ...] = ()  # columns of a file, if they have no standard names
-    node_targets: Path | None = None  # a file, see `with_node_targets`
+    targets: tuple[str, ...] = ()  # columns of a file, if not the standard ones
+    node_targets: Path | None = None  # file, see `with_node_targets`
 
     @property
     def name_in_experiment(self) -> str:
@@ -101,7 +101,7 @@ class Accuracy:
 
 
 class Elsewhere(NamedTuple):
-    """A published result of a method that is not among ours, in percent."""
+    """A published result of a method that this package lacks, in percent."""
 
     mean: float
     std: float | None
@@ -111,7 +111,7 @@ class Elsewhere(NamedTuple):
 class Experiment:
     """The content of an experiment file."""
 
-    name: str  # of the file
+    name: str  # name of the file
     title: str  # one line that describes it
     datasets: Mapping[str, DataSet]
     tables: Mapping[str, Table]
@@ -119,20 +119,21 @@ class Experiment:
     protocol: Mapping[str, Value]  # settings of all trainings, including ``folds``
     grid: tuple[Rule, ...]  # values that a search tries
     settings: tuple[Rule, ...]  # values without a search; later rules override earlier ones
-    statistics: Mapping[str, Mapping[str, float]]  # of the data sets, as published
-    feature_kinds: Mapping[str, str]  # of the published experiment, if the data may lack them
+    statistics: Mapping[str, Mapping[str, float]]  # published statistics of the data sets
+    feature_kinds: Mapping[str, str]  # published kind of features, if our data may lack them
     accuracy: Mapping[tuple[str, str], Accuracy]  # published, by (data set, method)
-    # Published, of the tests of a fixed split: by (data set, method), then by the test's name.
+    # Published results in the tests of a fixed split: by (data set, method), then by test.
     tests: Mapping[tuple[str, str], Mapping[str, Accuracy]] = field(default_factory=dict)
-    published_seeds: int = 20  # over which the published results are means
-    claims: tuple[Claim, ...] = ()  # of the paper, with the tests that decide them
-    select: Select = Select.OVER_FOLDS  # how a search chooses, unless told otherwise
-    # Published, by the name of a method that is not ours, then by data set.
+    published_seeds: int = 20  # number of seeds of the published means
+    claims: tuple[Claim, ...] = ()  # claims of the paper, with the tests that decide them
+    select: Select = Select.OVER_FOLDS  # default of how a search chooses
+    # Published results of methods that this package lacks: by method, then by data set.
     elsewhere: Mapping[str, Mapping[str, Elsewhere]] = field(default_factory=dict)
-    display: Mapping[str, Display] = field(default_factory=dict)  # of methods, in their order
+    # How methods are displayed, in order.
+    display: Mapping[str, Display] = field(default_factory=dict)
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
-        """The protocol and the settings of this cell, without those that the method lacks."""
+        """The protocol and the settings of this cell, without settings that the method lacks."""
         chosen = dict(self.protocol)
         for rule in self.settings:
             if rule.covers(dataset, method):

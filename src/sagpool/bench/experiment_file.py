@@ -49,7 +49,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(source: str | Path) -> Experiment:
-    """Read an experiment of the package by its name, or any other from a .yaml file."""
+    """Read an experiment of the package by name, or any other from a .yaml file."""
     path = user_path(source)
     if path.suffix not in (".yaml", ".yml"):
         if str(source) not in experiment_names():
@@ -189,7 +189,7 @@ class _Reader:
             patterns = {}
             for key, known in (("methods", methods()), ("datasets", sorted(datasets))):
                 patterns[key] = self._names(options.get(key, "*"), f"{here}.{key}")
-                for pattern in patterns[key]:  # one that matches nothing is a typo
+                for pattern in patterns[key]:  # a pattern without a match is a typo
                     if not any(matches(name, [pattern]) for name in known):
                         self._fail(f"{here}: {key} has no '{pattern}'")
             among = [name for name in methods() if matches(name, patterns["methods"])]
@@ -343,6 +343,6 @@ class _Reader:
             self._fail(f"{place}: {str(error).removesuffix('.')}")
 
     def _fail(self, what: str) -> NoReturn:
-        what = what.removesuffix(".")  # of a sentence from elsewhere
+        what = what.removesuffix(".")  # the sentence may come from other code
         shown = what if len(what) <= 500 else f"{what[:497]}..."  # names in it may have any length
         raise SagpoolError(f"The experiment {self.name}: {shown}.")

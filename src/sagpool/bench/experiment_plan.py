@@ -1,4 +1,4 @@
-"""What an experiment would run: its cells, with the data loaded and everything checked."""
+"""The cells that an experiment would run, with the data loaded and everything checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("sagpool")
 
 @dataclass(frozen=True)
 class FingerprintedGraphs:
-    """A data set with a hash of its content, which takes a while to compute."""
+    """A data set with a hash of its content, which is slow to compute."""
 
     graphs: Graphs
     fingerprint: str
@@ -40,7 +40,7 @@ class FingerprintedGraphs:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentPlan:
-    """What `run_experiment` would run, with the data sets loaded and everything checked."""
+    """The cells that `run_experiment` would run, with the data loaded and everything checked."""
 
     experiment: Experiment
     cells: tuple[Cell, ...]
@@ -50,7 +50,7 @@ class ExperimentPlan:
     select: Select
     precision: str
     store: Path
-    match: str | None = None  # what all methods have in common
+    match: str | None = None  # property that all methods have in common
     select_by: str = BY_ACCURACY  # the validation result by which a search ranks candidates
 
     def keys(self, cell: Cell, trainings: Iterable[Training]) -> list[str]:
@@ -144,7 +144,7 @@ def plan_experiment(
 
 
 def _selection(select: str | None, search: Search, experiment: Experiment) -> Select:
-    """How the search chooses: as wanted, or as the experiment says."""
+    """How the search chooses: as requested, or as the experiment says."""
     usual = experiment.select if search is not Search.NONE else Select.OVER_FOLDS
     chosen = usual if select is None else Select(select)
     if chosen is Select.TEST:
@@ -176,7 +176,7 @@ def _check_select_by(metric: str, search: Search, select: Select, cells: Iterabl
         raise SagpoolError(f"Settings can only be selected by {metric} in a search.")
     if select is Select.TEST:
         raise SagpoolError("A search by test results can only select by accuracy.")
-    # Only the curve of a paused training is known, not its predictions.
+    # For a paused training the curve is known, but no predictions.
     stops_by_it = all(cell.default.stopping == metric for cell in cells)
     if search is not Search.GRID and metric != "loss" and not stops_by_it:
         raise SagpoolError(

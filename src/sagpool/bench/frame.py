@@ -14,15 +14,16 @@ from sagpool.models import method_settings, method_version, methods
 
 log = logging.getLogger("sagpool")
 
-CURVE = ("train_loss", "validation_loss", "validation_accuracy")  # in the order of the store
+# In the order of the curves in the store.
+CURVE = ("train_loss", "validation_loss", "validation_accuracy")
 
 
 def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any:
     """All finished trainings of a run store, one row each, with a column for every setting.
 
-    A store leaves out settings of a method that have their defaults. Those of a method from a
-    plugin are known while it is loaded (`sagpool.models.load_plugin`) and has not been changed;
-    otherwise their columns are empty, and a warning names the method.
+    A store leaves out settings of a method that have their defaults. For a method from a plugin the
+    defaults are known while it is loaded (`sagpool.models.load_plugin`) and unchanged; otherwise
+    the columns are empty, and a warning names the method.
 
     Trainings on a fixed split have a loss and an accuracy of each test, such as ``large accuracy``.
     ``commit`` and ``kernels`` tell which code made a row; "unknown" in older stores.
@@ -60,8 +61,8 @@ def curves(store: str | Path, *, frame: bool = True) -> Any:
     """The learning curves of all finished trainings of a run store, one row for each epoch.
 
     The columns ``key``, ``name``, ``method``, ``seed`` and ``fold`` are those of `rows`. The train
-    loss is a mean over an epoch, with dropout and auxiliary losses; the validation loss is that by
-    which the training stops.
+    loss is a mean over an epoch, with dropout and auxiliary losses; the validation loss is the
+    value that decides when the training stops.
 
     Args:
         store: the file
@@ -89,7 +90,7 @@ def _frame(found: list[dict[str, Any]]) -> Any:
 
 
 def _warn_of_defaults(found: list[dict[str, Any]]) -> None:
-    """Name the methods whose defaults are not known here, so that columns have gaps."""
+    """Name the methods whose defaults are unknown here, so that columns have gaps."""
     versions = {(row["method"], row[METHOD_VERSION]) for row in found if METHOD_VERSION in row}
     for method, version in sorted(versions):
         if method not in methods():
@@ -108,8 +109,8 @@ def _row(run: Run, feature_kind: str, made_by: Invocation) -> dict[str, Any]:
     values = {k: v for k, v in vars(run).items() if k not in ("settings", "confusion", "curve")}
     values["feature_kind"] = feature_kind
     values |= {"commit": made_by.commit, "kernels": made_by.kernels}
-    # A store leaves out the defaults of the protocol and of a method's own settings. Those of
-    # another version of a method are not known here.
+    # A store leaves out defaults of the protocol and of a method's own settings. The defaults of
+    # another version of a method are unknown here.
     settings = {name: default for name, (default, *_) in PROTOCOL.items()} | run.settings
     if run.method in methods() and method_version(run.method) == settings.get(METHOD_VERSION, ""):
         settings = method_settings(run.method) | settings

@@ -1,4 +1,4 @@
-"""The fraction of nodes that a model keeps, if it depends on the graph."""
+"""The fraction of nodes that a model keeps, where it depends on the graph."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,21 +14,21 @@ from sagpool.nn.pool import pools_of
 from sagpool.statistics import evenly_spaced
 
 MOST_GRAPHS = 400
-SIZES = 4  # groups of graphs of similar size, each with about as many
+SIZES = 4  # groups of graphs of similar size, about equally large
 
 
 class LearntRatio(NamedTuple):
-    """The mean over some test graphs of the first run of a cell."""
+    """The mean ratio over a group of test graphs, in the first run of a cell."""
 
     level: int  # counted from 1
     grouping: str  # size or class
-    name: str  # of the group: ``26 to 60``, or the name of a class
+    name: str  # name of the group: ``26 to 60``, or a class
     graphs: int
-    ratio: float  # kept nodes, of those of the input
+    ratio: float  # kept nodes as a fraction of the input nodes
 
 
 def learnt_ratios(graphs: Graphs, result: Result) -> list[LearntRatio]:
-    """By size and by class; [] if the ratio is not learnt."""
+    """Learnt ratios by size and by class; [] if the ratio is not learnt."""
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
         return []
     model = build(result.training.method, shape_of(graphs, result.training))

@@ -21,7 +21,7 @@ def writer_lock(store: Path) -> Iterator[None]:
     path = store.with_name(f"{store.name}-lock")
     descriptor = _acquire(path, store)
     try:
-        os.ftruncate(descriptor, 0)  # `_acquire` has checked that nothing else is in it
+        os.ftruncate(descriptor, 0)  # `_acquire` has checked that it holds nothing else
         os.write(descriptor, str(os.getpid()).encode())
         yield
     finally:
@@ -62,7 +62,7 @@ def _acquire(path: Path, store: Path) -> int:
 
 
 def _is_lock(descriptor: int) -> bool:
-    """Whether this is a file of its own with a process number, or nothing yet, in it."""
+    """Whether this is a regular file that is empty or holds a process number."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > 20:
         return False

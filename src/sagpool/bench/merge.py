@@ -1,4 +1,4 @@
-"""Several run stores as one, with the commands that made their rows."""
+"""Merges run stores, with the commands that made their rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sagpool.errors import SagpoolError
 _INCIDENTAL = {"invocation", "finished", "seconds", "traces"}
 _DECISIVE = [name for name in RUN_COLUMNS if name not in _INCIDENTAL]
 _INVOCATION = ("started", "command", "experiment", "device", "versions")
-# All others have a row, or some, for the key of each of their runs.
+# All other tables have rows that belong to the key of a run.
 _KNOWN = {"data", "invocations", "runs", "cells", "failures", "paused", "profiles", "migrations"}
 
 
 class Merged(NamedTuple):
-    """What a merge has done."""
+    """Counts of what was merged."""
 
     stores: int
     runs: int
@@ -38,8 +38,8 @@ def merge_stores(sources: Sequence[str | Path], output: str | Path) -> Merged:
     is taken from the first; if its results differ, nothing is written.
 
     Args:
-        sources: files of at least two stores; of cells in several stores the last one's request
-            counts as the last
+        sources: files of at least two stores; if a cell is in several stores, the request in the
+            last one counts as the last
         output: the new file
     """
     paths, target = [Path(source) for source in sources], Path(output)
@@ -76,21 +76,21 @@ def _new_store(first: Path, target: Path) -> Iterator[Store]:
 
 
 class _Addition:
-    """The rows of one store on their way into another.
+    """Adds the rows of one store to another.
 
     Args:
-        store: into which they go, inside a transaction
-        source: where they come from
-        before: named in errors as the store that has the other rows
+        store: the target, inside a transaction
+        source: the store to read
+        before: the file that errors name as the owner of the rows already there
     """
 
     def __init__(self, store: Store, source: Store, before: Path) -> None:
         self.store, self.source, self.before = store, source, before
         self.to, self.of = store.connection, source.connection
-        self.numbers: dict[int, int] = {}  # of invocations, here and there
+        self.numbers: dict[int, int] = {}  # invocation numbers, from the source to the target
 
     def run(self) -> int:
-        """Add everything; returns how many runs both stores have."""
+        """Add everything; returns the number of runs that both stores have."""
         with readable_errors(self.source.path):
             for table in self._tables():
                 for name in self._columns(self.of, table):
@@ -104,7 +104,7 @@ class _Addition:
             self._invocations()
             new, twice = self._runs()
             self._cells()
-            self._of_trainings("failures")
+            self._training_rows("failures")
             self._paused()
             for row in self._rows("profiles"):
                 self._insert("profiles", row | {"invocation": self.numbers[row["invocation"]]})
@@ -115,7 +115,7 @@ class _Addition:
         return twice
 
     def _invocations(self) -> None:
-        """A command in both stores, because one was copied from the other, is added only once."""
+        """Add invocations; a command in both stores (one is a copy) is added only once."""
         sql = f"SELECT id, {', '.join(_INVOCATION)} FROM invocations ORDER BY id"
         known = {tuple(row): number for number, *row in self.to.execute(sql)}
         for number, *row in self.of.execute(sql):
@@ -125,7 +125,7 @@ class _Addition:
             self.numbers[number] = known[tuple(row)]
 
     def _runs(self) -> tuple[set[str], int]:
-        """The keys of those that were added, and how many were there already."""
+        """Add runs; returns the keys of new runs, and the number of known ones."""
         known, new, twice = self.store.keys(), set[str](), 0
         for row in self._rows("runs"):
             values = [row[name] for name in RUN_COLUMNS]
@@ -187,7 +187,7 @@ class _Addition:
                 "paused", row | {"invocation": self.numbers[row["invocation"]]}, "OR REPLACE"
             )
 
-    def _of_trainings(self, table: str) -> None:
+    def _training_rows(self, table: str) -> None:
         for row in self._rows(table):
             self._insert(table, row | {"invocation": self.numbers[row["invocation"]]})
 

@@ -1,4 +1,4 @@
-"""The tables of a run store, as numbered changes: older stores get those that they lack."""
+"""The tables of a run store, as numbered changes; older stores get the missing ones."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from contextlib import suppress
 import sagpool
 from sagpool.foreign.values import shorten
 
-# Raised only by a change that older versions cannot read. New tables and columns do not count:
+# Raise only with a change that older versions cannot read. New tables and columns do not count:
 # older versions ignore them.
 FORMAT = 1
 
 Migration = Callable[[sqlite3.Connection], None]
 
-# The first columns of runs, failures and paused trainings.
+# Common to the tables of runs, failures and paused trainings.
 _TRAINING = """key TEXT PRIMARY KEY,
     name TEXT NOT NULL,                 -- of the graphs; random numbers depend on it
     fingerprint TEXT NOT NULL REFERENCES data,
@@ -28,7 +28,7 @@ _TRAINING = """key TEXT PRIMARY KEY,
 
 
 def _run(*statements: str) -> Migration:
-    """Statements that do nothing if already applied, as in stores older than the numbering."""
+    """Statements without effect if already applied, as in stores older than the numbering."""
 
     def change(connection: sqlite3.Connection) -> None:
         for statement in statements:
@@ -38,7 +38,7 @@ def _run(*statements: str) -> Migration:
 
 
 def _add_columns(table: str, **columns: str) -> Migration:
-    """Those that are missing."""
+    """Add the columns that are missing."""
 
     def change(connection: sqlite3.Connection) -> None:
         present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
@@ -96,7 +96,7 @@ _FAILURES = f"""CREATE TABLE IF NOT EXISTS failures (
     {_TRAINING},
     reason TEXT NOT NULL
 )"""
-# What searches know about unfinished trainings.
+# Curves of unfinished trainings, for searches.
 _PAUSED = f"""CREATE TABLE IF NOT EXISTS paused (
     {_TRAINING},
     curve BLOB NOT NULL                 -- float32: train loss, validation loss and accuracy
@@ -106,7 +106,7 @@ _PROFILES = """CREATE TABLE IF NOT EXISTS profiles (
     time TEXT NOT NULL                  -- JSON
 )"""
 
-# Of trainings on a fixed split: every test, in the order of the split; the first is also in runs.
+# All tests of trainings on a fixed split, in the order of the split; the first is also in runs.
 _TESTS = """CREATE TABLE IF NOT EXISTS tests (
     key TEXT NOT NULL,                  -- of the run
     name TEXT NOT NULL,
@@ -114,7 +114,7 @@ _TESTS = """CREATE TABLE IF NOT EXISTS tests (
     PRIMARY KEY (key, name)
 )"""
 
-# Of runs with a best epoch; see `sagpool.bench.predictions`.
+# Predictions of runs with a best epoch; see `sagpool.bench.predictions`.
 _PREDICTIONS = """CREATE TABLE IF NOT EXISTS predictions (
     key TEXT PRIMARY KEY,               -- of the run
     task TEXT NOT NULL,
@@ -136,7 +136,7 @@ _RATIOS = """CREATE TABLE IF NOT EXISTS learnt_ratios (
     PRIMARY KEY (key, level, grouping, name)
 )"""
 
-# In the order in which they were introduced, numbered from 1. One that was released never changes.
+# In order of introduction, numbered from 1. A released migration never changes.
 MIGRATIONS: tuple[Migration, ...] = (
     _run(_DATA, _INVOCATIONS, _RUNS, _CELLS),
     _run(_FAILURES),
@@ -144,11 +144,11 @@ MIGRATIONS: tuple[Migration, ...] = (
     _add_columns(
         "cells",
         chosen="TEXT NOT NULL DEFAULT '[]'",  # JSON, keys of runs; per fold or by test accuracy
-        cost="TEXT",  # JSON, of the search
+        cost="TEXT",  # JSON, cost of the search
     ),
-    # Found by a search, and also requested without one.
+    # 1 if settings found by a search were also requested without one.
     _add_columns("cells", fixed="INTEGER NOT NULL DEFAULT 0"),
-    _add_columns("runs", checksum="INTEGER"),  # of the row
+    _add_columns("runs", checksum="INTEGER"),  # checksum of the row
     _run(_TESTS),
     _add_columns("cells", paper_tests="TEXT"),  # JSON: published mean and std, by test
     _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
@@ -163,7 +163,7 @@ _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (
 
 
 def migrate(connection: sqlite3.Connection, application: int) -> None:
-    """Make the changes that the store lacks, all or none; in an empty file these are all.
+    """Make the changes that the store lacks, all or none; an empty file gets all of them.
 
     Args:
         connection: in autocommit mode
@@ -192,7 +192,7 @@ def migrate(connection: sqlite3.Connection, application: int) -> None:
 
 
 def newer_version(connection: sqlite3.Connection) -> str:
-    """Which version of sagpool made the last of the changes that this one does not know."""
+    """The version of sagpool that made the last change unknown to this version."""
     sql = "SELECT version FROM migrations WHERE number > ? ORDER BY number DESC LIMIT 1"
     with suppress(sqlite3.Error):
         row = connection.execute(sql, (len(MIGRATIONS),)).fetchone()

@@ -15,20 +15,20 @@ from sagpool.models import method_settings
 
 
 class Selected(NamedTuple):
-    """The outcome of a nested selection."""
+    """The result of a nested selection."""
 
     chosen: list[Training]  # one for each seed and fold
-    # By the mean over all seeds and folds, if every candidate was trained to the end: what a
-    # selection over folds would have chosen from the same trainings.
+    # By the mean over all seeds and folds, if every candidate was trained to the end: the choice
+    # that a selection over folds would have made from the same trainings.
     ranking: list[Ranked]
 
 
 def choose_per_fold(
     search: Search, candidates: Sequence[Training], seeds: int
 ) -> Generator[Round, Sequence[Validation], Selected]:
-    """Search separately for every seed and fold, all of them in the same rounds.
+    """Search separately for every seed and fold, all in the same rounds.
 
-    With halving, the better half of the candidates of each fold goes on for twice the epochs.
+    With halving, the better half of each fold's candidates continues for twice the epochs.
     """
     left = {
         (seed, fold): [replace(one, seed=seed, fold=fold) for one in candidates]
@@ -52,7 +52,7 @@ def choose_per_fold(
 
 
 def _epochs(search: Search, candidates: Sequence[Training]) -> list[int | None]:
-    """At which to compare the candidates; None: at the end."""
+    """The epochs at which candidates are compared; None for the end."""
     if search is not Search.HALVING:
         return [None]
     most = max(candidate.max_epochs for candidate in candidates)
@@ -61,9 +61,9 @@ def _epochs(search: Search, candidates: Sequence[Training]) -> list[int | None]:
 
 
 def settings_of_all(search: Search, candidates: Sequence[Training]) -> dict[str, Any]:
-    """The settings of a cell that was selected per fold: a list of values where they differ.
+    """The settings of a cell that was selected per fold: a list of values where folds differ.
 
-    They include how it was selected, so that it differs from a cell with fixed settings.
+    They include the kind of selection, so that the cell differs from one with fixed settings.
     """
     defaults = method_settings(candidates[0].method)
     every = [settings_of(candidate) for candidate in candidates]

@@ -16,7 +16,7 @@ MOST_NODES = 40  # larger graphs are unreadable in a small picture
 def traces_of(graphs: Graphs, result: Result) -> list[Trace]:
     """Traces of a few test graphs.
 
-    None for diverged runs, for methods that keep no nodes, and for graphs without classes, whose
+    There are none for diverged runs, methods that keep no nodes, and graphs without classes, whose
     traces cannot be stored.
     """
     if result.weights is None or not result.best_epoch or graphs.task != "classification":
@@ -36,7 +36,7 @@ def _typical(graphs: Graphs, numbers: np.ndarray) -> list[int]:
     assert graphs.y is not None
     classes = graphs.y.cpu()[torch.from_numpy(numbers)].numpy()
     nearest = np.argsort(np.abs(sizes - wanted), kind="stable")
-    rank = np.empty(len(numbers), np.int64)  # of each graph within its class
+    rank = np.empty(len(numbers), np.int64)  # rank of each graph within its class
     for one in np.unique(classes):
         of_class = nearest[classes[nearest] == one]
         rank[of_class] = np.arange(len(of_class))

@@ -30,7 +30,7 @@ from sagpool.graphs.named_datasets import ALIASES
 from sagpool.models import Value, method_version, methods
 from sagpool.models.registry import suggestion
 
-# In the settings of a stored run, if the method has a version.
+# Key in the settings of a stored run, if the method has a version.
 METHOD_VERSION = "method_version"
 
 
@@ -43,25 +43,27 @@ class Overrides:
     tables: tuple[str, ...] = ()  # names in the experiment
     seeds: int | None = None
     folds: int | None = None
-    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # several to search
-    features: Features | None = None  # of the nodes, in all data sets
-    split: str | Path | None = None  # a file with parts of the graphs, of the one data set
-    match: str | None = None  # what all methods must have in common: ``retention``
-    task: Task | None = None  # of all data sets
-    targets: tuple[str, ...] = ()  # columns of the data sets with the classes or targets
-    node_targets: str | Path | None = None  # a file of them, of the one data set
+    # Several values for a search.
+    settings: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    features: Features | None = None  # node features of all data sets
+    split: str | Path | None = None  # file that assigns graphs to parts, for a single data set
+    match: str | None = None  # property that all methods must have in common: ``retention``
+    task: Task | None = None  # task of all data sets
+    targets: tuple[str, ...] = ()  # columns with the classes or targets
+    node_targets: str | Path | None = None  # file with node targets, for a single data set
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one data set; trainings are those of seed 0 and fold 0."""
+    """One method on one data set; its trainings are for seed 0 and fold 0."""
 
     dataset: DataSet
     method: str
-    default: Training  # without a search
-    candidates: tuple[Training, ...]  # of a search
+    default: Training  # settings without a search
+    candidates: tuple[Training, ...]  # settings that a search tries
     published: Accuracy | None
-    published_tests: tuple[tuple[str, Accuracy], ...] = ()  # of a fixed split, by name
+    # Published results in the tests of a fixed split, by name.
+    published_tests: tuple[tuple[str, Accuracy], ...] = ()
 
 
 def plan(experiment: Experiment, overrides: Overrides, *, search: bool) -> list[Cell]:
@@ -99,7 +101,7 @@ def _supervised(cell: Cell) -> bool:
 def _matched(
     experiment: Experiment, overrides: Overrides, pairs: list[tuple[DataSet, str]]
 ) -> Overrides:
-    """With one ratio for all methods."""
+    """The cells with one ratio for all methods."""
     if overrides.match != "retention":
         raise SagpoolError(f"Methods can be matched by retention, not by '{overrides.match}'.")
     found = overrides.settings.get("ratio") or tuple(
@@ -116,7 +118,7 @@ def _matched(
 
 
 def _check_budgets(cells: list[Cell]) -> None:
-    """Methods that are searched with unequal effort are not matched."""
+    """Refuse a matched comparison in which methods have different numbers of candidates."""
     counts = {cell.method: len(cell.candidates) for cell in cells}
     (most, large), (least, small) = (
         choice(counts.items(), key=lambda item: item[1]) for choice in (max, min)
@@ -140,7 +142,7 @@ def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Tra
 def settings_of(training: Training) -> dict[str, Value]:
     """Everything that decides a training except its method, seed and fold.
 
-    That includes the version of its method, if it has one of its own.
+    Includes the version of the method, if it has one of its own.
     """
     every = training.to_dict()
     settings = {name: every[name] for name in every if name not in ("method", "seed", "fold")}
@@ -166,13 +168,13 @@ def run_key(graphs: Graphs, fingerprint: str, training: Training, precision: str
 
 
 def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, str]]:
-    tables = [_known(name, experiment.tables, "table") for name in overrides.tables]
+    tables = [_check_known(name, experiment.tables, "table") for name in overrides.tables]
     wanted = [experiment.tables[name] for name in tables or experiment.tables]
     pairs = [
         (name, method) for table in wanted for name in table.datasets for method in table.methods
     ]
     listed = list(dict.fromkeys(pairs))
-    chosen = _expand(overrides.methods)
+    chosen = _matching_methods(overrides.methods)
     datasets = [_dataset(experiment, name) for name in overrides.datasets] or [
         experiment.datasets[name] for name in dict.fromkeys(name for name, _ in listed)
     ]
@@ -185,8 +187,8 @@ def _pairs(experiment: Experiment, overrides: Overrides) -> list[tuple[DataSet, 
     for dataset in datasets:
         of_dataset = [method for name, method in listed if name == dataset.name]
         if chosen:
-            # A method that the experiment has only for some data sets runs only on those, unless
-            # the data set was named.
+            # A method that the experiment lists only for some data sets runs only on these, unless
+            # the data set was requested by name.
             elsewhere = {method for _, method in listed}
             runs = [
                 method
@@ -251,16 +253,16 @@ def _dataset(experiment: Experiment, wanted: str) -> DataSet:
     for known, dataset in experiment.datasets.items():
         if known.lower() == name.lower():
             return dataset
-    return DataSet(_short(name), name)
+    return DataSet(_short_name(name), name)
 
 
-def _short(source: str) -> str:
+def _short_name(source: str) -> str:
     """The name of a file or folder, without its path and suffix."""
     path = Path(source)
     return path.stem if path.suffix in (".zip", ".jsonl", ".csv", ".tsv", ".sdf") else path.name
 
 
-def _expand(patterns: tuple[str, ...]) -> list[str]:
+def _matching_methods(patterns: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     for pattern in patterns:
         matching = [name for name in methods() if matches(name, [pattern])]
@@ -270,7 +272,7 @@ def _expand(patterns: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _known(name: str, known: Mapping[str, object], kind: str) -> str:
+def _check_known(name: str, known: Mapping[str, object], kind: str) -> str:
     if name not in known:
         raise SagpoolError(f"The experiment has no {kind} '{name}'; {suggestion(name, known)}.")
     return name

@@ -10,9 +10,9 @@ from sagpool.errors import SagpoolError
 
 
 class Precision(NamedTuple):
-    dtype: torch.dtype  # of weights, features and all sums
-    # Of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision: "highest" is
-    # float32, "high" tf32, "medium" bf16.
+    dtype: torch.dtype  # type of weights, features and all sums
+    # Precision of float32 matrix products on a GPU, as in torch.set_float32_matmul_precision:
+    # "highest" is float32, "high" tf32, "medium" bf16.
     matmul: str = "highest"
 
 

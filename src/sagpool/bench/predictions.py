@@ -1,4 +1,4 @@
-"""Predictions of finished trainings: compact in a run store, and the scores computed from them."""
+"""Predictions of finished trainings: their compact form in a run store, and their scores."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sagpool.foreign.values import DecodingError, decode
 from sagpool.graphs import Graphs
 from sagpool.graphs.graphs import Task
 
-# Selectable by name; those of classes, and means over tasks, are also those of `sagpool train`.
+# Selectable by name, with the same meaning as in `sagpool train`.
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc", "log_loss")
 REGRESSION_METRICS = ("rmse", "mae", "r2")
-_KINDS = ("|u1", "<i4", "<f4")  # of truth
+_KINDS = ("|u1", "<i4", "<f4")  # dtypes of ``truth``
 LOWER_IS_BETTER = frozenset(("log_loss", "rmse", "mae"))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What was predicted for the graphs of one part of a split, and what is true."""
+    """Predictions and truth for the graphs of one part of a split."""
 
     outputs: np.ndarray  # [graphs, outputs] float32, see `Predicted`
     truth: np.ndarray  # [graphs] classes, or [graphs, tasks] targets
@@ -35,8 +35,8 @@ class Part:
 class Predicted:
     """The predictions of one training, in the order of the graphs of its split.
 
-    Of classes the log-odds against the first class, which is left out; of several tasks their
-    logits; of a regression its values.
+    For classes, the outputs are log-odds against the first class, which is left out; for several
+    tasks, logits; for a regression, values.
     """
 
     task: Task
@@ -45,7 +45,7 @@ class Predicted:
 
     @staticmethod
     def of(graphs: Graphs, result: Result) -> Predicted | None:
-        """None without predictions, or if no epoch had a finite loss."""
+        """The predictions of a result; None if it has none, or no epoch had a finite loss."""
         outputs = (result.validation_predictions, result.predictions)
         if not result.best_epoch or any(part is None for part in outputs):
             return None
@@ -82,7 +82,7 @@ class Predicted:
         return odds / odds.sum(1, keepdims=True)
 
     def to_row(self) -> list[str | int | bytes]:
-        """For the columns of the store."""
+        """Values for the columns of the store."""
         kind = "<i4" if self.task == "classification" else "<f4"
         if kind == "<i4" and self.validation.outputs.shape[1] < 256:
             kind = "|u1"

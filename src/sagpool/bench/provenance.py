@@ -8,9 +8,9 @@ from pathlib import Path
 
 import sagpool
 
-UNKNOWN = "unknown"  # of rows that were made before this was stored
-COMMIT, KERNELS = "commit", "kernels"  # among the versions of an invocation
-COMMIT_VARIABLE = "SAGPOOL_COMMIT"  # for a copy of a checkout that has no history
+UNKNOWN = "unknown"  # for rows that are older than this information
+COMMIT, KERNELS = "commit", "kernels"  # keys in the versions of an invocation
+COMMIT_VARIABLE = "SAGPOOL_COMMIT"  # for a copy of a checkout without its history
 _DIGITS = 12
 
 
@@ -21,15 +21,15 @@ def code_state() -> dict[str, str]:
 
 
 def commit(package: Path | None = None) -> str:
-    """Of the checkout that the package is part of; otherwise the version of the package.
+    """The commit of the checkout that has the package; otherwise the version of the package.
 
-    ``+changes`` follows if its files differ from those of the commit.
+    ``+changes`` is appended if files of the package differ from the commit.
     """
     given = os.environ.get(COMMIT_VARIABLE)
     if given:
         return given
     folder = package or Path(sagpool.__file__).parent
-    # In site-packages the folder may lie in a checkout of something else.
+    # In site-packages the folder may be inside the checkout of another project.
     if _git(folder, "ls-files", "__init__.py"):
         found = _git(folder, "rev-parse", f"--short={_DIGITS}", "HEAD")
         changed = _git(folder, "status", "--porcelain", "--", ".")
@@ -39,7 +39,7 @@ def commit(package: Path | None = None) -> str:
 
 
 def kernel_hash(package: Path | None = None) -> str:
-    """Of the source of all operators and of all kernels of layers."""
+    """A hash of the source of all operators and of all kernels of layers."""
     folder = package or Path(sagpool.__file__).parent
     files = {
         file.relative_to(folder).as_posix(): file
@@ -54,7 +54,7 @@ def kernel_hash(package: Path | None = None) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git prints; nothing if there is no git, or it fails."""
+    """The output of git; empty if git is missing or fails."""
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *arguments],

@@ -1,13 +1,13 @@
-"""A race: all candidates on the same folds, and the worse ones leave early.
+"""A race: all candidates train on the same folds, and the worse ones are dropped early.
 
 After each round only the better candidates stay, on more folds and for more epochs. A candidate
 counts as good if it is good now or improving fast enough: a low learning rate is slow at first and
 may still win. The finalists train to the end on all folds, and the better half of them again with
 the next seed, until one is left.
 
-The further seeds are there because the folds of one seed cannot tell good candidates apart: over
-10 folds, the difference of two of them has a standard deviation of 1.4 points (PROTEINS, NCI1),
-about as much as their true difference. ``scripts/simulate_race.py`` shows what a race would have
+Further seeds are needed because the folds of one seed cannot tell good candidates apart: over 10
+folds, the difference of two candidates has a standard deviation of 1.4 points (PROTEINS, NCI1),
+about as large as the true difference. ``scripts/simulate_race.py`` shows what a race would have
 cost and chosen in a finished grid search.
 """
 
@@ -23,11 +23,11 @@ from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank
 from sagpool.fleet import Training
 from sagpool.statistics import compare
 
-# This many candidates are cheap to train, and one is dropped only if it is significantly worse.
+# So few candidates are cheap to train; one is dropped only if it is significantly worse.
 FEW = 4
 SIGNIFICANT = 0.05
 FEWEST_TESTED_FOLDS = 3
-NEARBY = 5  # epochs
+NEARBY = 5  # epochs on each side of the best one
 
 
 class Stage(NamedTuple):
@@ -38,8 +38,8 @@ class Stage(NamedTuple):
     stay: float  # the fraction of the candidates that continues
 
 
-# Most candidates are soon seen to be bad, and are dropped early. One in 24, 8 of the paper's 192,
-# is a finalist. Each round, also of the finalists, then costs 1 to 3 % of the grid.
+# Most candidates are soon seen to be bad, and are dropped early. One in 24 (8 of the paper's 192)
+# is a finalist. Each round, including those of the finalists, then costs 1 to 3 % of the grid.
 STAGES = (Stage(0.4, 0.2, 1 / 4), Stage(0.8, 0.4, 1 / 3), Stage(1.4, 0.8, 1 / 2))
 
 
@@ -50,21 +50,21 @@ class RaceRound(NamedTuple):
 
 
 def race(candidates: Sequence[Training]) -> Program:
-    """Drop the worse ones in each round, then let the finalists train with one seed or more."""
+    """Drop the worse candidates in each round, then train the finalists with one or more seeds."""
     left, dropped = list(candidates), list[Ranked]()
     for until, folds, stay in race_rounds(candidates[0]):
         if len(left) == 1:
             break
         results = yield Round(every_fold(left, folds), until)
-        seen = [_steadied(one) for one in results]
-        staying = _staying(left, seen, math.ceil(len(left) * stay))
+        seen = [_smoothed(one) for one in results]
+        staying = _survivors(left, seen, math.ceil(len(left) * stay))
         ranked = rank(left, seen)
         dropped = [result for candidate, result in ranked if candidate not in staying] + dropped
         left = [candidate for candidate in left if candidate in staying]
     for seeds in itertools.count(1):
         results = yield Round(every_fold(left, candidates[0].folds, seeds), None)
         ranked = rank(left, results)
-        again = _count_again(len(left), len(candidates))
+        again = _count_with_next_seed(len(left), len(candidates))
         if again < 2:
             break
         dropped = [result for _, result in ranked[again:]] + dropped
@@ -84,27 +84,27 @@ def race_rounds(training: Training) -> list[RaceRound]:
 
 
 def count_race(candidates: Sequence[Training]) -> int:
-    """How many trainings a race begins at most."""
+    """The most trainings that a race begins."""
     total, left, before = 0, len(candidates), 0
     for _, folds, stay in race_rounds(candidates[0]):
         total += left * (folds - before)
         left, before = max(math.ceil(left * stay), min(FEW, left)), folds
     total += left * (candidates[0].folds - before)
-    while (left := _count_again(left, len(candidates))) > 1:
+    while (left := _count_with_next_seed(left, len(candidates))) > 1:
         total += left * candidates[0].folds
     return total
 
 
-def _count_again(finalists: int, candidates: int) -> int:
-    """How many of the finalists train with the next seed.
+def _count_with_next_seed(finalists: int, candidates: int) -> int:
+    """The number of finalists that train with the next seed.
 
     Never more than a quarter of all candidates: if few were dropped, little time was saved.
     """
     return min(math.ceil(finalists / 2), candidates // 4)
 
 
-def _staying(candidates: list[Training], seen: Sequence[Validation], count: int) -> set[Training]:
-    """The best ones; if few would be left, also those that are not significantly worse."""
+def _survivors(candidates: list[Training], seen: Sequence[Validation], count: int) -> set[Training]:
+    """The best candidates; if few would be left, also those that are not significantly worse."""
     now = [candidate for candidate, _ in rank(candidates, seen)]
     soon = _by_expected_loss(candidates, seen)
     places = {candidate: min(now.index(candidate), soon.index(candidate)) for candidate in now}
@@ -119,8 +119,8 @@ def _staying(candidates: list[Training], seen: Sequence[Validation], count: int)
     return set(staying)
 
 
-def _steadied(seen: Validation) -> Validation:
-    """With the mean accuracy of the epochs near the best one; single epochs are too noisy."""
+def _smoothed(seen: Validation) -> Validation:
+    """The result with the mean accuracy of epochs near the best one; single epochs are noisy."""
     if not math.isfinite(seen.accuracy) or seen.value is not None:
         return seen
     best = seen.best_epoch - 1
@@ -134,7 +134,7 @@ def _by_expected_loss(candidates: list[Training], seen: Sequence[Validation]) ->
 
 
 def _expected_loss(seen: Validation) -> float:
-    """The loss if the second half of the epochs so far were to be repeated."""
+    """The loss if the second half of the epochs so far were repeated."""
     if not math.isfinite(seen.loss):
         return math.inf
     if seen.ended or seen.epochs < 2:

@@ -1,4 +1,4 @@
-"""Validation results ranked by another value than the accuracy."""
+"""Validation results, ranked by a value other than the accuracy."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ def ranked_by(
 
     Args:
         metric: ``accuracy``, ``loss``, or one that follows from predictions
-        store: which has the predictions of trainings that have ended
-        keys: of the trainings
+        store: has the predictions of ended trainings
+        keys: keys of the trainings
         seen: their results, in the same order
-        early: whether the trainings are unfinished, so that only their curves are known. These
-            hold the negative of the metric by which the trainings stop
+        early: whether the trainings are unfinished, so that only their curves are known; these hold
+            the negative of the metric that decides when trainings stop
     """
     if metric == BY_ACCURACY:
         return list(seen)

@@ -1,4 +1,4 @@
-"""Ranks of methods over data sets, and which of them differ."""
+"""Ranks of methods over data sets, and significant differences between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from sagpool.bench.summary import Summary
 from sagpool.statistics import SIGNIFICANT, friedman, holm, mean_ranks, wilcoxon
 
-FEWEST = 3  # methods, and data sets
+FEWEST = 3  # least number of methods, and of data sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +18,12 @@ class Ranks:
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     ranks: np.ndarray  # [data sets, methods], 1 for the highest mean
-    friedman: float  # p of the test that they differ by chance alone
-    p: np.ndarray  # [methods, methods] Wilcoxon's, after Holm's correction over all pairs
+    friedman: float  # p of Friedman's test
+    p: np.ndarray  # [methods, methods] p of Wilcoxon's test, after Holm's correction over all pairs
 
     @property
     def means(self) -> np.ndarray:
-        """``[methods]``"""
+        """``[methods]`` mean ranks."""
         return np.asarray(self.ranks.mean(0))
 
     @property
@@ -50,10 +50,10 @@ class Ranks:
 
 
 def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:
-    """Of the methods that have results on all data sets; None if there are too few of either.
+    """Rank the methods that have results on all data sets; None if there are too few of either.
 
     Args:
-        summaries: of one protocol
+        summaries: cells of one protocol
     """
     means = {(s.cell.dataset, s.method): s.spread.mean for s in summaries}
     datasets = tuple(dict.fromkeys(s.cell.dataset for s in summaries))

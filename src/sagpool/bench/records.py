@@ -19,11 +19,11 @@ class Validation(NamedTuple):
     """All that a search may know about a training."""
 
     accuracy: float  # at the epoch of the lowest validation loss so far; NaN if it failed
-    loss: float  # that lowest validation loss; NaN if it failed
-    epochs: int  # trained so far
-    ended: bool  # stopped by itself (early stopping, divergence), rather than paused
+    loss: float  # the lowest validation loss so far; NaN if it failed
+    epochs: int  # epochs trained so far
+    ended: bool  # stopped by itself (early stopping, divergence) rather than paused
     curve: np.ndarray  # [2, epochs] validation loss and accuracy
-    value: float | None = None  # by which it is ranked instead of the accuracy; higher is better
+    value: float | None = None  # ranks the training instead of the accuracy; higher is better
 
     @property
     def rank(self) -> float:
@@ -31,14 +31,14 @@ class Validation(NamedTuple):
 
     @staticmethod
     def seen(curve: np.ndarray, *, ended: bool) -> Validation:
-        """From the validation loss and accuracy of each epoch."""
+        """From the validation loss and accuracy of each epoch, ``curve``."""
         epoch = best_epoch(curve[0])
         loss, accuracy = curve[:, epoch - 1].tolist() if epoch else (float("nan"), float("nan"))
         return Validation(accuracy, loss, curve.shape[1], ended, curve)
 
     @property
     def best_epoch(self) -> int:
-        """Of the lowest validation loss, counted from 1; 0 if no loss was finite."""
+        """The epoch of the lowest validation loss, counted from 1; 0 if no loss was finite."""
         return best_epoch(self.curve[0])
 
 
@@ -58,15 +58,15 @@ class Ranked(NamedTuple):
 
 
 class SearchCost(NamedTuple):
-    """What a search has trained, in models × epochs, compared with the full grid."""
+    """The cost of a search, in models × epochs, compared with the full grid."""
 
     epochs: int
-    grid: int  # of the full grid; a lower bound if some of its trainings did not end
+    grid: int  # cost of the full grid; a lower bound if some of its trainings did not end
     exact: bool  # whether ``grid`` is known exactly
 
     @property
     def fraction(self) -> float:
-        """Of the full grid; an upper bound unless the cost is exact."""
+        """Fraction of the full grid; an upper bound unless the cost is exact."""
         return self.epochs / self.grid if self.grid else 1.0
 
     def __str__(self) -> str:
@@ -79,13 +79,12 @@ class SearchCost(NamedTuple):
 class CellRecord:
     """One method on one data set, with the settings that were given or found.
 
-    If settings were chosen for each fold, a setting in which the candidates differ is the list of
-    its values. If they were chosen by test accuracy, there is no ranking: rankings are by
-    validation.
+    If settings were chosen for each fold, a setting that differs between candidates is a list of
+    values. If they were chosen by test accuracy, there is no ranking: rankings are by validation.
     """
 
     dataset: str  # its name in the experiment
-    name: str  # of the graphs
+    name: str  # name of the graphs
     fingerprint: str
     method: str
     settings: dict[str, Any]
@@ -95,16 +94,16 @@ class CellRecord:
     invocation: int
     search: str
     ranking: tuple[Ranked, ...]
-    bytes: int  # memory of one model's training step; 0: unknown
+    bytes: int  # memory of one model's training step; 0 if unknown
     paper_mean: float | None
     paper_std: float | None
     note: str  # how the data differ from those of the published experiment
     # Keys of its trainings, if they were chosen for each fold or by test accuracy.
     chosen: tuple[str, ...] = ()
-    cost: SearchCost | None = None  # of the search
-    fixed: bool = False  # whether settings that a search has found were also given without one
+    cost: SearchCost | None = None  # cost of the search
+    fixed: bool = False  # whether settings found by a search were also requested without one
     paper_tests: dict[str, tuple[float, float]] | None = None  # published mean and std, by test
-    retention: Retention | None = None  # of a comparison of methods with the same
+    retention: Retention | None = None  # in a comparison of methods with equal retention
 
     @property
     def select(self) -> Select:
@@ -120,28 +119,28 @@ class CellRecord:
 
     @property
     def protocol(self) -> dict[str, str]:
-        """What differs from the usual protocol; cells in which it differs are not comparable."""
+        """Differences from the usual protocol; cells with different ones are not comparable."""
         found = {name: self.settings[name] for name in PROTOCOL if name in self.settings}
         return found | ({SELECTED: BY_TEST} if self.select is Select.TEST else {})
 
 
 class Trained(NamedTuple):
-    """Runs of an invocation that have the same settings."""
+    """Runs of an invocation with the same settings."""
 
     invocation: int
     method: str
     fingerprint: str
     numerics: int
     settings: dict[str, Any]
-    finished: str  # when the last of them ended
+    finished: str  # when the last run ended
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecord:
-    """What identifies a training, and when it ended."""
+    """The identity of a training, and when it ended."""
 
     key: str
-    name: str  # of the graphs
+    name: str  # name of the graphs
     fingerprint: str
     method: str
     settings: dict[str, Any]
@@ -196,28 +195,28 @@ class Invocation:
 
     @property
     def kernels(self) -> str:
-        """A hash of their source."""
+        """A hash of the source of the kernels."""
         return self.versions.get(KERNELS, UNKNOWN)
 
 
-SLICES = 100  # of the wall time of an invocation
+SLICES = 100  # number of slices of the wall time of an invocation
 
 
 @dataclass(frozen=True)
 class DeviceTime:
     """How the device spent its time in an invocation.
 
-    Fractions are those of equal slices of the wall time; in each slice they add up to 1.
+    Fractions are given for equal slices of the wall time; in each slice they add up to 1.
     """
 
     wall_seconds: float
-    threads: int  # of a CPU; 1 for a GPU
+    threads: int  # number of CPU threads; 1 for a GPU
     fractions: dict[str, list[float]]  # by kind: steps, evaluation, ..., waiting
-    models: list[int]  # × epochs, that ended in each slice
+    models: list[int]  # models × epochs that ended in each slice
 
     @staticmethod
     def of(profile: Profile, end: float) -> DeviceTime:
-        """From its start until now, in seconds of ``time.perf_counter``."""
+        """From the start of the profile until ``end``, in seconds of ``time.perf_counter``."""
         edges = np.linspace(profile.start, end, SLICES + 1)
         fractions = {
             kind: values.round(4).tolist() for kind, values in profile.fractions(edges).items()
@@ -232,7 +231,7 @@ class DeviceTime:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Of each kind; they add up to the wall time, times the threads of a CPU."""
+        """Seconds of each kind; they add up to the wall time, times the number of CPU threads."""
         total = self.wall_seconds * self.threads
         return {kind: fraction * total for kind, fraction in self.whole.items()}
 

@@ -18,11 +18,11 @@ MATCHED: Mapping[str, Value] = {"clusters": "mean"}
 
 
 class Retention(NamedTuple):
-    """What is left after each pooling, as fractions of the nodes of all graphs of a data set."""
+    """The fractions of all nodes of a data set that are left after each pooling."""
 
-    wanted: tuple[float, ...]  # by methods that keep ``ratio`` of the nodes
-    left: tuple[float, ...]  # by this method; empty if that is unknown
-    problem: str  # why it cannot be known, or compared
+    wanted: tuple[float, ...]  # left by methods that keep ``ratio`` of the nodes
+    left: tuple[float, ...]  # left by this method; empty if unknown
+    problem: str  # why ``left`` is unknown or cannot be compared
 
     @property
     def mismatch(self) -> str:
@@ -45,7 +45,7 @@ def matched_settings(method: str, ratio: float) -> dict[str, Value]:
 
 
 def retention(graphs: Graphs, training: Training) -> Retention:
-    """Measured on the sizes of all graphs; nothing is trained."""
+    """The retention of a training, from the sizes of all graphs; nothing is trained."""
     with torch.device("meta"):
         pools = pools_of(build(training.method, shape_of(graphs, training)))
     sizes = reference = graphs.node_counts[None]

@@ -1,4 +1,4 @@
-"""What all searches have in common: rounds of trainings, and a ranking by their results."""
+"""Common to all searches: rounds of trainings, and a ranking by their results."""
 
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from sagpool.fleet import Training
 
 
 class Round(NamedTuple):
-    """Trainings to compare. Those of an earlier round go on from where they are."""
+    """Trainings to compare. Trainings of an earlier round continue where they paused."""
 
     trainings: tuple[Training, ...]
     until: int | None  # the epoch at which to compare them; None: train to the end
@@ -37,12 +37,12 @@ def rank(
 ) -> list[tuple[Training, Ranked]]:
     """The candidates with their results, best first.
 
-    Ranked by mean validation accuracy, since the tables report accuracy, or by another value if
-    there is one; ties are broken by the lower loss.
+    Ranked by mean validation accuracy, since the tables report accuracy, or by `Validation.value`
+    if given; ties are broken by the lower loss.
 
     Args:
-        candidates: with one result per seed and fold each
-        seen: in the order of `every_fold`
+        candidates: the candidates, each with one result per seed and fold
+        seen: results in the order of `every_fold`
     """
     values = [(one.accuracy, one.loss, one.rank) for one in seen]
     table = np.array(values).reshape(len(candidates), -1, 3)

@@ -1,4 +1,4 @@
-"""Running cells: missing trainings are trained, and every outcome is stored."""
+"""Runs cells: missing trainings are trained, and every outcome is stored."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ class CellState:
 
     cell: Cell
     stage: str = "waiting"  # then searching, training, done or failed
-    round: int = 0  # of the search, counted from 1; 0: not searching
+    round: int = 0  # round of the search, counted from 1; 0 if not searching
     done: int = 0  # trainings of this stage, or of this round of the search, with stored outcomes
     total: int = 0  # trainings of this stage or round
-    later: int | None = 0  # trainings that follow after them; None if that is not known yet
-    accuracies: list[float] = field(default_factory=list)  # test, with the final settings
-    progress: Progress | None = None  # of the running job
+    later: int | None = 0  # trainings of later stages; None if not known yet
+    # Test accuracies, with the final settings.
+    accuracies: list[float] = field(default_factory=list)
+    progress: Progress | None = None  # progress of the running job
     failures: list[FailedTraining] = field(default_factory=list)
     reason: str = ""  # why the whole cell failed
 
@@ -57,7 +58,7 @@ class _Running(NamedTuple):
     program: Rounds[None]
     asked: Round
     keys: dict[Training, str]
-    missing: set[str]  # the keys that have no outcome yet
+    missing: set[str]  # keys without an outcome
     stage: str
 
 
@@ -76,30 +77,30 @@ class ExperimentRunner:
     watch: Callable[[CellState], None] = lambda state: None  # called after every change
 
     def __post_init__(self) -> None:
-        self.reached: dict[str, float] = {}  # epochs of the trainings that were asked for
+        self.reached: dict[str, float] = {}  # epochs reached by each requested training, by key
         self.running: dict[Job, _Running] = {}
-        self.records: dict[CellState, CellRecord] = {}  # of finished cells
+        self.records: dict[CellState, CellRecord] = {}  # records of finished cells
         # First runs of candidates, by key; only the chosen one is drawn.
         self.candidates: defaultdict[CellState, dict[str, Result]] = defaultdict(dict)
         for data in self.plan.data.values():
             self.store.add_data(data.graphs, data.fingerprint)
 
     def run(self) -> list[CellState]:
-        """Run what is missing. A cell that does not fit into memory fails; the others go on."""
+        """Run missing trainings. A cell that does not fit into memory fails; others continue."""
         states = [CellState(cell) for cell in self.plan.cells]
         for state in states:
             self.watch(state)
-        # One by one: an engine that takes them late does not have all trainings in memory at once.
+        # A generator, so that an engine does not need all trainings in memory at once.
         first = (job for state in states for job in self._next(state, self._program(state)))
         self.engine.run(first, self)
         for state in states:
-            # Again, with their memory: in the order of the plan, not that in which they ended.
+            # Store cells again, with their memory, in the order of the plan.
             if state in self.records:
                 self.store.add_cell(self.records[state])
         return states
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
-        """Store the outcome of a training; one that is reported again is ignored."""
+        """Store the outcome of a training; repeated reports are ignored."""
         running = self.running[job]
         state, key = running.state, running.keys[outcome.training]
         state.stage = running.stage
@@ -133,9 +134,9 @@ class ExperimentRunner:
         self.watch(state)
 
     def _draw_chosen(self, state: CellState, keys: Iterable[str]) -> None:
-        """Store what a report draws of the chosen settings, if the search has their first run.
+        """Store the pictures of the chosen settings, if the search has their first run.
 
-        A search that was killed may have lost its weights; then there is no drawing.
+        A killed search may have lost its weights; then there are no pictures.
         """
         graphs = self.plan.data[state.cell.dataset.name].graphs
         candidates = self.candidates.pop(state, {})
@@ -171,8 +172,8 @@ class ExperimentRunner:
     ) -> list[Job]:
         """The job of the round that the program asks for next; none if the program has ended.
 
-        A job whose trainings are all stored is one too: the engine may have to remove checkpoints
-        of a run that was killed.
+        A job is returned even if all its trainings are stored: the engine may have to remove
+        checkpoints of a killed run.
         """
         try:
             asked = program.send(seen)  # type: ignore[arg-type]  # None begins a generator
@@ -199,14 +200,14 @@ class ExperimentRunner:
         return self.reached.get(key, 0) >= wanted
 
     def _program(self, state: CellState) -> Rounds[None]:
-        """A search, and the trainings with what it has chosen."""
+        """A search, then the trainings with the chosen settings."""
         cell, plan, record = state.cell, self.plan, self._record(state.cell)
         if plan.select is Select.PER_FOLD:
             yield from self._select_per_fold(state, record)
             return
         if plan.search is not Search.NONE:
             search = choose(plan.search, cell.candidates)
-            # The trainings of the first seed are among those of a grid.
+            # A grid has trained the first seed already.
             later = (plan.seeds - 1) * cell.default.folds
             ranking, cost = yield from self._searching(state, search, 1, later)
             record = replace(
@@ -215,11 +216,11 @@ class ExperimentRunner:
         trainings = repeat(training_of(cell.method, record.settings), plan.seeds)
         keys = plan.keys(cell, trainings)
         if plan.select is Select.TEST:
-            # So that it differs from a cell whose settings were chosen by validation, or given.
+            # Marks a cell whose settings were chosen by test accuracy.
             settings = {**record.settings, SELECTED: BY_TEST}
             record = replace(record, settings=settings, ranking=(), chosen=tuple(keys))
         record = replace(record, bytes=self.store.bytes_of(record))
-        # Before the trainings, so that a report can be made at any time.
+        # Stored before the trainings, so that a report can be made at any time.
         self.store.add_cell(record)
         self._draw_chosen(state, keys)
         state.accuracies = self.store.test_accuracy(keys)
@@ -227,7 +228,7 @@ class ExperimentRunner:
         self.records[state] = self._measured(cell, record, trainings[0])
 
     def _select_per_fold(self, state: CellState, record: CellRecord) -> Rounds[None]:
-        """A search in every fold; the trainings that it has chosen are those of the cell."""
+        """Search in every fold; the chosen trainings are those of the cell."""
         cell, plan = state.cell, self.plan
         search = choose_per_fold(plan.search, cell.candidates, plan.seeds)
         (chosen, ranking), cost = yield from self._searching(state, search, plan.seeds, later=0)
@@ -247,10 +248,10 @@ class ExperimentRunner:
     def _searching(
         self, state: CellState, search: Rounds[T], seeds: int, later: int
     ) -> Rounds[tuple[T, SearchCost]]:
-        """Run a search on these seeds; returns its result and its cost.
+        """Run a search on these seeds; returns its result and cost.
 
-        ``later`` trainings follow after a grid; what follows after a round of another search
-        depends on its results.
+        ``later`` trainings follow after a grid; for other searches the number of later trainings
+        depends on their results.
         """
         cell, seen = state.cell, dict[Training, Validation]()
         state.later = later if self.plan.search is Search.GRID else None
@@ -272,7 +273,7 @@ class ExperimentRunner:
         return found, search_cost(cell.candidates, seeds, seen, ended)
 
     def _record(self, cell: Cell) -> CellRecord:
-        """The record of the cell, with the settings that it has without a search."""
+        """The record of the cell, with its settings without a search."""
         plan, data = self.plan, self.plan.data[cell.dataset.name]
         kind = data.graphs.feature_kind
         published = plan.experiment.feature_kinds.get(cell.dataset.name, kind)
@@ -297,7 +298,7 @@ class ExperimentRunner:
         )
 
     def _measured(self, cell: Cell, record: CellRecord, training: Training) -> CellRecord:
-        """The record with the memory of a training step, unless it has it already."""
+        """The record with the memory of a training step, unless known."""
         if record.bytes:
             return record
         graphs, dtype = self.plan.data[cell.dataset.name].graphs, PRECISIONS[record.precision].dtype
@@ -321,5 +322,5 @@ def _search_text(plan: ExperimentPlan) -> str:
 
 
 def _keep_weights(training: Training) -> bool:
-    """Reports draw graphs of the first run of each cell."""
+    """Whether to keep the weights: reports draw graphs of the first run of each cell."""
     return training.seed == 0 and training.fold == 0

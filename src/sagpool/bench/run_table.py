@@ -1,4 +1,4 @@
-"""Finished trainings as columns of numbers: a million of them in a few hundred megabytes."""
+"""Finished trainings as columns of numbers: a million take a few hundred megabytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_CURVE = np.zeros((3, 0), np.float32)
 
 
 class Group(NamedTuple):
-    """What runs of the same settings have in common."""
+    """The common fields of runs with the same settings."""
 
     name: str
     fingerprint: str
@@ -42,15 +42,16 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RunTable(Sequence[Run]):
-    """Runs of a store by seed and fold, without their curves and confusion matrices.
+    """Runs of a store, ordered by seed and fold, without their curves and confusion matrices.
 
-    A `Run` is made when it is asked for; `column` gives one field of all of them at once.
+    A `Run` is made on access; `column` returns one field of all runs at once.
     """
 
     groups: Sequence[Group]
-    columns: dict[str, np.ndarray]  # [rows of the store] each; ``group`` is a number
-    rows: np.ndarray  # [runs], those of this table
-    tests: dict[str, np.ndarray] = field(default_factory=dict)  # [rows of the store] accuracies
+    columns: dict[str, np.ndarray]  # [rows of the store] each; ``group`` is an index
+    rows: np.ndarray  # [runs], the rows of this table
+    # [rows of the store] accuracies, by test.
+    tests: dict[str, np.ndarray] = field(default_factory=dict)
 
     def column(self, name: str) -> np.ndarray:
         """A field of every run, ``[runs]``: numbers, or bytes for texts."""
@@ -64,10 +65,10 @@ class RunTable(Sequence[Run]):
         found, starts = np.unique(number[order], return_index=True)
         parts = np.split(self.rows[order], starts[1:]) if len(found) else []
         first = np.argsort([order[start] for start in starts])
-        return [(self.groups[found[i]], self._some(parts[i])) for i in first]
+        return [(self.groups[found[i]], self._with_rows(parts[i])) for i in first]
 
     def test_accuracy(self) -> dict[str, np.ndarray]:
-        """``[runs]`` accuracies in the tests of a fixed split, by name; only tests that they have.
+        """``[runs]`` accuracies in the tests of a fixed split, by name; without unused tests.
 
         The main test comes first. It is also the column ``test_accuracy``.
         """
@@ -77,25 +78,25 @@ class RunTable(Sequence[Run]):
         return {name: found[name] for name in names if not np.isnan(found[name]).all()}
 
     def before_seed(self, seed: int) -> RunTable:
-        return self._some(self.rows[self.column("seed") < seed])
+        return self._with_rows(self.rows[self.column("seed") < seed])
 
     def of_groups(self, wanted: Callable[[Group], bool]) -> RunTable:
         numbers = [number for number, group in enumerate(self.groups) if wanted(group)]
-        return self._some(self.rows[np.isin(self.column("group"), numbers)])
+        return self._with_rows(self.rows[np.isin(self.column("group"), numbers)])
 
     def of_invocation(self, number: int) -> RunTable:
-        return self._some(self.rows[self.column("invocation") == number])
+        return self._with_rows(self.rows[self.column("invocation") == number])
 
     @property
     def last_finished(self) -> str | None:
-        """When the last of them ended; None without runs."""
+        """When the last run ended; None without runs."""
         return np.sort(self.column("finished"))[-1].decode() if len(self) else None
 
     def with_keys(self, keys: Collection[str]) -> RunTable:
         wanted = np.array(sorted(key.encode() for key in keys))
-        return self._some(self.rows[np.isin(self.column("key"), wanted)])
+        return self._with_rows(self.rows[np.isin(self.column("key"), wanted)])
 
-    def _some(self, rows: np.ndarray) -> RunTable:
+    def _with_rows(self, rows: np.ndarray) -> RunTable:
         return RunTable(self.groups, self.columns, rows, self.tests)
 
     def __len__(self) -> int:
@@ -109,7 +110,7 @@ class RunTable(Sequence[Run]):
 
     def __getitem__(self, number: int | slice) -> Run | RunTable:
         if isinstance(number, slice):
-            return self._some(self.rows[number])
+            return self._with_rows(self.rows[number])
         row = self.rows[number]
         numbers: dict[str, Any] = {n: self.columns[n][row].item() for n in (*_INTEGERS, *_SCORES)}
         numbers["diverged"] = bool(numbers["diverged"])
@@ -126,10 +127,10 @@ def column(runs: Sequence[Run], name: str) -> np.ndarray:
 
 
 def read_runs(store: Store, cells: Collection[tuple[str, str]] | None = None) -> RunTable:
-    """The finished trainings of a store, if they are what was written.
+    """The finished trainings of a store; raises an error if rows are damaged.
 
     Args:
-        store: an open one
+        store: an open store
         cells: methods and fingerprints of data; by default all
     """
     groups: dict[tuple[Any, ...], int] = {}
@@ -194,7 +195,7 @@ def read_confusions(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
 def _parts(
     store: Store, groups: dict[tuple[Any, ...], int], cells: Collection[tuple[str, str]] | None
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The columns of some rows after the other; there is at least one part, maybe without rows."""
+    """The columns, some rows at a time; at least one part, which may be empty."""
     checksum = CHECKSUM if store.has_column("runs", CHECKSUM) else "NULL"
     sql, wanted = f"SELECT {', '.join(RUN_COLUMNS)}, {checksum} FROM runs", list[str]()
     if cells is not None:
@@ -211,7 +212,7 @@ def _parts(
         keys = zip(*(values[name] for name in _GROUP), strict=True)
         part = {"group": np.array([groups.setdefault(key, len(groups)) for key in keys], np.int32)}
         part |= {name: np.array(values[name], np.int64) for name in _INTEGERS}
-        # None, where a training has diverged, becomes NaN.
+        # None, stored if a training has diverged, becomes NaN.
         part |= {name: np.array(values[name], np.float64) for name in _SCORES}
         for name in _TEXTS:
             part[name] = np.array([text.encode() for text in values[name]], np.bytes_)

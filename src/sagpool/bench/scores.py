@@ -10,18 +10,18 @@ from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 from sagpool.statistics import Spread, evenly_spaced, spread
 
-MOST_RUNS = 500  # of a cell; each takes about a millisecond
+MOST_RUNS = 500  # most runs of a cell; each takes about a millisecond
 
 
 class CellScores(NamedTuple):
-    """Test scores over runs of a cell; a score that is defined for none of them is left out."""
+    """Test scores over runs of a cell; scores that are defined for no run are left out."""
 
-    runs: int  # whose predictions are used
+    runs: int  # number of runs whose predictions are used
     scores: dict[str, Spread]  # by name
 
 
 def scores_of(store: Store, summary: Summary) -> CellScores:
-    """From all runs of a cell that have predictions, or from some if there are many."""
+    """Scores of the runs of a cell that have predictions, or of some if there are many."""
     used = [summary.runs[i] for i in evenly_spaced(len(summary.runs), MOST_RUNS)]
     seeds = {run.key: run.seed for run in used}
     found = [(seeds[key], one.scores()) for key, one in store.predictions(seeds)]

@@ -15,7 +15,7 @@ from sagpool.fleet import Training
 
 __all__ = ["Program", "Round", "Search", "choose", "count_trainings", "halving_rounds"]
 
-# Of the first round of halving: enough epochs to recognise a hopeless learning rate.
+# Epochs of the first round of halving: enough to recognise a hopeless learning rate.
 FEWEST_EPOCHS = 16
 FEWEST_FOLDS = 2
 
@@ -32,8 +32,7 @@ class Search(StrEnum):
 def choose(search: Search, candidates: Sequence[Training]) -> Program:
     """Search for the best of the candidates; see `Program`.
 
-    Candidates that were dropped on the way follow those that were not, later ones first, with what
-    was seen of them.
+    Dropped candidates follow the others, the last dropped first, with their results up to then.
     """
     if search is Search.HALVING:
         return halving(candidates)
@@ -49,7 +48,7 @@ def grid(candidates: Sequence[Training]) -> Program:
 
 
 def halving(candidates: Sequence[Training]) -> Program:
-    """The better half of the candidates goes on, with more epochs and later on more folds."""
+    """Halve the candidates in each round, with more epochs and later on more folds."""
     left, dropped = list(candidates), list[Ranked]()
     *early, (_, folds) = halving_rounds(candidates)
     for until, few in early:
@@ -80,7 +79,7 @@ def halving_rounds(candidates: Sequence[Training]) -> list[tuple[int | None, int
 
 
 def count_trainings(search: Search, candidates: Sequence[Training]) -> int:
-    """How many trainings the search begins at most; those that go on in a later round once."""
+    """The most trainings that the search begins; each is counted once."""
     if search is Search.RACE:
         return count_race(candidates)
     if search is not Search.HALVING:

@@ -1,4 +1,4 @@
-"""What a search may know about trainings, those that are paused and those that have ended."""
+"""What a search may know about paused and ended trainings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class SeenTrainings(Tables):
     """Trainings of a run store, by their keys."""
 
     def reached(self, keys: Iterable[str] | None = None) -> dict[str, float]:
-        """How many epochs of these trainings are known; infinite if one has ended.
+        """How many epochs of these trainings are known; infinite if a training has ended.
 
-        Trainings of which nothing is known are left out. Without keys, all that are known.
+        Unknown trainings are left out. Without keys, returns all known trainings.
         """
         known: dict[str, float] = {}
         if self._has("paused"):
@@ -28,14 +28,14 @@ class SeenTrainings(Tables):
         return known | {key: float("inf") for (key,) in self._of_keys("SELECT key FROM runs", keys)}
 
     def validation(self, keys: Iterable[str], until: int | None = None) -> list[Validation]:
-        """What a search may know about these trainings after ``until`` epochs, or at their end.
+        """The validation results after ``until`` epochs, or at the end of each training.
 
-        In the order of the keys. One that has failed has NaN.
+        In the order of the keys; NaN for failed trainings.
         """
         return [self._validation(key, until) for key in keys]
 
     def tested(self, keys: Iterable[str]) -> list[Validation]:
-        """Test results in the place of `validation`, for a search that chooses by them."""
+        """Test results in place of `validation`, for a search that chooses by them."""
         sql, keys, found = "SELECT test_accuracy, test_loss FROM runs WHERE key = ?", list(keys), []
         for key, seen in zip(keys, self.validation(keys), strict=True):
             scores = next(iter(self._read(sql, (key,))), (None, None))

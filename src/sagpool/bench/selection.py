@@ -2,7 +2,8 @@
 
 from enum import StrEnum
 
-SELECTED = "selected"  # how, among the settings of a cell; absent if chosen over the folds
+# Key in the settings of a cell that says how; absent if chosen over the folds.
+SELECTED = "selected"
 BY_TEST = "by test accuracy"
 OPTIMISTIC = (
     "Settings chosen by test accuracy: these figures are optimistic, since the graphs that they "
@@ -11,12 +12,12 @@ OPTIMISTIC = (
 )
 
 
-# By which validation result a search ranks candidates, unless told otherwise.
+# Default of the validation result by which a search ranks candidates.
 BY_ACCURACY = "accuracy"
 
 
 class Select(StrEnum):
-    """By which results the settings are chosen; see `run_experiment`."""
+    """The results by which settings are chosen; see `run_experiment`."""
 
     OVER_FOLDS = "over-folds"
     PER_FOLD = "per-fold"

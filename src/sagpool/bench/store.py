@@ -86,9 +86,9 @@ class Store(SeenTrainings):
         tests: Mapping[str, Score] = MappingProxyType({}),
         predicted: Predicted | None = None,
     ) -> None:
-        """Add a training that has ended, unless the store has it, has paused or has failed.
+        """Add a training that has ended (unless stored already), paused or failed.
 
-        ``tests`` are all of a fixed split, by name.
+        ``tests`` are the scores in all tests of a fixed split, by name.
         """
         training = result.training
         values = [
@@ -100,7 +100,8 @@ class Store(SeenTrainings):
             return
         curve = _stacked(result.curve)
         if isinstance(result, Paused):
-            # A search decided by what it saw first; the same training may differ in its rounding.
+            # Keep the paused curve, by which a search has decided; a repeated training may round
+            # differently.
             if (seen := self._paused(key)) is not None:
                 curve = np.concatenate([seen, curve[:, seen.shape[1] :]], 1)
             self._insert("OR REPLACE", "paused", [*values, curve.tobytes()])
@@ -127,8 +128,8 @@ class Store(SeenTrainings):
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
 
-        The search that found its settings and the published numbers are carried over from the old
-        record if the new one has none. Whether they were also given without a search is kept.
+        If the new record has no search or no published numbers, those of the old record are kept.
+        So is whether the settings were also given without a search.
         """
         for old in self._same(cell):
             cell = replace(cell, fixed=old.fixed or "none" in (cell.search, old.search))
@@ -160,7 +161,7 @@ class Store(SeenTrainings):
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
     def trained(self) -> list[Trained]:
-        """What the invocations have trained."""
+        """The trainings of all invocations."""
         columns = ", ".join(Trained._fields[:-1])
         sql = f"SELECT {columns}, max(finished) AS finished FROM runs GROUP BY {columns}"
         rows = self._named(sql)
@@ -191,7 +192,7 @@ class Store(SeenTrainings):
                     yield decode(str, key, "key"), decode_predicted(row)
 
     def tests(self) -> dict[str, dict[str, Score]]:
-        """All tests of trainings on a fixed split, by the key of the run, then by name."""
+        """Scores in all tests of runs on a fixed split, by the key of the run, then by name."""
         found: dict[str, dict[str, Score]] = {}
         if self._has("tests"):
             sql = "SELECT key, name, loss, accuracy FROM tests ORDER BY rowid"
@@ -217,7 +218,7 @@ class Store(SeenTrainings):
         cells = []
         for row in self._named("SELECT * FROM cells ORDER BY rowid"):
             with self._decoding():
-                # Older stores lack some of them.
+                # Older stores lack some of these columns.
                 for name in ("settings", "ranking", "chosen", "cost", "retention", "paper_tests"):
                     row[name] = parse_json(text) if (text := row.get(name)) else None
                 row["chosen"] = row["chosen"] or []
@@ -232,7 +233,7 @@ class Store(SeenTrainings):
             return [trace for (text,) in rows for trace in read_traces(parse_json(text))]
 
     def add_traces(self, key: str, traces: Iterable[Trace]) -> None:
-        """Add the traces of a run that was stored without."""
+        """Add the traces of a run that was stored without them."""
         columns = ", ".join(RUN_COLUMNS)
         for row in self._read(f"SELECT {columns} FROM runs WHERE key = ?", (key,)):
             values = [*row[:-1], _traces_text(traces)]
@@ -266,7 +267,7 @@ class Store(SeenTrainings):
         self._insert("OR REPLACE", "profiles", [invocation, json.dumps(vars(time))])
 
     def profiles(self) -> dict[int, DeviceTime]:
-        """Of the invocations that have one."""
+        """Device times by invocation, if known."""
         rows = self._read("SELECT invocation, time FROM profiles") if self._has("profiles") else []
         with self._decoding():
             return {
@@ -294,7 +295,7 @@ def _traces_text(traces: Iterable[Trace]) -> str | None:
 
 
 def _stacked(curve: Curve) -> np.ndarray:
-    """``[3, epochs]``, as it is stored."""
+    """The curve as stored, ``[3, epochs]``."""
     return np.stack(list(vars(curve).values())).astype("<f4")
 
 

@@ -1,4 +1,4 @@
-"""Traces as a run store has them, checked before they become pictures."""
+"""Traces in the form of a run store, checked before they become pictures."""
 
 import math
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class _StoredTrace(NamedTuple):
 
 
 def read_traces(entries: Any) -> list[Trace]:
-    """The traces of a run; an error if one of them names a node or a class that is not there."""
+    """The traces of a run; an error if a trace names a node or a class that does not exist."""
     return [_trace(one) for one in decode(list[_StoredTrace], entries, "the traces")]
 
 

@@ -24,20 +24,21 @@ class Summary:
     """A cell and its runs."""
 
     cell: CellRecord
-    runs: Sequence[Run]  # by seed and fold
+    runs: Sequence[Run]  # ordered by seed and fold
     spread: Spread
     failures: tuple[Failure, ...] = ()
-    # Of a cell that was selected per fold: the test accuracy, in percent, of the one candidate
-    # with the best mean validation accuracy over the same trainings.
+    # For cells selected per fold: the test accuracy, in percent, of the single candidate with the
+    # best mean validation accuracy over the same trainings.
     over_folds: float | None = None
-    variant: str = ""  # what distinguishes it from other cells of the method: ", losses none"
-    # Of a fixed split, by name; the first is the main test, that of all other fields.
+    variant: str = ""  # distinguishes it from other cells of the method: ", losses none"
+    # Accuracies in the tests of a fixed split, by name; the first is the main test, which all other
+    # fields refer to.
     tests: Mapping[str, Spread] = field(default_factory=dict)
     no_better_than_majority: bool = False  # see `compare_with_majority`
 
     @property
     def method(self) -> str:
-        """The method, with settings that are not the usual ones: ``diffpool-h, losses none``."""
+        """The method, with unusual settings: ``diffpool-h, losses none``."""
         return self.cell.method + self.variant
 
     @property
@@ -58,22 +59,22 @@ class Summary:
 
     @property
     def epochs(self) -> float:
-        """Of a run, on average."""
+        """Mean number of epochs of a run."""
         return float(column(self.runs, "epochs").mean())
 
     @property
     def parameters(self) -> int:
-        """Of a run, on average; they differ only between folds with settings of their own."""
+        """Mean number of parameters of a run; differs only if folds have their own settings."""
         return round(float(column(self.runs, "parameters").mean()))
 
     @property
     def seconds(self) -> float:
-        """Of all runs together."""
+        """Total seconds of all runs."""
         return float(column(self.runs, "seconds").sum())
 
     @property
     def mismatch(self) -> str | None:
-        """Why a matched comparison could not match it; empty if it did, None without one."""
+        """Why a matched comparison could not match it; empty if it could, None without a match."""
         return self.cell.retention.mismatch if self.cell.retention else None
 
     @property
@@ -95,7 +96,7 @@ class Summary:
 
     @property
     def accuracy(self) -> np.ndarray:
-        """``[runs]`` in percent, of the runs that have one."""
+        """``[runs]`` in percent, of runs that have an accuracy."""
         accuracy = 100 * column(self.runs, "test_accuracy")
         return accuracy[~np.isnan(accuracy)]
 
@@ -213,7 +214,7 @@ def _by_cell(records: Iterable[T]) -> dict[tuple[Any, ...], list[T]]:
 def _chosen_over_folds(
     cell: CellRecord, chosen: Sequence[Run], runs: Mapping[tuple[Any, ...], Sequence[Run]]
 ) -> float | None:
-    """The mean of the candidate that is the best over all folds, on the splits of these runs."""
+    """Mean accuracy of the candidate that is best over all folds, on the splits of these runs."""
     if not cell.per_fold or not cell.ranking:
         return None
     splits = {(run.seed, run.fold) for run in chosen}
@@ -249,10 +250,10 @@ def _compare(a: Summary, b: Summary) -> Comparison | None:
 def on_same_splits(a: Summary, b: Summary) -> tuple[np.ndarray, np.ndarray] | None:
     """``[splits]`` accuracies of both in percent; None if they have no comparable runs."""
     splits = ("folds", "validation")
-    alike = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
+    same_splits = all(a.cell.settings[name] == b.cell.settings[name] for name in splits)
     same = (a.cell.name, a.cell.fingerprint) == (b.cell.name, b.cell.fingerprint)
-    if not (alike and same and a.cell.protocol == b.cell.protocol):
-        return None  # their splits differ, or what a result means
+    if not (same_splits and same and a.cell.protocol == b.cell.protocol):
+        return None  # their splits or the meanings of their results differ
     folds = a.cell.settings["folds"]
     (first, its_accuracy), (second, other_accuracy) = (_by_split(s.runs, folds) for s in (a, b))
     _, at, other_at = np.intersect1d(first, second, assume_unique=True, return_indices=True)
@@ -270,7 +271,7 @@ def _by_split(runs: Sequence[Run], folds: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spread(accuracy: np.ndarray, runs: Sequence[Run], cell: CellRecord) -> Spread:
-    """Of the ``[runs]`` accuracies, those that are there, in percent."""
+    """The spread of ``[runs]`` accuracies in percent, without missing ones."""
     accuracy = 100 * accuracy
     learnt = ~np.isnan(accuracy)
     if not learnt.any():

@@ -13,22 +13,22 @@ import numpy as np
 from sagpool.bench.database import readable_errors
 from sagpool.foreign.values import decode, decoding
 
-AT_ONCE = 500  # keys in a statement; SQLite has a limit
+AT_ONCE = 500  # most keys in a statement; SQLite has a limit
 
 
 class Tables:
-    """The tables of an open run store; what they have may be foreign or damaged."""
+    """The tables of an open run store; their content may be foreign or damaged."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.connection = path, connection
 
     def has_column(self, table: str, column: str) -> bool:
-        """Whether a table has this column; those of older stores lack some."""
+        """Whether a table has this column; tables of older stores lack some."""
         sql = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
         return bool(self._read(sql, (table, column)))
 
     def _has(self, table: str) -> bool:
-        """Whether the store has this table; older ones lack some."""
+        """Whether the store has this table; older stores lack some."""
         return bool(self._read("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
 
     def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -64,7 +64,7 @@ class Tables:
 
     def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
         if not table.endswith(")"):
-            # The first columns: a newer version of the store may have more.
+            # Name the columns: a newer version of the store may have more.
             names = self._read("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
             table += f" ({', '.join(name for (name,) in names[: len(values)])})"
         marks = ", ".join("?" * len(values))
@@ -76,7 +76,8 @@ class Tables:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         with readable_errors(self.path):
-            self.connection.execute("SAVEPOINT row")  # unlike BEGIN also inside a transaction
+            # Unlike BEGIN, also possible inside a transaction.
+            self.connection.execute("SAVEPOINT row")
             try:
                 yield
                 self.connection.execute("RELEASE row")

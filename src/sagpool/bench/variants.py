@@ -1,4 +1,4 @@
-"""Which cells may share a table, and how cells of one method on one data set are told apart."""
+"""Which cells may share a table, and names for several cells of one method on one data set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sagpool.fleet.training import PROTOCOL
 from sagpool.fleet.validation_metrics import METRICS
 from sagpool.models import method_settings, methods
 
-# What a result means depends on these; cells in which they differ never share a table.
+# Settings that decide what a result means; cells that differ in them never share a table.
 _PROTOCOL = (*PROTOCOL, "folds", "validation", "patience", "max_epochs")
 USUAL_PRECISION = "float32"
 _DEFAULTS = {name: default for name, (default, *_) in PROTOCOL.items()}
@@ -55,7 +55,7 @@ class Chosen(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Cells that may share a table: of one protocol, with settings chosen in one way."""
+    """Cells that may share a table: of one protocol, with settings chosen in the same way."""
 
     chosen: Chosen
     differences: tuple[str, ...]  # from the protocol of the experiment, in words
@@ -63,7 +63,7 @@ class Group:
 
     @property
     def main(self) -> list[Summary]:
-        """Without cells of a method that is there with its usual settings as well."""
+        """The cells, without variants of a method that is also present with its usual settings."""
         usual = {(s.cell.dataset, s.cell.method) for s in self.cells if not s.variant}
         return [
             s for s in self.cells if not s.variant or (s.cell.dataset, s.cell.method) not in usual
@@ -79,7 +79,7 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
     shown: showing the best would be a choice by test results.
 
     Args:
-        summaries: in the order of their requests
+        summaries: cells in the order of their requests
         experiment: defines the usual settings; without it, the protocol of most cells does
     """
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
@@ -91,7 +91,8 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
             key = (usual.differences(summary.cell, chosen), chosen)
             named = replace(summary, variant=usual.variant(summary.cell, chosen))
             cells = found.setdefault(key, {})
-            cells.pop((named.cell.dataset, named.method), None)  # the order is that of requests
+            # Moves it to the end: the order is that of requests.
+            cells.pop((named.cell.dataset, named.method), None)
             cells[named.cell.dataset, named.method] = named
     groups = [
         Group(chosen, differences, tuple(cells.values()))
@@ -111,7 +112,7 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
 
 
 def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:
-    """Two, if a search has chosen settings that were also requested without a search."""
+    """The ways in which the settings were chosen: two if a search found settings also requested."""
     if cell.select is Select.TEST:
         return (Chosen.BY_TEST,)
     if cell.per_fold:
@@ -126,7 +127,7 @@ def settled(cell: CellRecord, chosen: Chosen) -> dict[str, Any]:
     defaults = _defaults(cell.method)
     ranking = cell.ranking if chosen is Chosen.SEARCHED else ()
     candidates = [defaults | one.settings for one in ranking]
-    # Searches by test accuracy do not store what was tried; the usual grids vary the ratio.
+    # Searches by test accuracy do not store what they tried; the usual grids vary the ratio.
     varied = {SELECTED} | ({"ratio"} if chosen is Chosen.BY_TEST else set())
     return {
         name: value
@@ -155,7 +156,7 @@ def searched_method_settings(cell: CellRecord) -> dict[str, Any]:
 
 
 def _defaults(method: str) -> dict[str, Any]:
-    """Of the settings of the method itself, which stores leave out; {} if it is not loaded."""
+    """Defaults of the method's own settings, which stores leave out; {} if it is not loaded."""
     return dict(method_settings(method)) if method in methods() else {}
 
 
@@ -166,7 +167,8 @@ class _Usual:
         self.experiment = experiment
         # Settings of the last requested cell of each protocol, and how many cells have it.
         found: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
-        self.ratios: dict[tuple[str, str, Chosen], Any] = {}  # of the last one without own settings
+        # Ratio of the last cell without settings of its own.
+        self.ratios: dict[tuple[str, str, Chosen], Any] = {}
         for cell in (s.cell for s in summaries):
             for chosen in ways_chosen(cell):
                 own = settled(cell, chosen)
@@ -175,12 +177,12 @@ class _Usual:
                 if not self._method_settings(cell, own):
                     key = (cell.dataset, cell.method, chosen)
                     self.ratios[key] = own.get("ratio")
-        # Of equally frequent ones the last.
+        # In a tie, the last one.
         counts = [*reversed(found.values())]
         self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
 
     def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
-        """From the usual protocol, in words."""
+        """Differences from the usual protocol, in words."""
         own, usual = _DEFAULTS | settled(cell, chosen), self._protocol(cell)
         words = [
             _in_words(name, own[name])
@@ -194,7 +196,7 @@ class _Usual:
         return tuple(words)
 
     def variant(self, cell: CellRecord, chosen: Chosen) -> str:
-        """The settings of the method itself, and its ratio, if they are not the usual ones."""
+        """The method's own settings, and its ratio, if unusual."""
         own = settled(cell, chosen)
         named = self._method_settings(cell, own)
         if "ratio" in own and own["ratio"] != self._ratio(cell, chosen):
@@ -218,7 +220,7 @@ class _Usual:
         return self.usual | _DEFAULTS
 
     def _settings(self, cell: CellRecord) -> Mapping[str, Any]:
-        """What the experiment says without a search; nothing if it is not known."""
+        """The experiment's settings without a search; empty if unknown."""
         if self.experiment is None:
             return {}
         if cell.method not in methods():  # a plugin that is not loaded
@@ -226,13 +228,13 @@ class _Usual:
         return self.experiment.settings_of(self._dataset(cell), cell.method)
 
     def _dataset(self, cell: CellRecord) -> str:
-        """Its name in the experiment; with other features a data set has another name."""
+        """Its name in the experiment; results with other features have another name."""
         assert self.experiment is not None
         known = cell.dataset in self.experiment.datasets
         return cell.dataset if known else cell.dataset.rsplit(" (", 1)[0]
 
     def _ratio(self, cell: CellRecord, chosen: Chosen) -> Any:
-        """The usual one; None if the usual search varies it."""
+        """The usual ratio; None if the usual search varies it."""
         if self.experiment is None or cell.method not in methods():
             return self.ratios.get((cell.dataset, cell.method, chosen))
         grid = self.experiment.grid_of(self._dataset(cell), cell.method)

@@ -1,4 +1,4 @@
-"""How much a cell has to compute, before anything is trained: epochs, steps and bytes."""
+"""How much a cell has to compute, estimated before training: epochs, steps and bytes."""
 
 import math
 from collections import defaultdict
@@ -33,7 +33,7 @@ class Epochs:
 
     # Means by learning rate, hidden size and weight decay.
     measured: Mapping[tuple[float, int, float], float]
-    best_epoch: float  # with 5e-4, 128 and 1e-4
+    best_epoch: float  # mean best epoch with lr 5e-4, hidden 128, weight decay 1e-4
 
     @staticmethod
     def of(dataset: str, method: str, runs: RunTable | None = None) -> "Epochs":
@@ -62,7 +62,7 @@ class Epochs:
 
 
 def _slowness(lr: float, hidden: float, weight_decay: float) -> float:
-    """How many times as many epochs as with 5e-4, 128 and 1e-4."""
+    """Factor on the number of epochs, relative to lr 5e-4, hidden 128, weight decay 1e-4."""
     figures = reference_figures()
     return math.prod(
         _interpolate(value, figures[name])
@@ -82,17 +82,17 @@ def _interpolate(value: float, known: Mapping[float, float]) -> float:
 def bytes_per_epoch(
     graphs: Graphs, trainings: Iterable[Training], dtype: torch.dtype
 ) -> dict[Training, float]:
-    """What the steps of one epoch save for the backward pass, of each training.
+    """Bytes that the steps of one epoch save for the backward pass, for each training.
 
-    Only the smallest and the largest hidden size are tried. In between, what a batch takes grows
-    with the hidden size, and what the weights take with its square.
+    Only the smallest and the largest hidden size are tried. In between, the bytes of a batch grow
+    with the hidden size, and those of the weights with its square.
     """
-    alike: dict[Training, list[Training]] = defaultdict(list)
+    by_shape: dict[Training, list[Training]] = defaultdict(list)
     for training in trainings:
         other = replace(training, lr=1.0, weight_decay=0.0, dropout=0.0, patience=1, max_epochs=1)
-        alike[replace(other, hidden=2)].append(training)
+        by_shape[replace(other, hidden=2)].append(training)
     found = {}
-    for some in alike.values():
+    for some in by_shape.values():
         smallest, largest = (pick(some, key=lambda one: one.hidden) for pick in (min, max))
         steps = math.ceil(len(split_of(graphs, smallest).train) / smallest.batch_size)
         low = trial_step(graphs, smallest, dtype)
@@ -100,18 +100,20 @@ def bytes_per_epoch(
         high = low if same else trial_step(graphs, largest, dtype)
         for one in some:
             ends = (smallest.hidden, largest.hidden)
-            found[one] = steps * _between(one.hidden, ends, low, high)
+            found[one] = steps * _interpolated_bytes(one.hidden, ends, low, high)
     return found
 
 
-def _between(hidden: int, ends: tuple[int, int], low: StepBytes, high: StepBytes) -> float:
+def _interpolated_bytes(
+    hidden: int, ends: tuple[int, int], low: StepBytes, high: StepBytes
+) -> float:
     batch = np.interp(hidden, ends, (low.batch, high.batch))
     weights = np.interp(hidden**2, np.square(ends), (low.weights, high.weights))
     return float(batch + weights)
 
 
 def chance(candidate: Training) -> float:
-    """How likely a search is to choose it, in proportion to others.
+    """How likely a search is to choose this candidate, relative to others.
 
     Of the 15 winners in results/searched, nine had the hidden size 128 and two each 64, 32 and 16.
     Of the 13 in results/table4 and results/searched-gpool, trained later: six, four, three, none.

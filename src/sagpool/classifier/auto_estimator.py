@@ -76,26 +76,26 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
 
     ``fit`` does what ``sagpool train`` does: it tries graph nets and simple models, averages the
     best, calibrates the probabilities and estimates the scores on new graphs, all by
-    cross-validation. See `sagpool.classifier.fit`. ``X`` as for `GraphPoolingClassifier`. ``y`` is
-    ``[graphs]``; or ``[graphs, tasks]`` of 0 and 1, NaN where not measured, and then so are
-    predictions, and `predict_proba` has the probability of a 1.
+    cross-validation. See `sagpool.classifier.fit`. ``X`` is as in `GraphPoolingClassifier`. ``y``
+    is ``[graphs]``; or ``[graphs, tasks]`` of 0 and 1, NaN where not measured. In that case
+    predictions are ``[graphs, tasks]`` too, and `predict_proba` returns the probability of a 1.
 
     Args:
-        only: ``graph-nets`` or ``simple`` models alone
-        folds: of the cross-validation; by default 10, or fewer for large data
-        minutes: after which no candidate is begun; at least one is finished
-        coverage: that the sets of `predict_set` promise
-        features: as for `GraphPoolingClassifier`
-        class_weight: ``balanced`` decides for high balanced accuracy; the probabilities stay
-            calibrated, so that the most probable class is not always the prediction
+        only: try only ``graph-nets``, or only ``simple`` models
+        folds: number of folds of the cross-validation; by default 10, or fewer for large data
+        minutes: time after which no candidate is begun; at least one is finished
+        coverage: probability that a set of `predict_set` contains the true class
+        features: as in `GraphPoolingClassifier`
+        class_weight: ``balanced`` optimises the balanced accuracy of predictions; the probabilities
+            stay calibrated, so the prediction is not always the most probable class
         device: where to train and to predict
         random_state: an int, a ``RandomState``, or None for a different seed at each fit
 
     Attributes:
-        classes_: ``[classes]`` in ascending order, like the columns of `predict_proba`; 0 and 1 of
+        classes_: ``[classes]`` in ascending order, like the columns of `predict_proba`; 0 and 1 for
             several tasks
         estimate_: the scores on new graphs, an `Estimate`
-        interrupted_: whether candidates are missing for lack of time
+        interrupted_: whether candidates were not tried for lack of time
         leaderboard_: a `Row` for each candidate, the best first
         model_: the `TrainedModel`, which can be saved and explained
         n_features_in_: columns of node features
@@ -134,7 +134,7 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
         return self
 
     def predict_set(self, X: ManyGraphs) -> np.ndarray:
-        """The classes that are possible for each graph, ``[graphs, classes]`` bool.
+        """The plausible classes of each graph, ``[graphs, classes]`` bool.
 
         With several tasks ``[graphs, tasks, 2]``. A set contains the true class with a probability
         of ``coverage``.
@@ -147,16 +147,16 @@ class AutoGraphClassifier(GraphClassifierMixin, _AutoGraph):
 class AutoGraphRegressor(GraphRegressorMixin, _AutoGraph):
     """The best model for one or more numbers of each graph, as a scikit-learn regressor.
 
-    As `AutoGraphClassifier`, without ``class_weight``. ``y`` is ``[graphs]``, or
+    Like `AutoGraphClassifier`, without ``class_weight``. ``y`` is ``[graphs]``, or
     ``[graphs, targets]`` with NaN where a target was not measured.
 
     Attributes:
         estimate_: the scores on new graphs, an `Estimate`
-        interrupted_: whether candidates are missing for lack of time
+        interrupted_: whether candidates were not tried for lack of time
         leaderboard_: a `Row` for each candidate, the best first
         model_: the `TrainedModel`, which can be saved and explained
         n_features_in_: columns of node features
-        one_column_: whether y was ``[graphs]``, so that predictions are
+        one_column_: whether y was ``[graphs]``, so that predictions are too
     """
 
     def fit(self, X: ManyGraphs, y: Any = None) -> Self:

@@ -19,12 +19,12 @@ from sagpool.graphs.splits import latest
 if TYPE_CHECKING:
     from sagpool.classifier.fit import Fit
 
-LATER = 0.2  # of the graphs are held out, as nearly as their times allow
-MOST = 0.5  # with more held out, the estimate would be that of another model
+LATER = 0.2  # fraction of the graphs that is held out, as nearly as their times allow
+MOST = 0.5  # if more were held out, the estimate would be about a different model
 
 
-def _later(graphs: Graphs) -> np.ndarray:
-    """``[graphs]`` bool: those that are held out; an error if they cannot be scored."""
+def _held_out(graphs: Graphs) -> np.ndarray:
+    """``[graphs]`` bool: the held-out graphs; an error if they cannot be scored."""
     assert graphs.time is not None
     if graphs.group is not None:
         raise SagpoolError(f"{graphs.name} has both groups and times; a fit can use one of them.")
@@ -43,7 +43,7 @@ def _later(graphs: Graphs) -> np.ndarray:
 
 
 class FitGraphs(Protocol):
-    """`sagpool.classifier.fit` with most of its options."""
+    """`sagpool.classifier.fit` with most of its options bound."""
 
     def __call__(self, graphs: Graphs, **options: Any) -> Fit: ...
 
@@ -59,16 +59,16 @@ def fit_by_time(
 ) -> Fit:
     """Fit a model to the earlier graphs, estimate its scores on the latest, and fit one to all.
 
-    Everything that is chosen for the estimate (candidates, their weights, calibration, prediction
-    sets) depends only on the earlier graphs. The model for all graphs is chosen again.
+    All choices for the estimate (candidates, their weights, calibration, prediction sets) depend
+    only on the earlier graphs. The model for all graphs is chosen again.
     """
-    later = _later(graphs)
+    later = _held_out(graphs)
     timeless = replace(graphs, time=None)
 
     def fit_part(name: str, part: Graphs, done: float, **options: Any) -> Fit:
         def told(progress: FitProgress) -> None:
             stage, fraction = f"{progress.stage} ({name} graphs)", done + progress.fraction / 2
-            # The first part cannot know how long the second one takes.
+            # The time of the second part is unknown during the first one.
             on_progress(FitProgress(stage, fraction, progress.seconds_left if done else None))
 
         return fit(
@@ -81,7 +81,7 @@ def fit_by_time(
             **options,
         )
 
-    # Ctrl-C in this part ends the fit: there is no model of all graphs yet.
+    # Ctrl-C during this part ends the fit: there is no model of all graphs yet.
     earlier = timeless[np.flatnonzero(~later)]
     earlier = replace(earlier, name=f"{graphs.name} (earlier graphs)")
     before = fit_part("earlier", earlier, 0.0, keep_on_interrupt=False)

@@ -5,8 +5,8 @@ import numpy as np
 from sagpool.fleet.metrics import LEAST, losses
 from sagpool.graphs.graphs import Task
 
-# Prior of the log temperature: normal around 0 with this standard deviation, so that a few graphs,
-# all predicted right, do not make the model certain.
+# Prior of the log temperature: normal around 0 with this standard deviation. So a few graphs that
+# are all predicted correctly do not make the model certain.
 PRIOR = 0.5
 
 
@@ -26,8 +26,8 @@ def fit_temperature(task: Task, probabilities: np.ndarray, truth: np.ndarray) ->
     """The temperature with the lowest log loss on these graphs, drawn towards 1 by `PRIOR`.
 
     Args:
-        task: of the model
-        probabilities: ``[graphs, outputs]`` by a model that did not see the graphs
+        task: task of the model
+        probabilities: ``[graphs, outputs]`` from a model that did not see the graphs
         truth: ``[graphs]`` classes, or ``[graphs, tasks]`` of 0, 1 and NaN
     """
     if task == "regression":
@@ -39,4 +39,4 @@ def fit_temperature(task: Task, probabilities: np.ndarray, truth: np.ndarray) ->
         return float(np.nansum(losses(task, p, truth)) + (log_temperature / PRIOR) ** 2 / 2)
 
     found = np.exp(minimize_scalar(loss, bounds=(-2, 3), method="bounded").x)
-    return float(f"{found:.6g}")  # further digits would be noise in the file
+    return float(f"{found:.6g}")  # further digits are noise

@@ -1,4 +1,4 @@
-"""What a model can be made of: graph nets with their settings, and simple models."""
+"""The candidates for a model: graph nets with their settings, and simple models."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Only = Literal["graph-nets", "simple"]
 GIN: Mapping[str, Any] = {"method": "gin-g", "hidden": 64, "lr": 2e-3}
 
 # In the paper the global architecture is better on data sets of small graphs (NCI1, NCI109,
-# FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on those of larger graphs.
+# FRANKENSTEIN: up to 30 nodes on average), and the hierarchical one on data sets of larger graphs.
 SMALL_GRAPHS = 35
 PAPER: dict[str, Any] = {
     "lr": 1e-3, "hidden": 64, "max_epochs": 1000, "patience": 50, "schedule": "constant",
 }  # fmt: skip
-# On more nodes the paper's nets are tried only on demand (``method``): they train for hundreds of
-# epochs, and took more than a third of the time for 900 molecules.
+# With more nodes the paper's nets are tried only on request (``method``): they train for hundreds
+# of epochs, and took more than a third of the time for 900 molecules.
 FEW_NODES = 8_000
-# With more nodes, molecules skip candidates that are not worth their time: these two, whose columns
-# morgan-linear and morgan-forest have as well, gin-g, and sagnet with pooling. On the training
+# With more nodes, molecules skip candidates that are not worth their time: gin-g, sagnet with
+# pooling, and these two, whose columns morgan-linear and morgan-forest also have. On the training
 # parts of eight splits of BBBP, ESOL and Tox21, sagnet had a weight once, 0.17, the others never.
 NOT_FOR_MOLECULES = ("counts-linear", "counts-forest")
 METHODS = ("sagnet", "gin-g", "sagpool-h", "sagpool-g")
-GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}  # if a method is asked for
+GRID = {"lr": (5e-3, 1e-3), "hidden": (32, 128)}  # searched if a method is given
 MAX_EPOCHS = 1000
 
 
@@ -43,7 +43,7 @@ class SimpleCandidate:
 
 @dataclass(frozen=True)
 class NetCandidate:
-    """A training, which becomes one in each fold."""
+    """A training, repeated in each fold."""
 
     name: str
     training: Training
@@ -64,16 +64,16 @@ def candidates_for(
 ) -> list[Candidate]:
     """The candidates for these graphs, in the order in which they are tried.
 
-    Simple models come first: they take seconds. With a method, it is the only one.
+    Simple models come first: they take seconds. A given method is the only candidate.
 
     Args:
-        graphs: with classes or targets
+        graphs: graphs with classes or targets
         method: a registered name; None for all methods worth trying
         settings: settings of the nets that are not searched
         search: whether the nets have a grid of settings, or one setting
-        only: nets or simple models alone
-        seed: of the trainings
-        folds: of the trainings
+        only: only nets, or only simple models
+        seed: seed of the trainings
+        folds: number of folds of the trainings
     """
     if method is not None and only == "simple":
         raise SagpoolError(f"{method} is a graph net, and only simple models are asked for.")
@@ -99,7 +99,7 @@ def _nets(
 ) -> Sequence[Mapping[str, Any]]:
     """Settings of the nets to try, the most promising first.
 
-    With ``spare``, those that are not worth their time beside simple models are left out.
+    With ``spare``, nets that are not worth their time if there are simple models are left out.
     """
     small = graphs.node_counts.mean() < SMALL_GRAPHS
     every = [*CANDIDATES, GIN, {"method": "sagpool-g" if small else "sagpool-h", **PAPER}]
@@ -119,7 +119,7 @@ def _many_molecules(graphs: Graphs) -> bool:
 
 
 def _name(training: Training, all_: list[Training]) -> str:
-    """The method, with the settings in which it differs from other trainings of it."""
+    """The method, with the settings in which it differs from other trainings of the method."""
     same = [one.to_dict() for one in all_ if one.method == training.method]
     own = training.to_dict()
     differing = [name for name in own if len({str(one.get(name)) for one in same}) > 1]

@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it was trained on, and how good it is."""
+"""The model card: a description of the model, its training data and its quality."""
 
 import html
 import re
@@ -118,7 +118,7 @@ def _leaderboard(rows: list[dict[str, Any]] | None) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """As text, not as Markdown or HTML; on one line."""
+    """The value as one line of text, with Markdown and HTML escaped."""
     if isinstance(value, float):
         return f"{value:.4g}"
     escaped = html.escape(" ".join(str(value).split()), quote=False)

@@ -12,20 +12,21 @@ from sagpool.classifier.mixture import advantage, greedy_mixture, loss_per_graph
 from sagpool.fleet.metrics import balanced_accuracy, confusion
 from sagpool.graphs.graphs import Task
 
-# A mixture has to lower the loss of the best simple model by more than one standard error, and by
+# A mixture must lower the loss of the best simple model by more than one standard error, and by
 # this fraction: nearly equal predictions can be significantly better by a useless amount.
 WORTH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """How to choose.
+    """Rules of the choice.
 
     Args:
-        task: of the model
-        simple: ``[candidates]`` bool; a simple one alone is kept if the mixture is not better
-        coverage: that the prediction sets promise
-        balanced: decide for high balanced accuracy instead of accuracy
+        task: task of the model
+        simple: ``[candidates]`` bool; simple models; the best one alone is kept if the mixture is
+            not better
+        coverage: promised coverage of the prediction sets
+        balanced: whether to optimise balanced accuracy instead of accuracy
     """
 
     task: Task
@@ -36,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What follows from the predictions for some graphs, to be applied to others."""
+    """What was chosen on the predictions for some graphs, to be applied to other graphs."""
 
     task: Task
     mixture: np.ndarray  # [candidates], sums to 1
@@ -54,7 +55,7 @@ def choose(rules: Rules, outputs: np.ndarray, truth: np.ndarray) -> Choice:
     """Choose by predictions for graphs that the candidates did not see.
 
     Args:
-        rules: of the choice
+        rules: rules of the choice
         outputs: ``[candidates, graphs, outputs]``
         truth: ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured
     """
@@ -84,8 +85,8 @@ def decision_for(
 ) -> tuple[float, ...] | None:
     """Factors of the classes, or thresholds of the tasks, for high balanced accuracy.
 
-    Two classes and tasks have the threshold that is best on these graphs. More classes have the
-    inverse of their frequency, which is best for calibrated probabilities.
+    For two classes and for tasks this is the threshold that is best on these graphs. For more
+    classes it is the inverse of their frequency, which is best for calibrated probabilities.
     """
     if task == "regression":
         return None

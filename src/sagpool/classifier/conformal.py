@@ -1,8 +1,8 @@
-"""Prediction sets and intervals that contain the truth as often as they promise.
+"""Prediction sets and intervals that contain the truth with a promised probability.
 
-Split conformal prediction (Vovk et al. 2005; Angelopoulos and Bates 2023): of n graphs that the
-model did not see, take how badly each was predicted; the ⌈(n + 1) c⌉-th smallest of these scores
-bounds that of a new graph with a probability of at least c.
+Split conformal prediction (Vovk et al. 2005; Angelopoulos and Bates 2023): each of n graphs that
+the model did not see gets a score, which is high for a bad prediction; the ⌈(n + 1) c⌉-th smallest
+score bounds the score of a new graph with a probability of at least c.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class Conformal:
-    """The promise, and the highest score that a set may contain.
+    """The promised coverage, and the highest score that a set may contain.
 
     Args:
         coverage: promised fraction of the sets (or intervals) that contain the truth
@@ -41,7 +41,7 @@ class Conformal:
     def sets(self, task: Task, outputs: np.ndarray) -> np.ndarray:
         """Which classes are in the set of each graph, ``[graphs, classes]`` bool.
 
-        With several tasks ``[graphs, tasks, 2]``: whether a 0 and whether a 1 is. The most
+        With several tasks ``[graphs, tasks, 2]``: whether the set contains 0, and 1. The most
         probable class is always in the set, so that none is empty; this can only raise the
         coverage.
         """
@@ -72,7 +72,7 @@ class Conformal:
 
 
 def nonconformity(task: Task, outputs: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """How badly each graph was predicted, ``[graphs, tasks]``; one task for classes."""
+    """``[graphs, tasks]`` scores, high for a bad prediction; one task for classes."""
     if task == "regression":
         return np.abs(outputs - truth)
     if task == "multitask":
@@ -81,9 +81,9 @@ def nonconformity(task: Task, outputs: np.ndarray, truth: np.ndarray) -> np.ndar
 
 
 def bound(scores: np.ndarray, coverage: float) -> float | None:
-    """The ⌈(n + 1) coverage⌉-th smallest of n scores; None if there are not as many."""
+    """The ⌈(n + 1) coverage⌉-th smallest of n scores; None if there are fewer."""
     scores = np.sort(scores[~np.isnan(scores)])
-    # Rounding: 0.9 * 10 must not become the 10th because of the last bit.
+    # Rounding errors: 0.9 * 10 must not become rank 10 because of the last bit.
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)
-    # A few digits more than the scores have, rounded up, so that a score equal to it is included.
+    # Rounded up, with a few digits more than the scores, so that a score equal to it is included.
     return float(f"{scores[rank - 1] * (1 + 1e-9):.10g}") if rank <= len(scores) else None

@@ -1,7 +1,6 @@
 """Models and their estimates in a notebook, and as one line of text.
 
-What a model folder says about itself may have been edited, so values of other kinds than ours are
-left out.
+The description in a model folder may have been edited, so values of unexpected types are left out.
 """
 
 from __future__ import annotations

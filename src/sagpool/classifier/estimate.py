@@ -1,8 +1,8 @@
 """How good a model is on new graphs, estimated from out-of-fold predictions.
 
 The estimate is cross-fitted: mixture, temperature, thresholds and decision for the graphs of one
-fold are chosen on the predictions for the other folds, so that no graph influences its own
-prediction. Scores are computed over all graphs together.
+fold are chosen on the predictions for the other folds. So no graph influences its own prediction.
+Scores are computed over all graphs together.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sagpool.fleet.metrics import (
 )
 from sagpool.graphs.graphs import Task
 
-REPEATS = (100, 300)  # of the bootstrap: least and most
-REPEATED = 3_000_000  # predictions in all repeats of the bootstrap
-# Models of different folds share training graphs, and the final model differs from them, so
+REPEATS = (100, 300)  # least and most repeats of the bootstrap
+REPEATED = 3_000_000  # limit on predictions in all repeats of the bootstrap
+# Models of different folds share training graphs, and the final model is another one, so
 # intervals for independent graphs are too short; `scripts/estimate_coverage.py` measures it.
 WIDER = 1.3
 SIGNIFICANT = 0.05
 
 
 class Score(NamedTuple):
-    """A score with its 95 % interval, which is NaN where it is not defined."""
+    """A score with its 95 % interval; NaN where undefined."""
 
     value: float
     low: float
@@ -43,10 +43,10 @@ class Score(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Of prediction sets or intervals."""
+    """Promised and measured coverage of prediction sets or intervals."""
 
     promised: float
-    measured: float  # fraction that contain the truth
+    measured: float  # fraction of sets that contain the truth
     size: float  # mean number of classes in a set, or mean width of an interval
 
 
@@ -57,7 +57,7 @@ class OutOfFoldPredictions:
     outputs: np.ndarray  # [graphs, outputs]
     predicted: np.ndarray
     contained: np.ndarray  # [graphs, tasks] whether the set contains the truth, NaN if unmeasured
-    sizes: np.ndarray  # [graphs, tasks] of the sets or intervals
+    sizes: np.ndarray  # [graphs, tasks] sizes of the sets or intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,20 +65,20 @@ class Estimate:
     """Scores on held-out graphs.
 
     Args:
-        task: of the model
-        graphs: that were held out, each once
-        folds: of the cross-validation by which the model was chosen
-        scores: by name, in the order in which they are printed; with several tasks, means
+        task: task of the model
+        graphs: number of held-out graphs
+        folds: number of folds of the cross-validation that chose the model
+        scores: scores by name, in the order of printing; means over the tasks, if there are several
         per_task: the scores of each task, if there are several
-        majority: accuracy of always predicting the class that is most frequent (among the earlier
+        majority: accuracy of always predicting the most frequent class (among the earlier
             graphs, if the latest were held out), for a classification
-        better_than_majority: whether more graphs are right for the model alone than for the
-            majority alone, beyond chance (McNemar's exact test, two-sided, 5 %)
-        coverage: of the prediction sets
+        better_than_majority: whether the model alone is right on more graphs than the majority
+            class alone, beyond chance (McNemar's exact test, two-sided, 5 %)
+        coverage: coverage of the prediction sets
         confusion: ``[classes][classes]`` graphs, by class (row) and prediction, of a classification
         calibration: the points of the calibration curve; empty for a regression
-        trained_on: earlier graphs that the model for the estimate was trained on, if the graphs
-            that were held out are the latest; None for a cross-validation
+        trained_on: number of earlier graphs that the model for the estimate was trained on, if the
+            latest graphs were held out; None for a cross-validation
     """
 
     task: Task
@@ -99,7 +99,7 @@ class Estimate:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """Of the accuracy."""
+        """The 95 % interval of the accuracy."""
         return self.scores["accuracy"][1:]
 
     @property
@@ -108,7 +108,7 @@ class Estimate:
 
     @property
     def auroc(self) -> float | None:
-        """None if it is not defined."""
+        """ROC-AUC; None if undefined."""
         found = self.scores["roc_auc"].value
         return None if math.isnan(found) else found
 
@@ -159,11 +159,11 @@ def cross_fit(
     """Predict each fold with the choice made on the other folds.
 
     Args:
-        rules: of the choice
+        rules: rules of the choice
         outputs: ``[candidates, graphs, outputs]`` out of fold
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
         fold: ``[graphs]`` the fold in which a graph was held out
-        left_out: for each candidate the folds to predict without it; by default none
+        left_out: for each candidate, the folds that are predicted without it; by default none
     """
     task = rules.task
     tasks = 1 if task == "classification" else outputs.shape[2]
@@ -191,13 +191,13 @@ def held_out_predictions(
     conformal: Conformal,
     truth: np.ndarray,
 ) -> OutOfFoldPredictions:
-    """Predictions of one model for graphs that it did not see, with the sets that it promises.
+    """Predictions of one model for graphs that it did not see, with their prediction sets.
 
     Args:
-        task: of the model
+        task: task of the model
         outputs: ``[graphs, outputs]``
         predicted: ``[graphs]``, or ``[graphs, tasks]``
-        conformal: of the model
+        conformal: prediction sets of the model
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
     """
     if task == "regression":
@@ -224,14 +224,14 @@ def estimate(
     """Scores of out-of-fold predictions, with intervals from a bootstrap over graphs (or groups).
 
     Args:
-        task: of the model
-        predictions: for graphs that the models did not see
+        task: task of the model
+        predictions: predictions for graphs that the models did not see
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
-        folds: of the cross-validation
-        coverage: that the sets promise
+        folds: number of folds of the cross-validation
+        coverage: promised coverage of the sets
         group: ``[graphs]``; graphs of one group are not independent
-        target_names: of the tasks
-        seed: of the bootstrap
+        target_names: names of the tasks
+        seed: seed of the bootstrap
         trained_on: see `Estimate`
         frequent: the class of `Estimate.majority`; by default the most frequent of these graphs
     """
@@ -281,7 +281,7 @@ def estimate(
 
 
 def estimated(estimate: Mapping[str, Any]) -> str:
-    """How an estimate was made: words after "estimated", from its JSON values."""
+    """How an estimate was made, from its JSON values: the words after "estimated"."""
     if (before := estimate.get("trained_on")) is not None:
         return f"on the latest {estimate['graphs']} graphs, by a model of the {before} before them"
     return f"by {estimate['folds']}-fold cross-validation"
@@ -300,7 +300,7 @@ def wilson_interval(fraction: float, count: int, wider: float = 1.0) -> tuple[fl
 
 
 def mcnemar(model: np.ndarray, reference: np.ndarray) -> bool:
-    """Whether the model is right more often, judged by graphs for which only one of both is."""
+    """Whether the model is right significantly more often, by graphs on which the two differ."""
     from scipy.special import bdtr  # slow to import
 
     won, lost = int((model & ~reference).sum()), int((reference & ~model).sum())

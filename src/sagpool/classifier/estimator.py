@@ -94,7 +94,7 @@ class GraphPoolingClassifier(GraphClassifierMixin, _GraphPooling):
         lr: Adam's learning rate
         weight_decay: L2 penalty
         hidden: size of the node representations
-        ratio: of each pooling, in the hierarchical architecture
+        ratio: fraction of nodes that each pooling of the hierarchical architecture keeps
         dropout: rate in the MLP
         batch_size: graphs in a mini-batch
         patience: stop after this many epochs without a lower validation loss
@@ -103,9 +103,9 @@ class GraphPoolingClassifier(GraphClassifierMixin, _GraphPooling):
             weights; 0 trains on all graphs for ``max_epochs``
         method_settings: settings of the method itself, such as ``{"conv": "gin"}``
         features: node features of a list, as in `sagpool.load`: ``all`` that is known (labels,
-            attributes, degrees, edges, and of molecules charges, rings, ...), or ``auto`` for the
-            paper's. `Graphs` already have theirs
-        class_weight: ``balanced`` divides the loss of a graph by how frequent its class is
+            attributes, degrees, edges, and for molecules charges, rings, ...), or ``auto`` for the
+            paper's. `Graphs` already have features
+        class_weight: ``balanced`` divides the loss of a graph by the frequency of its class
         device: where to train and to predict
         random_state: an int, a ``RandomState``, or None for a different seed at each fit
 
@@ -166,7 +166,7 @@ class GraphPoolingRegressor(GraphRegressorMixin, _GraphPooling):
         model_: the `TrainedModel`, which can be saved and explained
         n_features_in_: columns of node features
         n_iter_: number of epochs of the training
-        one_column_: whether y was ``[graphs]``, so that predictions are
+        one_column_: whether y was ``[graphs]``, so that predictions are too
     """
 
     def fit(self, X: ManyGraphs, y: Any = None) -> Self:

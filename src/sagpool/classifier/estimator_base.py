@@ -1,4 +1,4 @@
-"""What all scikit-learn estimators for graphs have in common."""
+"""The common base of all scikit-learn estimators for graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("sagpool")
 
 
 class GraphEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator with a ``device``, and a ``model_`` after it was fitted."""
+    """An estimator with a ``device``, and a ``model_`` once it is fitted."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -46,7 +46,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             log.warning("%s has %s.", graphs.name, describe_unseen(found.unseen, what))
         if self.model_.task != "classification":
             return found
-        # Rows from float32 sum to 1 only in float32, but log_loss and others check in float64.
+        # Rows of float32 sum to 1 only in float32, but log_loss and others check in float64.
         p = found.probabilities
         return replace(found, probabilities=p / p.sum(1, keepdims=True))
 
@@ -55,7 +55,7 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     """Predictions of a `GraphEstimator` with ``classes_``."""
 
     def predict_proba(self, X: ManyGraphs) -> np.ndarray:
-        """``[graphs, classes]``; with several tasks ``[graphs, tasks]``, of a 1"""
+        """``[graphs, classes]``; with several tasks ``[graphs, tasks]`` probabilities of a 1."""
         return self._predictions(X).probabilities
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
@@ -66,7 +66,7 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     def score(self, X: ManyGraphs, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy; without ``y``, on the classes stored in `Graphs`.
 
-        Of several tasks the mean accuracy; what was not measured (NaN) does not count.
+        With several tasks, the mean accuracy; missing values (NaN) do not count.
         """
         check_is_fitted(self)
         if self.model_.task == "multitask":
@@ -92,7 +92,7 @@ class GraphClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
 
 class GraphRegressorMixin(RegressorMixin):  # type: ignore[misc]
-    """Predictions of a `GraphEstimator`; ``one_column_`` is whether y was a single column."""
+    """Predictions of a `GraphEstimator`; ``one_column_`` tells whether y was a single column."""
 
     def predict(self, X: ManyGraphs) -> np.ndarray:
         """``[graphs]``, or ``[graphs, targets]`` if the estimator was fitted to a matrix."""
@@ -102,7 +102,7 @@ class GraphRegressorMixin(RegressorMixin):  # type: ignore[misc]
     def score(self, X: ManyGraphs, y: Any = None, sample_weight: Any = None) -> float:
         """R², the mean over the targets; missing values (NaN) do not count.
 
-        Without ``y``, of the targets stored in `Graphs`.
+        Without ``y``, for the targets stored in `Graphs`.
         """
         check_is_fitted(self)
         if y is None:

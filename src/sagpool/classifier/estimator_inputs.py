@@ -1,4 +1,4 @@
-"""What scikit-learn estimators accept as graphs, and as classes or targets."""
+"""Inputs of scikit-learn estimators: graphs, and classes or targets."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 
 class Classes(NamedTuple):
-    graphs: Graphs  # with the classes as y
+    graphs: Graphs  # y are the classes
     values: np.ndarray  # [classes] in ascending order
 
 
 class Targets(NamedTuple):
-    graphs: Graphs  # with the targets
-    one_column: bool  # whether y was a column, not a matrix
+    graphs: Graphs  # has the targets
+    one_column: bool  # whether y was a vector, not a matrix
 
 
 def pack_graphs(X: Any, features: Features | Encoding) -> Graphs:
-    """All graphs in one collection; `Graphs` keep the features they have."""
+    """All graphs in one collection; `Graphs` keep their features."""
     graphs = _listed(X)
     if not graphs:
         raise SagpoolError("X has no graphs.")
@@ -83,7 +83,7 @@ def pack_graphs(X: Any, features: Features | Encoding) -> Graphs:
 
 
 def pack_for_fit(X: Any, features: Features) -> Graphs:
-    """As `pack_graphs`; an error if `Graphs` have other features than requested."""
+    """Like `pack_graphs`; an error if `Graphs` have other features than requested."""
     graphs = pack_graphs(X, features)
     own = Vocabulary.of(graphs).kind
     if features not in ("auto", "all", own):
@@ -92,7 +92,7 @@ def pack_for_fit(X: Any, features: Features) -> Graphs:
 
 
 def with_classes(graphs: Graphs, y: Any) -> Classes:
-    """The graphs with these classes; without ``y``, with their own."""
+    """The graphs with these classes; without ``y``, with the classes they have."""
     classes, codes = _encode(classes_of(graphs) if y is None else y)
     if len(codes) != len(graphs):
         raise SagpoolError(f"y has {len(codes)} classes for {len(graphs)} graphs.")
@@ -109,12 +109,12 @@ def with_classes(graphs: Graphs, y: Any) -> Classes:
 
 
 def has_tasks(graphs: Graphs, y: Any) -> bool:
-    """Whether ``y``, or what the graphs have in its place, is a matrix of several tasks."""
+    """Whether ``y``, or the targets of the graphs without it, is a matrix of several tasks."""
     return graphs.task == "multitask" if y is None else np.ndim(y) == 2 and np.shape(y)[1] > 1
 
 
 def with_tasks(graphs: Graphs, y: Any) -> Graphs:
-    """The graphs with several tasks of 0 and 1, NaN where not measured; named as by pandas."""
+    """The graphs with several tasks of 0 and 1, NaN where not measured; names as in pandas."""
     values = task_matrix(graphs.targets if y is None else y)
     found = with_targets(graphs, values).graphs
     names = graphs.target_names if y is None else _target_names(y, values.shape[1])
@@ -134,9 +134,9 @@ def task_matrix(y: Any) -> np.ndarray:
 
 
 def with_targets(graphs: Graphs, y: Any) -> Targets:
-    """The graphs with these numbers to predict; without ``y``, with their own.
+    """The graphs with these targets; without ``y``, with the targets they have.
 
-    Targets have the names that pandas gives them, or y; or y 0, y 1, ...
+    Targets are named as in pandas, or y; or y 0, y 1, ...
     """
     given = targets_of(graphs) if y is None else y
     values = target_matrix(given)
@@ -177,14 +177,14 @@ def without_answers(graphs: Graphs) -> Graphs:
 
 
 def classes_of(graphs: Graphs) -> np.ndarray:
-    """``[graphs]`` names of the classes that `Graphs` have."""
+    """``[graphs]`` names of the classes stored in `Graphs`."""
     if graphs.y is None:
         raise SagpoolError("y is missing, and the graphs have no classes.")
     return np.array(graphs.class_names)[graphs.y.cpu().numpy()]
 
 
 def targets_of(graphs: Graphs) -> np.ndarray:
-    """``[graphs]`` or, if there are several, ``[graphs, targets]`` that `Graphs` have."""
+    """The targets stored in `Graphs`: ``[graphs]``, or ``[graphs, targets]`` if several."""
     if graphs.targets is None or graphs.task != "regression":
         raise SagpoolError("y is missing, and the graphs have no numbers to predict.")
     values = graphs.targets.cpu().numpy()
@@ -206,7 +206,7 @@ def seed_of(random_state: Any) -> int:
 def _listed(X: Any) -> list[Any]:
     if isinstance(X, Graphs):
         return [X] if len(X) else []
-    # Iterating over these gives characters, keys, nodes or column names, not graphs.
+    # Iterating over these yields characters, keys, nodes or column names, not graphs.
     single = isinstance(X, str | bytes | Mapping) or hasattr(X, "nodes")
     if single or getattr(X, "ndim", 1) != 1:
         of_many = "" if single else f" with {X.ndim} dimensions"
@@ -218,7 +218,7 @@ def _listed(X: Any) -> list[Any]:
 
 
 def _molecule_types() -> tuple[type, ...]:
-    """Without importing RDKit: if there is a molecule, it has been imported already."""
+    """Texts and, if RDKit was imported (otherwise there are none), RDKit molecules."""
     rdchem = sys.modules.get("rdkit.Chem.rdchem")
     return (str,) if rdchem is None else (str, rdchem.Mol)
 
@@ -240,10 +240,10 @@ def _encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _target_names(y: Any, targets: int) -> tuple[str, ...]:
-    columns = getattr(y, "columns", None)  # of a DataFrame
+    columns = getattr(y, "columns", None)  # y is a DataFrame
     if columns is not None and len(set(map(str, columns))) == targets:
         return tuple(map(str, columns))
     if targets > 1:
         return tuple(f"y {number}" for number in range(targets))
-    name = getattr(y, "name", None)  # of a Series
+    name = getattr(y, "name", None)  # y is a Series
     return ("y" if name is None else str(name),)

@@ -31,22 +31,22 @@ from sagpool.graphs import Graphs
 from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.ops.device import find_device
 
-MOST_NUMBERS = 2**25  # weights of all members of a part; 128 MiB
+MOST_NUMBERS = 2**25  # weights of all members of a part: 128 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A model trained on all graphs, how good it is, and how it was chosen.
+    """A model trained on all graphs, its estimated scores, and how it was chosen.
 
     Args:
-        model: to save and to predict with
-        estimate: of its scores on new graphs
+        model: the model, to save and to predict with
+        estimate: its estimated scores on new graphs
         leaderboard: a row for each candidate, the best first
-        held_out: numbers of the graphs that the estimate is about, ascending: all of them, or
-            the latest
-        fold: in which each of those was held out
-        out_of_fold: predictions for those, each by models that did not see it
-        interrupted: whether candidates are missing, because of Ctrl-C or for lack of time
+        held_out: numbers of the graphs that the estimate is about, ascending: all graphs, or the
+            latest
+        fold: fold in which each held-out graph was held out
+        out_of_fold: predictions for the held-out graphs, by models that did not see them
+        interrupted: whether candidates were not tried, because of Ctrl-C or for lack of time
     """
 
     model: TrainedModel
@@ -90,40 +90,40 @@ def fit(
     Every candidate predicts each graph by models that did not see it (nets stop early on a part of
     their training graphs). A weighted average of the best candidates is selected on these
     predictions; a simple model alone is kept if the average is not better by more than a standard
-    error. On a CPU, a net that is of no use in the first two folds is dropped, see
+    error. On a CPU, a net that does not help in the first two folds is dropped, see
     `sagpool.classifier.racing`. The estimate is cross-fitted, see `sagpool.classifier.estimate`.
 
-    In the final model, simple models are fitted to all graphs, and nets are the ensemble of those
-    of the folds.
+    In the final model, simple models are fitted to all graphs, and nets are the ensemble of the
+    nets of all folds.
 
     If it is known when the graphs were made (``graphs.time``), a model of the earlier graphs is
     scored on the latest fifth, and the final model is chosen and fitted again on all of them.
 
     Args:
-        graphs: with classes or targets
-        candidates: what to choose from; by default `candidates_for` with the next four arguments
-        method: a registered name, to try no other
-        settings: settings of the nets that are not to be searched
+        graphs: graphs with classes or targets
+        candidates: the candidates; by default `candidates_for` with the next four arguments
+        method: a registered name, the only one to try
+        settings: settings of the nets that are not searched
         search: whether nets have a grid of settings
-        only: nets or simple models alone
-        folds: of the cross-validation; by default 10, or fewer for large data
-        seed: of everything random
-        minutes: after which no candidate is begun and unfinished nets are dropped; at least one
-            candidate is finished
-        coverage: that the prediction sets promise
-        class_weight: ``balanced`` decides for high balanced accuracy, by a threshold (or factors
-            of the classes) chosen out of fold; the probabilities stay calibrated
+        only: only nets, or only simple models
+        folds: number of folds of the cross-validation; by default 10, or fewer for large data
+        seed: seed of everything random
+        minutes: time after which no candidate is begun and unfinished nets are dropped; at least
+            one candidate is finished
+        coverage: promised coverage of the prediction sets
+        class_weight: ``balanced`` optimises the balanced accuracy, by a threshold (or factors of
+            the classes) chosen out of fold; the probabilities stay calibrated
         device: where to train
         members: nets trained side by side; None for as many as fit
         on_progress: called from time to time
-        checkpoint: gives a file for the trainings of a method, from which they are resumed as in
+        checkpoint: returns a file for the trainings of a method, to resume them from, as in
             `sagpool.fleet.train`
-        keep_on_interrupt: whether Ctrl-C, once there is a result, ends only the search, not the
-            fit; a second one ends the fit
+        keep_on_interrupt: whether Ctrl-C, once there is a result, ends only the search and not the
+            fit; a second Ctrl-C ends the fit
     """
     if not 0 < coverage < 1:
         raise SagpoolError(f"coverage must be between 0 and 1, not {coverage}.")
-    device = find_device(device)  # before hours of work
+    device = find_device(device)  # fail early, before hours of work
     if graphs.time is not None:
         same = partial(
             fit, candidates=candidates, method=method, settings=settings, search=search, only=only,
@@ -227,17 +227,17 @@ def _part(trials: Trials, tried: Tried) -> Part:
         return SimplePart(fit_simple(tried.candidate.name, trials.graphs, every, trials.seed))
     first = tried.nets[0]
     # Some methods have layers whose sizes depend on the training graphs.
-    alike = [net for net in tried.nets if _sizes(net) == _sizes(first)]
+    same_shapes = [net for net in tried.nets if _weight_shapes(net) == _weight_shapes(first)]
     numbers = sum(tensor.numel() for tensor in first.weights.values())
-    return NetPart.stack(alike[: max(1, MOST_NUMBERS // numbers)])
+    return NetPart.stack(same_shapes[: max(1, MOST_NUMBERS // numbers)])
 
 
-def _sizes(net: NetPart) -> list[tuple[int, ...]]:
+def _weight_shapes(net: NetPart) -> list[tuple[int, ...]]:
     return [tuple(tensor.shape) for tensor in net.weights.values()]
 
 
 def _settings(tried: Sequence[Tried]) -> dict[str, Any]:
-    """Of the nets of the model, by name of the candidate."""
+    """Settings of the nets of the model, by name of the candidate."""
     return {
         one.candidate.name: {
             name: value

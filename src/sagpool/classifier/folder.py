@@ -37,7 +37,7 @@ from sagpool.foreign.values import DecodingError, decode, decoding, parse_json, 
 from sagpool.graphs.cache import replacing
 from sagpool.graphs.vocabulary import Vocabulary
 
-# Formats 1 and 2 have one net, 2 with settings of its method; 3 has any number of parts.
+# Formats 1 and 2 have one net; 2 adds settings of its method; 3 has any number of parts.
 FORMATS = (1, 2, 3)
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 NOVELTY = "novelty."
@@ -154,7 +154,7 @@ def read_folder(folder: Path) -> TrainedModel:
         expected = [expected_shapes(part, vocabulary) for part in config.parts]
     except (SagpoolError, DecodingError) as error:
         raise SagpoolError(f"{path} is invalid: {str(error).rstrip('.')}.") from None
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # of a layer
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # raised by a layer
         reason = (str(error).splitlines() or ["?"])[0][:200].rstrip(".")
         raise SagpoolError(f"{path} is invalid: {reason}.") from None
     prefixes = [_prefix(number) if several else "" for number in range(len(expected))]
@@ -195,7 +195,7 @@ def read_folder(folder: Path) -> TrainedModel:
 
 
 def _check(config: _Config, vocabulary: Vocabulary) -> None:
-    """Raise an error that names a number of the configuration that makes no sense."""
+    """Raise an error that names a meaningless number in the configuration."""
     outputs = vocabulary.num_outputs
     if not outputs:
         raise SagpoolError(f"there are no names of what it predicts ({vocabulary.task})")
@@ -270,7 +270,7 @@ def _read_arrays(folder: Path, expected: Shapes, checksum: str) -> dict[str, Ten
 def _read(path: Path, most: int) -> bytes:
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size  # a configuration can name any size
+            size = os.fstat(file.fileno()).st_size  # a configuration can claim any size
             data = file.read(min(most, size) + 1)
         if len(data) > most:
             raise SagpoolError(f"{path} is larger than a file of this model can be.")
@@ -282,7 +282,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _checksum(config: dict[str, Any]) -> str:
-    """Of everything that affects predictions; ``about`` may be edited."""
+    """Checksum of everything that affects predictions; ``about`` may be edited."""
     decisive = {name: value for name, value in config.items() if name not in ("sha256", "about")}
     return _sha256(json.dumps(decisive, sort_keys=True).encode())
 

@@ -10,14 +10,14 @@ from sagpool.graphs.splits import folds_of_groups, stratified_folds
 from sagpool.randomness import key_of, permutation
 
 LEAST_GRAPHS = 6
-BINS = 10  # of the values of a regression
-# Folds by the largest number of nodes: larger data sets take longer and need fewer folds.
+BINS = 10  # quantile bins of a regression's values
+# Up to this many nodes, this many folds: larger data sets take longer and need fewer folds.
 FOLDS = ((8_000, 10), (600_000, 5))
 FEWEST = 3
 
 
 def folds_for(graphs: Graphs, folds: int | None) -> int:
-    """As many folds as were asked for, or by the size of the data; an error if none are possible.
+    """The requested number of folds, or one by the size of the data; an error if not possible.
 
     At most half the number of graphs, and at most the number of groups.
     """
@@ -56,7 +56,7 @@ def check_targets(graphs: Graphs) -> None:
 
 
 def _numbers_hint(class_names: tuple[str, ...]) -> str:
-    """What to do if the classes are numbers that were measured."""
+    """Advice if the classes look like measured numbers."""
     try:
         fractions = any(float(name) % 1 for name in class_names)
     except ValueError:
@@ -80,10 +80,10 @@ def _check_values(graphs: Graphs) -> None:
 
 
 def fold_of_each(graphs: Graphs, folds: int, seed: int) -> np.ndarray:
-    """``[graphs]`` the fold in which a graph is held out.
+    """``[graphs]`` the fold in which each graph is held out.
 
     Graphs of a group stay together. Without groups, classes are spread evenly, and so are high and
-    low values of a regression. A class may be rarer than there are folds.
+    low values of a regression. A class may have fewer graphs than there are folds.
     """
     if graphs.group is not None:
         return folds_of_groups(graphs.group.cpu(), folds, seed)

@@ -14,22 +14,22 @@ def is_name(source: str) -> bool:
 
 
 def similar_folder(source: str) -> Path | None:
-    """A folder on this machine whose path is like this one, with few letters mistyped."""
+    """A folder on this machine whose path differs from this one by a few letters."""
     wanted = Path(source).expanduser()
-    parents = [Path(".")] if wanted.parent == Path(".") else _like(wanted.parent)
-    found = [folder for parent in parents for folder in _like(parent / wanted.name)]
+    parents = [Path(".")] if wanted.parent == Path(".") else _similar_folders(wanted.parent)
+    found = [folder for parent in parents for folder in _similar_folders(parent / wanted.name)]
     return found[0] if found else None
 
 
-def _like(wanted: Path) -> list[Path]:
-    """Folders with this name or a similar one, beside each other."""
+def _similar_folders(wanted: Path) -> list[Path]:
+    """Folders next to each other with this name or a similar one."""
     try:
-        beside = [folder.name for folder in wanted.parent.iterdir() if folder.is_dir()]
+        siblings = [folder.name for folder in wanted.parent.iterdir() if folder.is_dir()]
     except OSError:
         return []
     if wanted.is_dir():
-        beside.append(wanted.name)  # such as ..
-    return [wanted.parent / name for name in get_close_matches(wanted.name, beside, cutoff=0.75)]
+        siblings.append(wanted.name)  # such as ..
+    return [wanted.parent / name for name in get_close_matches(wanted.name, siblings, cutoff=0.75)]
 
 
 def download(name: str, files: list[str]) -> Path:
@@ -38,13 +38,13 @@ def download(name: str, files: list[str]) -> Path:
         return Path(_hub().snapshot_download(name, allow_patterns=files))
     except SagpoolError as error:
         raise SagpoolError(f"There is no model folder {name}. {error}") from None
-    except Exception as error:  # network errors and errors of the Hub have no common class
+    except Exception as error:  # errors of the network and of the Hub have no common class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SagpoolError(f"There is no folder {name}, and the Hub answered: {reason}") from None
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
-    """Upload a folder; returns its address."""
+    """Upload a folder; returns its URL."""
     hub = _hub()
     hub.create_repo(name, private=private, exist_ok=True)
     return str(hub.upload_folder(repo_id=name, folder_path=str(folder)))

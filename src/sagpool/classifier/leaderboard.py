@@ -1,4 +1,4 @@
-"""How the candidates did, out of fold."""
+"""Out-of-fold results of the candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sagpool.classifier.racing import LOOKED_AT
 from sagpool.fleet.metrics import scores
 from sagpool.graphs.graphs import Task
 
-# The score by which people compare models, and its decimals; models are chosen by their loss.
+# The score that people compare, by task; models are chosen by their loss.
 SCORE = {"classification": "accuracy", "multitask": "roc_auc", "regression": "rmse"}
 
 
@@ -24,15 +24,16 @@ class Row:
     """A candidate with its score on held-out graphs.
 
     Args:
-        name: of the candidate
+        name: name of the candidate
         kind: ``net`` or ``simple``
         score: accuracy, mean ROC-AUC or RMSE
-        loss: log loss, or squared error in units of the variance: candidates are chosen by it
+        loss: log loss, or squared error in units of the variance; decides which candidates are
+            chosen
         error: standard error of the loss
-        behind: by how much its loss is above that of the model
-        behind_error: the standard error of that, from paired graphs
-        weight: in the model; 0 if it is no part of it
-        seconds: of all folds together
+        behind: its loss minus that of the model
+        behind_error: standard error of ``behind``, from paired graphs
+        weight: weight in the model; 0 if it is not a part
+        seconds: time of all folds together
         dropped_after: number of folds after which a net was dropped; its scores are for these
             folds only. None for a candidate that was tried in all folds
     """
@@ -50,7 +51,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The name and, if the candidate was dropped, after how many folds."""
+        """The name and, for a dropped candidate, the number of folds it was tried in."""
         return candidate_label(self.name, self.dropped_after)
 
 
@@ -64,7 +65,7 @@ def leaderboard(
     """A row for each candidate that was tried, the lowest loss first.
 
     Args:
-        task: of the model
+        task: task of the model
         trials: the candidates
         choice: the model
         made: ``[graphs, outputs]`` cross-fitted predictions of the model

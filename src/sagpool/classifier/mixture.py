@@ -1,7 +1,7 @@
-"""Which candidates a model is mixed from: greedy selection on out-of-fold predictions.
+"""Mixes candidates to a model: greedy selection on out-of-fold predictions.
 
-Caruana et al. (2004): begin with the best candidate, and add the one that improves the average
-most, again and again; candidates that are added twice have twice the weight.
+Caruana et al. (2004): begin with the best candidate, and repeatedly add the candidate that improves
+the average most; candidates that are added twice have twice the weight.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from sagpool.graphs.graphs import Task
 
 ROUNDS = 20
 MOST_PARTS = 5
-# Lower probabilities count as this one, so that a forest is not rejected for one confident error.
+# Lower probabilities count as this one, so that one confident error does not reject a forest.
 LEAST = 2e-3
 
 
 def loss_per_graph(task: Task, outputs: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """``[graphs]``, the mean over the measured tasks; NaN if none is.
+    """``[graphs]``, the mean over the measured tasks; NaN if none is measured.
 
     The squared error of a regression is in units of the variance of its task.
     """
@@ -40,7 +40,7 @@ def greedy_mixture(task: Task, outputs: np.ndarray, truth: np.ndarray) -> np.nda
     On these graphs, the average is never worse than the best candidate.
 
     Args:
-        task: of the model
+        task: task of the model
         outputs: ``[candidates, graphs, outputs]`` for graphs that the candidates did not see
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
     """
@@ -68,7 +68,7 @@ def greedy_mixture(task: Task, outputs: np.ndarray, truth: np.ndarray) -> np.nda
 def advantage(
     task: Task, outputs: np.ndarray, reference: np.ndarray, truth: np.ndarray
 ) -> tuple[float, float]:
-    """How much lower the loss of the first is than that of the second, and the standard error.
+    """How much lower the first loss is than the second, and the standard error.
 
     Both are ``[graphs, outputs]`` for the same graphs; the difference is paired graph by graph.
     """

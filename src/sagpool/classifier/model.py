@@ -1,4 +1,4 @@
-"""`TrainedModel`: a trained model with everything it needs to predict other graphs."""
+"""`TrainedModel`: a trained model with all that is needed to predict other graphs."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from sagpool.graphs.vocabulary import Vocabulary
 from sagpool.models import Shape
 
 BATCH_SIZE = 1024
-MOST_LISTED = 5  # unknown node labels in a warning
+MOST_LISTED = 5  # unknown node labels that a warning names
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model predicts for some graphs, with its uncertainty.
+    """Predictions of a model for some graphs, with their uncertainty.
 
     Args:
-        probabilities: ``[graphs, classes]``; with several tasks ``[graphs, tasks]``, of a 1; for a
+        probabilities: ``[graphs, classes]``; with several tasks ``[graphs, tasks]`` of a 1; for a
             regression the values, ``[graphs, tasks]``
         predicted: ``[graphs]`` number of the class; with several tasks ``[graphs, tasks]`` of 0
             and 1; for a regression the values
-        sets: ``[graphs, classes]`` bool, the classes that are possible at the coverage that the
-            model promises; with several tasks ``[graphs, tasks, 2]``; None without a promise
-        interval: ``[graphs, tasks, 2]`` of a regression, in place of sets
-        unlike: ``[graphs]`` bool, graphs unlike the training data
-        unseen: number of nodes for each node label that is not in the vocabulary
-        unseen_nodes: ``[graphs]`` number of nodes with such a label
+        sets: ``[graphs, classes]`` bool, the plausible classes at the promised coverage; with
+            several tasks ``[graphs, tasks, 2]``; None without a promised coverage
+        interval: ``[graphs, tasks, 2]`` for a regression, in place of sets
+        unlike: ``[graphs]`` bool, whether a graph is unlike the training data
+        unseen: for each node label that is not in the vocabulary, its number of nodes
+        unseen_nodes: ``[graphs]`` number of nodes with an unknown label
     """
 
     probabilities: np.ndarray
@@ -62,17 +62,17 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A weighted average of parts, the features and classes it knows, and how it was trained.
+    """A weighted average of parts, its features and classes, and how it was trained.
 
     Args:
         vocabulary: the meaning of feature columns and classes
         parts: graph nets and simple models
         mixture: weight of each part in the average; they sum to 1
-        temperature: by which the log-odds of the average are divided
-        decision: factor of each class before the most probable is taken, or the threshold of each
-            task; None for 1 and 0.5
+        temperature: divides the log-odds of the average
+        decision: factor of each class before the most probable class is chosen, or the threshold of
+            each task; None for 1 and 0.5
         conformal: promise and bounds of the prediction sets; None for no sets
-        novelty: tells graphs unlike the training graphs
+        novelty: recognises graphs unlike the training graphs
         about: JSON values for the model card
     """
 
@@ -98,30 +98,30 @@ class TrainedModel:
 
     @property
     def net(self) -> NetPart | None:
-        """The graph nets with the largest weight, if there are any."""
+        """The net part with the largest weight; None without one."""
         place = self._heaviest(NetPart)
         part = None if place is None else self.parts[place]
         return part if isinstance(part, NetPart) else None
 
     @property
     def net_weight(self) -> float:
-        """Of `net` in the average; 0 without one."""
+        """Weight of `net` in the average; 0 without one."""
         place = self._heaviest(NetPart)
         return 0.0 if place is None else self.mixture[place]
 
     @property
     def method(self) -> str:
-        """Of the best net."""
+        """The method of the best net."""
         return self._best().method
 
     @property
     def shape(self) -> Shape:
-        """Of the best net."""
+        """The shape of the best net."""
         return self._best().shape
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """Of the best net, a state dict for ``build(method, shape)``."""
+        """The weights of the best net, a state dict for ``build(method, shape)``."""
         return self._best().weights
 
     def module(self, device: torch.device | str = "cpu") -> nn.Module:
@@ -130,18 +130,18 @@ class TrainedModel:
 
     @property
     def name(self) -> str:
-        """The parts, the largest weight first."""
+        """The names of the parts, the largest weight first."""
         order = np.argsort([-weight for weight in self.mixture], kind="stable")
         return " + ".join(self.parts[number].name for number in order)
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task: classes, several tasks, or a regression."""
         return self.vocabulary.task
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of the columns of the probabilities: classes or tasks."""
+        """Names of the columns of the probabilities: classes or tasks."""
         known = self.vocabulary
         return known.class_names if self.task == "classification" else known.target_names
 
@@ -186,12 +186,12 @@ class TrainedModel:
         predicted: np.ndarray,
         molecules: Sequence[str | None],
     ) -> Reasons | None:
-        """What the simple model with the largest weight counted; None without one.
+        """The reasons of the simple model with the largest weight; None without one.
 
         Args:
-            graphs: fitted to the vocabulary
-            target: what is explained
-            predicted: ``[graphs]`` the predicted class, or what is predicted of the target
+            graphs: graphs fitted to the vocabulary
+            target: the output to explain
+            predicted: ``[graphs]`` the predicted class, or the prediction for the target
             molecules: MOL block of each graph whose nodes are its atoms, or None
         """
         from sagpool.classifier.reasons import reasons_of
@@ -233,13 +233,13 @@ class TrainedModel:
             )
         similar = similar_folder(str(source))
         if similar or folder.parent.is_dir() or isinstance(source, Path) or not is_name(source):
-            # A mistyped local path; do not send it to the Hub.
+            # Looks like a mistyped local path; do not send it to the Hub.
             hint = f"; did you mean {similar}?" if similar else "."
             raise SagpoolError(f"There is no model folder {source}{hint}")
         return read_folder(download(source, [WEIGHTS, CONFIG]))
 
     def push_to_hub(self, name: str, *, private: bool = False) -> str:
-        """Upload the model to the Hugging Face Hub (extra ``hub``); returns its address."""
+        """Upload the model to the Hugging Face Hub (extra ``hub``); returns its URL."""
         with tempfile.TemporaryDirectory() as folder:
             return upload(self.save_pretrained(folder), name, private=private)
 
@@ -293,7 +293,7 @@ def net_part(graphs: Graphs, result: Result) -> NetPart:
 
 
 def describe_unseen(unseen: Counter[str], what: str = "labels") -> str:
-    """The labels that are unknown to the model, the most frequent first.
+    """The labels that the model does not know, the most frequent first.
 
     A node may have several of them, such as an element and a charge.
     """

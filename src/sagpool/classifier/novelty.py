@@ -1,4 +1,4 @@
-"""Which graphs are unlike those that a model was trained on."""
+"""Recognises graphs unlike those that a model was trained on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from sagpool.graphs import Graphs
 from sagpool.randomness import key_of, permutation
 
-FLAGGED = 0.01  # of graphs like the training graphs
+FLAGGED = 0.01  # expected fraction of flagged graphs, among graphs like the training graphs
 MOST_COLUMNS = 512
 FOLDS = 5
-LEAST_SPREAD = 0.05  # of a fraction of nodes: a label that is new counts, but a rare one as well
+# Least spread of a fraction of nodes, so that rare labels do not count like new ones.
+LEAST_SPREAD = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,7 @@ class Novelty:
     """A Mahalanobis distance between descriptors of graphs (see `descriptors`).
 
     Args:
-        mean: ``[columns]`` of the descriptors of the training graphs
+        mean: ``[columns]`` mean descriptors of the training graphs
         root: ``[columns, columns]``; distances are Euclidean after multiplication with it
         threshold: the distance above which a graph is unlike the training graphs
     """
@@ -32,10 +33,10 @@ class Novelty:
 
     @staticmethod
     def of(graphs: Graphs, seed: int = 0) -> Novelty | None:
-        """From training graphs; None if there are too few of them.
+        """From training graphs; None if there are too few.
 
-        The threshold is a conformal quantile of the distances of graphs held out of the mean and
-        the covariance: of graphs like these, about `FLAGGED` are above it.
+        The threshold is a conformal quantile of the distances of held-out graphs, which are not
+        part of the mean and the covariance: of graphs like these, about `FLAGGED` are above it.
         """
         described = descriptors(graphs)
         count = len(described)
@@ -51,16 +52,16 @@ class Novelty:
         return Novelty(mean, root, float(f"{np.sort(distances)[rank - 1]:.9g}"))
 
     def distances(self, graphs: Graphs) -> np.ndarray:
-        """``[graphs]``, of graphs with the features of the training graphs."""
+        """``[graphs]`` distances; the graphs must have the features of the training graphs."""
         return _distance(descriptors(graphs), self.mean, self.root)
 
     def unlike(self, graphs: Graphs) -> np.ndarray:
-        """``[graphs]`` bool"""
+        """``[graphs]`` bool, whether the distance is above the threshold."""
         return np.asarray(self.distances(graphs) > self.threshold)
 
 
 def num_descriptors(num_attributes: int, num_labels: int) -> int:
-    """Columns of `descriptors`."""
+    """Number of columns of `descriptors`."""
     labels = min(num_labels, MOST_COLUMNS) + 1 if num_labels else 0
     return 3 + min(num_attributes, MOST_COLUMNS) + labels
 
@@ -90,7 +91,7 @@ def _label_fractions(graphs: Graphs) -> np.ndarray:
     width = min(len(graphs.node_label_names), MOST_COLUMNS) + 1
     assert graphs.node_label is not None
     label = graphs.node_label.cpu().numpy().astype(np.int64)
-    # Labels beyond the last column count with the nodes that have none.
+    # Labels beyond the last column count like missing labels.
     label = np.where((label < 0) | (label >= width - 1), width - 1, label)
     graph = np.repeat(np.arange(len(graphs)), graphs.node_counts)
     shape = (len(graphs), width)
@@ -104,7 +105,7 @@ def _moments(described: np.ndarray, continuous: int) -> tuple[np.ndarray, np.nda
     mean, spread = described.mean(0), described.std(0)
     least = np.full(columns, LEAST_SPREAD)
     measured = slice(3, 3 + continuous)
-    # The scale of a measurement that was the same for all graphs is not known.
+    # The scale of a measurement that was constant over all graphs is unknown.
     least[measured] = np.maximum(1e-3 * np.abs(mean[measured]), 1e-6)
     spread = np.maximum(spread, least)
     z = (described - mean) / spread

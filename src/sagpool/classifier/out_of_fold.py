@@ -1,4 +1,4 @@
-"""Out-of-fold predictions of every candidate, as far as the time allows."""
+"""Out-of-fold predictions of every candidate, as time allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tried:
     candidate: Candidate
     outputs: np.ndarray  # [graphs, outputs]; NaN in folds in which a dropped net was not tried
     seconds: float
-    nets: tuple[NetPart, ...] = ()  # of the folds, the lowest validation loss first
+    nets: tuple[NetPart, ...] = ()  # nets of the folds, the lowest validation loss first
     left_out: tuple[int, ...] = ()  # folds that are predicted without it, see `racing`
 
 
@@ -40,14 +40,14 @@ class Trials:
     """The candidates that were tried so far, on the same folds.
 
     Args:
-        graphs: with classes or targets
+        graphs: graphs with classes or targets
         fold: ``[graphs]`` the fold in which each graph is held out
-        seed: of everything random
+        seed: seed of everything random
         device: where nets are trained
         members: nets that train side by side; None for as many as fit
-        deadline: of `time.monotonic`, after which no candidate is begun and no net goes on
+        deadline: value of `time.monotonic` after which no candidate is begun and nets stop
         on_progress: called from time to time
-        checkpoint: gives the file from which the trainings of a method go on
+        checkpoint: returns the file to resume the trainings of a method from
     """
 
     graphs: Graphs
@@ -60,8 +60,9 @@ class Trials:
     checkpoint: Callable[[str], Path] | None = None
     done: list[Tried] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)  # names of candidates that diverged
-    unfinished: list[str] = field(default_factory=list)  # names of those out of time
-    dropped: list[Tried] = field(default_factory=list)  # hopeless in their first folds
+    unfinished: list[str] = field(default_factory=list)  # names of candidates that ran out of time
+    # Candidates that were hopeless in their first folds.
+    dropped: list[Tried] = field(default_factory=list)
 
     def run(self, candidates: Sequence[Candidate]) -> None:
         """Try all candidates; the simple ones first, then the nets, method after method."""
@@ -72,18 +73,18 @@ class Trials:
                 nets.setdefault(one.training.method, []).append(one)
         clock = Clock(len(simple), sum(map(len, nets.values())), self.on_progress)
         for candidate in simple:
-            if self._late():
+            if self._out_of_time():
                 self.unfinished.append(candidate.name)
                 continue
             self.done.append(self._try_simple(candidate, clock))
         for method, of_method in nets.items():
-            if self._late():
+            if self._out_of_time():
                 self.unfinished += [one.name for one in of_method]
             else:
                 self._try_nets(method, of_method, clock)
 
-    def _late(self) -> bool:
-        # Without a first result there would be nothing to return.
+    def _out_of_time(self) -> bool:
+        # At least one candidate must finish, so that there is a result.
         return bool(self.done) and time.monotonic() > self.deadline
 
     def _try_simple(self, candidate: SimpleCandidate, clock: Clock) -> Tried:
@@ -110,14 +111,15 @@ class Trials:
         folds = range(int(self.fold.max()) + 1)
         graphs = replace(self.graphs, fold=torch.from_numpy(self.fold).to(self.graphs.device))
         results: dict[Training, Result] = {}
-        verdicts: dict[str, list[bool]] = {}  # whether a candidate is hopeless in the first folds
+        # Whether a candidate is hopeless, for each of the first folds.
+        verdicts: dict[str, list[bool]] = {}
 
         def train_in(name: str, of: Sequence[NetCandidate], some: Sequence[int]) -> None:
             def told(progress: Progress) -> None:
                 epochs = progress.epochs / sum(one.max_epochs for one in trainings)
                 done = before + max(progress.done, len(trainings) * epochs)
                 clock.tell(method, done / (len(candidates) * len(folds)), len(candidates))
-                if self._late():
+                if self._out_of_time():
                     raise OutOfTimeError
 
             before = len(results)
@@ -132,11 +134,11 @@ class Trials:
                 on_progress=told,
                 checkpoint=None if self.checkpoint is None else self.checkpoint(name),
             )
-            # Includes those that an earlier run finished, from its checkpoint.
+            # Includes trainings that an earlier run finished, from its checkpoint.
             results.update({result.training: result for result in every})
 
         try:
-            if self._racing(candidates, len(folds)):
+            if self._can_race(candidates, len(folds)):
                 train_in(f"{method}-first", candidates, folds[:LOOKED_AT])
                 verdicts = self._judge(graphs, candidates, results)
                 going_on = [one for one in candidates if not all(verdicts[one.name])]
@@ -147,16 +149,16 @@ class Trials:
         except OutOfTimeError:
             pass
         finally:
-            # Results from before an interrupt count, too.
+            # Results from before an interrupt count as well.
             for one in candidates:
                 of_folds = [results.get(_in_fold(one, fold)) for fold in folds]
-                self._sort_in(one, graphs, of_folds, verdicts.get(one.name, []))
+                self._file_candidate(one, graphs, of_folds, verdicts.get(one.name, []))
             clock.finish(len(candidates))
 
-    def _racing(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
+    def _can_race(self, candidates: Sequence[NetCandidate], folds: int) -> bool:
         """Whether nets must prove useful in their first folds before they train in the others.
 
-        Not on a GPU, where all folds side by side take hardly longer than two.
+        False on a GPU, where all folds side by side take hardly longer than two.
         """
         compared = len(self.done) + len(candidates) > 1
         return compared and folds >= FEWEST_FOLDS and torch.device(self.device).type == "cpu"
@@ -183,14 +185,14 @@ class Trials:
                 verdicts[one.name].append(verdict)
         return verdicts
 
-    def _sort_in(
+    def _file_candidate(
         self,
         candidate: NetCandidate,
         graphs: Graphs,
         of_folds: Sequence[Result | None],
         verdict: Sequence[bool],
     ) -> None:
-        """Put a candidate among those that are done, dropped, failed or unfinished."""
+        """Add a candidate to the done, dropped, failed or unfinished ones."""
         results = {fold: one for fold, one in enumerate(of_folds) if one is not None}
         dropped = bool(verdict) and all(verdict)
         if len(results) < len(of_folds) and not dropped:
@@ -228,7 +230,7 @@ def truth_of(graphs: Graphs) -> np.ndarray:
 
 
 def prior(graphs: Graphs) -> np.ndarray:
-    """``[outputs]`` the prediction that ignores the graph, for a net that diverged."""
+    """``[outputs]`` the constant prediction, for a net that diverged."""
     if graphs.task != "classification":
         assert graphs.targets is not None
         return np.nanmean(graphs.targets.cpu().numpy(), axis=0)

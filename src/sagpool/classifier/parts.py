@@ -17,13 +17,13 @@ from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
 from sagpool.models import Shape, build
 
-# The outputs of a part for fitted graphs, [graphs, outputs]: the probabilities of the classes, or
-# of a 1 for each task, or the values of a regression.
+# The outputs of a part for fitted graphs, [graphs, outputs]: probabilities of the classes, of a 1
+# for each task, or values of a regression.
 Outputs = Callable[[Graphs], np.ndarray]
 
 
 class FittedSimpleModel(Protocol):
-    """What a part needs of a `sagpool.classifier.simple.SimpleModel`."""
+    """The methods of `sagpool.classifier.simple.SimpleModel` that a part needs."""
 
     @property
     def name(self) -> str: ...
@@ -46,10 +46,10 @@ class NetPart:
 
     Args:
         method: a registered name
-        shape: of one member; ``k`` is ``[members, 1]`` if the members differ in it
+        shape: shape of one member; ``k`` is ``[members, 1]`` if it differs between members
         weights: a state dict whose tensors have the members as their first dimension, the member
             with the lowest validation loss first
-        name: under which it was a candidate; by default the method
+        name: name of the candidate; by default the method
     """
 
     method: str
@@ -63,7 +63,7 @@ class NetPart:
 
     @staticmethod
     def stack(parts: Sequence[NetPart]) -> NetPart:
-        """Parts with one member each as one part; all have the same shapes of weights."""
+        """Parts with one member each as one part; all must have the same shapes of weights."""
         first = parts[0]
         keys = [part.shape.k for part in parts]
         k = first.shape.k if len(set(map(str, keys))) == 1 else np.array(keys)[:, None]
@@ -93,7 +93,7 @@ class NetPart:
         return model.to(device).eval()
 
     def outputs(self, device: torch.device | str = "cpu", batch_size: int | None = None) -> Outputs:
-        """A function for many collections: the module is built only once.
+        """A function for many collections; the module is built only once.
 
         Without a ``batch_size``, each collection is one batch.
         """
@@ -116,7 +116,7 @@ class NetPart:
 
 @dataclass(frozen=True, eq=False)
 class SimplePart:
-    """A model on counts."""
+    """A simple model, which counts."""
 
     model: FittedSimpleModel
 
@@ -125,7 +125,7 @@ class SimplePart:
         return self.model.name
 
     def outputs(self, device: torch.device | str = "cpu", batch_size: int | None = None) -> Outputs:
-        """As for a `NetPart`; simple models are evaluated on the host."""
+        """Like `NetPart.outputs`; simple models are evaluated on the host."""
         return lambda graphs: checked(self.model.predict(graphs.to("cpu")), graphs)
 
 
@@ -133,7 +133,7 @@ Part = NetPart | SimplePart
 
 
 def checked(outputs: np.ndarray, graphs: Graphs) -> np.ndarray:
-    """The outputs ``[graphs, outputs]``, if all are finite."""
+    """The outputs ``[graphs, outputs]``; an error unless all are finite."""
     wrong = ~np.isfinite(outputs).all(1)
     if wrong.any():
         raise SagpoolError(

@@ -23,35 +23,36 @@ from sagpool.graphs.vocabulary import Vocabulary
 
 
 class PredictedChunk(NamedTuple):
-    names: list[str]  # of the graphs
+    names: list[str]  # names of the graphs
     found: Predictions
-    fraction_read: float | None  # of the source so far; None if its size is unknown
+    fraction_read: float | None  # fraction of the source so far; None if its size is unknown
 
 
 @dataclass
 class Tally:
-    """What is counted over all chunks of a run."""
+    """Counts over all chunks of a run."""
 
     graphs: int = 0
     nodes: int = 0
-    unseen: Counter[str] = field(default_factory=Counter)  # nodes of each unknown label
-    unlike: int = 0  # graphs unlike the training data
-    truth: list[np.ndarray] = field(default_factory=list)  # of the graphs that came with it
-    outputs: list[np.ndarray] = field(default_factory=list)  # of the same graphs
+    unseen: Counter[str] = field(default_factory=Counter)  # number of nodes of each unknown label
+    unlike: int = 0  # number of graphs unlike the training data
+    # Classes or targets, of the graphs that have one.
+    truth: list[np.ndarray] = field(default_factory=list)
+    outputs: list[np.ndarray] = field(default_factory=list)  # for the graphs with a truth
     predicted: list[np.ndarray] = field(default_factory=list)
 
     @property
     def without_label(self) -> int:
-        """Nodes whose first label is unknown, as an element is; others may lack a charge alone."""
+        """Nodes whose first label (the element) is unknown; others may lack only a charge."""
         return sum(n for name, n in self.unseen.items() if not name.startswith(UNKNOWN))
 
     @property
     def labelled(self) -> int:
-        """Graphs that came with a class known to the model, or with a target."""
+        """Number of graphs with a class known to the model, or with a target."""
         return sum(map(len, self.truth))
 
     def scores(self, task: Task) -> dict[str, float]:
-        """Of the graphs that came with a class or a target."""
+        """Scores on the graphs that have a class or a target."""
         columns = (np.concatenate(parts) for parts in (self.truth, self.outputs, self.predicted))
         return scores(task, *columns)
 
@@ -88,7 +89,7 @@ def chunks_from(
 
 
 def _chunks_of_data_set(source: str, vocabulary: Vocabulary, size: int) -> Iterator[Chunk]:
-    """A TU data set, which has to be loaded as a whole."""
+    """The chunks of a TU data set, which has to be loaded as a whole."""
     graphs = load(source, vocabulary.features)
     targets = [None] * len(graphs) if graphs.y is None else graphs.y.tolist()
     start = 0

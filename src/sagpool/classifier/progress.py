@@ -1,4 +1,4 @@
-"""How far a fit is."""
+"""The progress of a fit."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-NETS = 5  # times the work of a simple candidate
+NETS = 5  # work of a net, in units of a simple candidate
 
 
 @dataclass(frozen=True)
 class FitProgress:
-    """How far a fit is."""
+    """The progress of a fit."""
 
-    stage: str  # what is being done
-    fraction: float  # of all work
-    seconds_left: float | None  # None as long as nothing is known
+    stage: str  # the current activity
+    fraction: float  # fraction of all work
+    seconds_left: float | None  # None until an estimate is possible
 
 
 class Clock:
-    """Fractions of all work, and the time that is left.
+    """Computes the fraction of all work that is done, and the remaining time.
 
     Args:
         simple: number of simple candidates
@@ -32,7 +32,7 @@ class Clock:
         self.start, self.done = time.monotonic(), 0.0
 
     def finish(self, nets: int = 0) -> None:
-        """A simple candidate is done, or this many nets."""
+        """A simple candidate is done, or ``nets`` nets."""
         self.done += NETS * nets or 1
 
     def tell(self, stage: str, fraction: float, nets: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Which nets are not worth training in all folds, judged by their first ones.
+"""Drops nets that are not worth training in all folds, judged by their first folds.
 
 The estimate stays cross-fitted. Whether a candidate is hopeless in a fold depends only on
 predictions for the graphs of that fold, and a candidate is dropped if it is hopeless in all first
@@ -17,23 +17,22 @@ from sagpool.classifier.choice import WORTH
 from sagpool.classifier.mixture import advantage, greedy_mixture, loss_per_graph
 from sagpool.graphs.graphs import Task
 
-LOOKED_AT = 2  # folds; with a single one, nothing would be left to decide by for that fold
+LOOKED_AT = 2  # folds to judge by; with a single one, nothing would be left to judge that fold by
 FEWEST_FOLDS = 4  # with fewer, too little is saved
-WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of a net, in the average with the other candidates
+WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # weights of a net in the average with the other candidates
 
 
 def hopeless(
     task: Task, outputs: Sequence[np.ndarray], others: Sequence[np.ndarray], truth: np.ndarray
 ) -> list[bool]:
-    """Which of some nets neither win nor help the average of all others, on the same graphs.
+    """Which nets neither win nor help the average of all others, on the same graphs.
 
-    The best of them joins the others before the next one is judged; so if two are alike, one
-    stays.
+    The best net joins the others before the next one is judged. So of two similar nets, one stays.
 
     Args:
-        task: of the model
-        outputs: of each net, ``[graphs, outputs]`` for graphs that it did not see
-        others: those of the other candidates, if there are any
+        task: task of the model
+        outputs: ``[graphs, outputs]`` of each net, for graphs that it did not see
+        others: outputs of the other candidates, if there are any
         truth: ``[graphs]`` classes, or ``[graphs, tasks]``
     """
     losses = [float(np.nanmean(loss_per_graph(task, one, truth))) for one in outputs]
@@ -47,9 +46,9 @@ def hopeless(
 
 
 def _may_help(task: Task, net: np.ndarray, others: np.ndarray, truth: np.ndarray) -> bool:
-    """Whether averaging with it could lower the loss enough, within a standard error."""
+    """Whether averaging with this net could lower the loss enough, within a standard error."""
     best = np.tensordot(greedy_mixture(task, others, truth), others, 1)
-    # Any net would help a mixture that is too certain; a temperature does that, too.
+    # Any net would help a mixture that is too certain, but a temperature does so as well.
     best = with_temperature(task, best, fit_temperature(task, best, truth))
     worth = WORTH * float(np.nanmean(loss_per_graph(task, best, truth)))
     for weight in WEIGHTS:
@@ -60,10 +59,10 @@ def _may_help(task: Task, net: np.ndarray, others: np.ndarray, truth: np.ndarray
 
 
 def left_out(hopeless_in: Sequence[bool]) -> tuple[int, ...]:
-    """The folds that are predicted without a candidate: all other first folds call it hopeless.
+    """The folds to predict without a candidate, because all other first folds call it hopeless.
 
     Args:
-        hopeless_in: for each fold that was looked at, the first ones
+        hopeless_in: the verdict of each of the first folds
     """
     folds = range(len(hopeless_in))
     return tuple(one for one in folds if all(hopeless_in[f] for f in folds if f != one))

@@ -1,4 +1,4 @@
-"""The reasons of a trained model: what its simple model with the largest weight counted."""
+"""The reasons of a trained model: the counts that its simple model with the largest weight used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sagpool.graphs import Graphs
 if TYPE_CHECKING:
     from sagpool.classifier.parts import SimplePart
 
-MOST_REASONS = 8  # of each graph
+MOST_REASONS = 8  # most reasons per graph
 
 
 def reasons_of(
@@ -30,11 +30,11 @@ def reasons_of(
     """The counts that moved the prediction for each graph most.
 
     Args:
-        part: whose reasons these are
-        weight: of the part in the model
-        graphs: with the features of the training graphs
-        target: what is explained
-        predicted: ``[graphs]`` the predicted class, or what is predicted of the target
+        part: the simple model to explain
+        weight: weight of the part in the model
+        graphs: graphs with the features of the training graphs
+        target: the output to explain
+        predicted: ``[graphs]`` the predicted class, or the prediction for the target
         molecules: MOL block of each graph whose nodes are its atoms, or None
     """
     model = part.model
@@ -42,7 +42,7 @@ def reasons_of(
     outputs = np.full(len(graphs), target.place) if target.names else predicted
     signs = np.ones(len(graphs))
     if target.task == "multitask":
-        signs[predicted == 0] = -1  # what adds to a 1 of a task speaks against a 0
+        signs[predicted == 0] = -1  # a reason for 1 is a reason against 0
     contributions = model.contributions(graphs.to("cpu"), outputs, MOST_REASONS)
     found = [
         tuple(Reason(one.name, one.value, sign * one.amount, one.nodes) for one in explained.top)
@@ -54,9 +54,9 @@ def reasons_of(
 def _with_fragments(
     found: list[tuple[Reason, ...]], molecules: Sequence[str | None]
 ) -> tuple[tuple[Reason, ...], ...]:
-    """Environments have the SMILES of a fragment as their name, and its atoms as nodes.
+    """Name environments by the SMILES of a fragment, with its atoms as nodes.
 
-    An environment that a molecule lacks gets the name that it has in another molecule.
+    An environment that a molecule lacks gets its name from another molecule.
     """
     unnamed = {reason.name for reasons in found for reason in reasons}
     smiles: dict[str, str] = {}

@@ -34,7 +34,7 @@ class SavedShape(NamedTuple):
     k: int | list[int] | None
     max_nodes: int | None
     dropout: float
-    mean_nodes: float | None = None  # models of older versions have none
+    mean_nodes: float | None = None  # None in models of older versions
     settings: dict[str, int | float | bool | str] = {}  # noqa: RUF012, never changed
 
 
@@ -51,7 +51,7 @@ class SavedSimple(NamedTuple):
 
 
 class SavedPart(NamedTuple):
-    """Exactly one of the two."""
+    """Either a net or a simple model."""
 
     net: SavedNet | None = None
     simple: SavedSimple | None = None
@@ -76,9 +76,9 @@ def save_part(part: Part) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def expected_shapes(part: SavedPart, vocabulary: Vocabulary) -> Shapes:
-    """The shapes of the arrays of a part, which has the features and outputs of the vocabulary.
+    """The shapes of the arrays of a part with the features and outputs of the vocabulary.
 
-    Raises what `build` raises for a shape that no layer has.
+    Raises the errors of `build` for impossible shapes.
     """
     if (part.net is None) == (part.simple is None):
         raise SagpoolError("a part must be either a net or a simple model")
@@ -104,7 +104,7 @@ def expected_shapes(part: SavedPart, vocabulary: Vocabulary) -> Shapes:
 def restore_part(
     part: SavedPart, vocabulary: Vocabulary, arrays: Mapping[str, Tensor], place: Path
 ) -> Part:
-    """The part; its arrays have the expected shapes."""
+    """The part from arrays that have the expected shapes."""
     if part.simple is not None:
         from sagpool.classifier.simple import SimpleModel
 
@@ -134,7 +134,7 @@ def warn_of_changed_code(part: Part, about: Mapping[str, Any], folder: Path) -> 
 
 
 def versions_of(parts: tuple[Part, ...]) -> dict[str, str]:
-    """Of the libraries, and of the code of the methods."""
+    """Versions of the libraries, and of the code of the methods."""
     return versions(sorted({part.method for part in parts if isinstance(part, NetPart)}))
 
 

@@ -14,7 +14,7 @@ NAMES = {
     "r2": "R²",
     "spearman": "Spearman's correlation",
 }
-# What a prediction comes with to cover the truth, and what is measured of it, by task.
+# By task: the name of what covers the truth (sets, intervals), and of its measured size.
 COVERING = {
     "classification": ("prediction sets", "mean size"),
     "multitask": ("prediction sets", "mean size"),

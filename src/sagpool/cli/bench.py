@@ -154,7 +154,7 @@ def bench(
         "targets": several(label_column),
         "node_targets": node_targets,
     }
-    if against:  # before anything is trained
+    if against:  # checked before anything is trained
         name = against.partition(",")[0]
         check_method(name)
         if method and not matches(name, several(method)):

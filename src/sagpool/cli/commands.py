@@ -1,4 +1,4 @@
-"""``sagpool``: the list of commands; only the one that is called is imported."""
+"""``sagpool``: the list of commands; only the called command is imported."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import typer
 
 import sagpool
 
-# For each module of this folder the first line of its command's help.
+# By module of this folder, the first line of its command's help.
 COMMANDS = {
     "data": "Show the statistics of data sets: size, classes, features (the paper's Table 1).",
     "bench": "Run an experiment, or the missing part of it, and store the results.",
@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """The command line; commands that these arguments do not call are listed, not imported."""
+    """The command line; only the command in these arguments is imported, the others are listed."""
     app = typer.Typer(
         help=sagpool.__doc__,
         no_args_is_help=True,
@@ -42,7 +42,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one more option, ``--plugin``."""
+    """Add the option ``--plugin`` to the command."""
     from sagpool.models import load_plugin
 
     def run(*, plugin: list[str] | None, **options: Any) -> None:
@@ -79,4 +79,4 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Options before the command."""
+    """Options that come before the command."""

@@ -25,8 +25,8 @@ from sagpool.report import write_report
 from sagpool.report.explorer.page import explorer_files
 
 DATA = "MUTAG"
-FOLDS = 3  # to be quick; `sagpool train` uses 10 for a data set of this size
-NEW = 0  # the molecule that the model does not see in training
+FOLDS = 3  # few, to be quick; `sagpool train` uses 10 for a data set of this size
+NEW = 0  # number of the molecule that the model does not see in training
 
 
 def demo(
@@ -102,7 +102,7 @@ def _train(graphs: Graphs, folder: OutputFolder) -> Fit:
 
 
 def _explain(fitted: Fit, graph: Graphs, folder: OutputFolder) -> list[str]:
-    """What the model says about one graph, and why, with a page about it."""
+    """Print the prediction for one graph and its reasons, and write a page about it."""
     model = fitted.model
     explained = explain_input(model, ExplainInput(graph, 1))
     files = explorer_files(explained)

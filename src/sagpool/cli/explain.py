@@ -1,4 +1,4 @@
-"""``sagpool explain``: a page that shows the nodes that a model keeps, and what it counts."""
+"""``sagpool explain``: a page with the nodes that a model keeps, and its counts."""
 
 import json
 import logging

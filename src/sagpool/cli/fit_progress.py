@@ -1,4 +1,4 @@
-"""How far a fit is: a bar on a terminal, otherwise a line from time to time."""
+"""Progress of a fit: a bar on a terminal, otherwise an occasional line."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +10,12 @@ from rich.progress import Progress as Bar
 
 from sagpool.classifier import FitProgress
 
-SECONDS = 15.0  # between two lines
+SECONDS = 15.0  # time between two lines
 
 
 @contextmanager
 def fit_progress(console: Console) -> Iterator[Callable[[FitProgress], None]]:
-    """A function that shows the progress it is called with."""
+    """Yields a function that shows the progress it is called with."""
     columns = (
         TextColumn("training"),
         BarColumn(),
@@ -43,7 +43,7 @@ def fit_progress(console: Console) -> Iterator[Callable[[FitProgress], None]]:
 
 
 def progress_text(progress: FitProgress) -> str:
-    """What is being done, and how long it will take."""
+    """The current activity, and the remaining time."""
     left = progress.seconds_left
     if left is None:
         return progress.stage

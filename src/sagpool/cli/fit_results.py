@@ -1,4 +1,4 @@
-"""What ``sagpool train`` prints and writes about a fit, beside the model."""
+"""Output of ``sagpool train`` about a fit, besides the model."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def model_files(graphs: Graphs, fitted: Fit, source: str) -> dict[str, bytes]:
     """The files of a model folder, with the report and the out-of-fold predictions.
 
     Args:
-        graphs: that the model was fitted to
+        graphs: the training graphs
         fitted: the model
         source: where the graphs come from, for the model card
     """
@@ -98,7 +98,7 @@ def _candidates(fitted: Fit) -> list[str]:
 
 
 def verdict(fitted: Fit) -> list[str]:
-    """Which model won, and by how much."""
+    """The model that won, and its advantage."""
     rows = fitted.leaderboard
     simple = [row for row in rows if row.kind == "simple"]
     nets = [row for row in rows if row.kind == "net"]
@@ -149,7 +149,7 @@ def _estimate(fitted: Fit) -> list[str]:
 
 
 def out_of_fold_csv(graphs: Graphs, fitted: Fit) -> str:
-    """One row for each held-out graph: its truth, and what models that did not see it predict."""
+    """One row for each held-out graph: its truth, and its out-of-fold predictions."""
     found, names = fitted.out_of_fold, fitted.model.output_names
     graphs = graphs[fitted.held_out]
     buffer = io.StringIO()

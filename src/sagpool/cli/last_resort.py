@@ -13,7 +13,7 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory", "unable to allocate"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python, NumPy or torch got no memory; torch has no class of its own for it."""
+    """Whether Python, NumPy or torch ran out of memory; torch has no exception class for it."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(
@@ -22,7 +22,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def describe_bug(error: BaseException) -> str:
-    """One line about an unexpected error, whose traceback is written to a file."""
+    """Write the traceback of an unexpected error to a file; returns one line about it."""
     reason = (str(error).strip().splitlines() or [""])[0][:200]
     what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     log = _write_log(error)
@@ -51,5 +51,5 @@ def _folders() -> list[Path]:
         from sagpool.graphs.cache import cache_folder
 
         return [cache_folder() / "logs", Path(tempfile.gettempdir())]
-    except Exception:  # perhaps the bug is there
+    except Exception:  # the bug may be there, too
         return [Path(tempfile.gettempdir())]

@@ -13,12 +13,12 @@ from sagpool.bench import CellState
 from sagpool.cli.console import new_console
 from sagpool.cli.time_left import duration, is_running, time_left
 
-LINE_SECONDS = 30.0  # between two lines, without a terminal
+LINE_SECONDS = 30.0  # time between two lines, without a terminal
 WIDE, NARROW = (
     90,
     70,
 )  # columns of the terminal that all columns of the table need, and most of them
-SPARE_LINES = 7  # of the terminal, besides the cells
+SPARE_LINES = 7  # lines of the terminal that are not for cells
 
 
 class LiveView:
@@ -26,9 +26,10 @@ class LiveView:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or new_console(stderr=True)
-        self.states: list[CellState] = []  # all of them are announced before the first one starts
+        self.states: list[CellState] = []  # all cells are announced before the first one starts
         self.begin = time.monotonic()
-        self.lines: dict[CellState, tuple[str, float]] = {}  # the last of each: stage and time
+        # Stage and time of the last line of each cell.
+        self.lines: dict[CellState, tuple[str, float]] = {}
         self.live = Live(
             get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True
         )
@@ -50,7 +51,7 @@ class LiveView:
             self._print_line(state)
 
     def _print_line(self, state: CellState) -> None:
-        """Print a line when a cell enters a stage, and every `LINE_SECONDS` about one of them."""
+        """Print a line when a cell enters a stage, and one every `LINE_SECONDS`."""
         now = time.monotonic()
         stage, _ = self.lines.get(state, ("waiting", now))
         if state.stage == stage:
@@ -76,7 +77,7 @@ class LiveView:
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def _left(self) -> str:
-        """The remaining time of all cells; empty if nothing is known about it."""
+        """The remaining time of all cells; empty if unknown."""
         left = time_left(self.states)
         if left is None:
             return ""
@@ -118,7 +119,7 @@ class LiveView:
         return Group(table, Text(footer, style="dim"))
 
     def _window(self, states: list[CellState]) -> list[CellState]:
-        """As many cells as the terminal has lines for: the running ones, then those that wait."""
+        """As many cells as the terminal has lines for: running cells first, then waiting ones."""
         lines = max(3, self.console.height - SPARE_LINES)
         order = {"waiting": 1, "failed": 2, "done": 3}
         return sorted(states, key=lambda state: order.get(state.stage, 0))[:lines]

@@ -24,12 +24,12 @@ def _run() -> int | str | None:
 
         with sigterm_raises():
             app_for(sys.argv[1:])()
-    except SystemExit as ended:  # typer always ends so, and takes SIGTERM for Ctrl-C
+    except SystemExit as ended:  # typer always ends like this, and treats SIGTERM as Ctrl-C
         return TERMINATED if _comes_from(ended, Terminated) else ended.code
     except SagpoolError as error:
         return _fail(str(error))
     except OSError as error:
-        # What has no name is most often the standard output.
+        # An error without a file name is most often about the standard output.
         place = error.filename if error.filename is not None else "The output or a file"
         return _fail(f"{place}: {error.strerror or error}.")
     except Terminated:
@@ -37,7 +37,7 @@ def _run() -> int | str | None:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        # A signal may end a block before its context has begun; leaving it then fails.
+        # A signal may interrupt a block before its context is entered; leaving it then fails.
         if _comes_from(error, KeyboardInterrupt):
             return TERMINATED if _comes_from(error, Terminated) else 130
         if is_out_of_memory(error):
@@ -47,7 +47,7 @@ def _run() -> int | str | None:
 
 
 def _comes_from(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether it was raised because of, or while handling, an error of this kind."""
+    """Whether the error was raised because of, or while handling, an error of this kind."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -59,23 +59,23 @@ def _fail(sentence: str, code: int = 2) -> int:
 
 
 def _make_printable() -> None:
-    """Nothing that is printed may end a command: not after hours of training."""
+    """Never fail on output: it must not end a command after hours of training."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by who called us
+        if stream is None:  # closed by the calling process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _flush(code: int | str | None) -> int | str | None:
-    """Write what is still buffered; another exit code if that fails after a success."""
+    """Flush buffered output; returns another exit code if that fails after a success."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        sys.stdout = io.StringIO()  # otherwise Python would try again at its end
+        sys.stdout = io.StringIO()  # otherwise Python would flush again at exit
         reason = getattr(error, "strerror", None) or error
-        # A command that has failed has said so; perhaps it was for the same reason.
+        # A failed command has printed its error, perhaps for the same reason.
         return code or _fail(f"The output cannot be printed: {reason}. Files are complete.")
     return code
 

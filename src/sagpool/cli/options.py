@@ -37,14 +37,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.
 
 
 def device_name(option: str) -> str:
-    """Resolve ``auto``."""
+    """The name of the device; resolves ``auto``."""
     if option == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return option
 
 
 def columns_of(smiles: str | None, labels: list[str] | None, id_: str | None = None) -> Columns:
-    """What `load` needs to know about the columns of a table."""
+    """The titles of the columns of a table, for `load`."""
     named = several(labels)
     return Columns(smiles, named[0] if len(named) == 1 else named or None, id_)
 
@@ -55,7 +55,7 @@ def several(options: list[str] | None) -> tuple[str, ...]:
 
 
 def parse_settings(options: list[str] | None) -> dict[str, tuple[Value, ...]]:
-    """``--set lr=0.005``; several values by ``--set lr=0.01,0.001`` or by repeating the option."""
+    """The values of ``--set lr=0.005``; several by ``--set lr=0.01,0.001`` or by repeating it."""
     settings: dict[str, tuple[Value, ...]] = {}
     for option in options or ():
         name, sign, values = option.partition("=")

@@ -88,7 +88,8 @@ def predict(
         predicted = predict_chunks(trained, chunks, tally, device=find_device(device_name(device)))
         for text in write(trained, _with_progress(predicted, output)):
             file.write(text.encode())
-            file.flush()  # before a later line of the input turns out to be wrong
+            # So that rows are written before a later line of the input raises an error.
+            file.flush()
     _report(tally, trained)
 
 
@@ -117,7 +118,7 @@ def _less_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-        if not frozen:  # do not unfreeze what the caller froze
+        if not frozen:  # do not unfreeze objects that the caller froze
             gc.unfreeze()
 
 

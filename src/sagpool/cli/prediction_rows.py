@@ -1,4 +1,4 @@
-"""Predictions as rows of a table, or as JSON: one for each graph."""
+"""Predictions as rows of a table or as JSON, one for each graph."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from sagpool.classifier.model import Predictions, TrainedModel
 from sagpool.classifier.predict import PredictedChunk
 from sagpool.spreadsheet import as_text
 
-BETWEEN = "|"  # between the classes of a prediction set
+BETWEEN = "|"  # separates the classes of a prediction set
 
 
 def csv_rows(model: TrainedModel, chunks: Iterable[PredictedChunk]) -> Iterator[str]:
@@ -33,9 +33,9 @@ def csv_rows(model: TrainedModel, chunks: Iterable[PredictedChunk]) -> Iterator[
 
 
 def table(model: TrainedModel, found: Predictions) -> dict[str, Sequence[Any]]:
-    """The columns by title, each with one entry for each graph.
+    """The columns by title, with one entry for each graph.
 
-    What a model of an older format does not give (sets, graphs unlike the training data) has no
+    Outputs that models of older formats lack (sets, graphs unlike the training data) have no
     column.
     """
     outputs, names = found.probabilities, model.output_names
@@ -127,5 +127,5 @@ def _numbers(column: np.ndarray) -> list[str]:
 
 
 def _number(value: float) -> float | None:
-    """With six digits; None for an interval without an end."""
+    """The number with six digits; None for an infinite end of an interval."""
     return float(f"{value:.6g}") if np.isfinite(value) else None

@@ -7,7 +7,7 @@ MOST_REASONS = 3
 
 
 def prediction_text(model: TrainedModel, found: Predictions) -> str:
-    """The class of a single graph, how sure it is, and whether the graph is an unusual one."""
+    """The class of a single graph, its probability, and whether the graph is unusual."""
     best, names = int(found.predicted[0]), model.output_names
     text = f"{names[best]}, with a probability of {found.probabilities[0, best]:.2f}"
     if found.sets is not None and model.conformal is not None:
@@ -17,7 +17,7 @@ def prediction_text(model: TrainedModel, found: Predictions) -> str:
 
 
 def reasons_text(trace: Trace) -> list[str]:
-    """What pushed the prediction most, for and against it; empty without reasons."""
+    """The strongest reasons for and against the prediction; empty without reasons."""
     if trace.reasons_of is None:
         return []
     pushes = [f"{one.name} ({one.amount:+.2f})" for one in trace.reasons[:MOST_REASONS]]

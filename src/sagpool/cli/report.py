@@ -38,7 +38,7 @@ def report(
     from sagpool.report.write import report_folder, write_content
 
     folder = None
-    if output or not as_json:  # refused before the store is read, which may take long
+    if output or not as_json:  # refuse the folder before reading the store, which may take long
         folder = report_folder(store, output or Path("report"), force=force)
     described = None if experiment is None else load_experiment(experiment)
     content = read_content(store, described, against)

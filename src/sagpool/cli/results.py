@@ -43,7 +43,7 @@ def print_results(summaries: Sequence[Summary]) -> None:
 
 
 def _about_cell(summary: Summary) -> list[str]:
-    """What its search has cost, how much better a choice over all folds would look, and so on."""
+    """Remarks on a cell: the cost of its search, the optimism of a choice over all folds, ..."""
     cell, lines = summary.cell, []
     how = _SELECTED[summary.select]
     if cell.cost is not None:
@@ -59,7 +59,7 @@ def _about_cell(summary: Summary) -> list[str]:
 
 
 def print_against(found: Sequence[Against]) -> None:
-    """One row for each comparison with the method that was asked for."""
+    """Print one row for each comparison with the requested method."""
     if not found:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -74,7 +74,7 @@ def print_against(found: Sequence[Against]) -> None:
 
 
 def cells_json(summaries: Sequence[Summary], against: Sequence[Against]) -> list[dict[str, Any]]:
-    """The cells, those that were compared with a method with the comparison."""
+    """The cells as JSON, with the comparison for cells that were compared."""
     compared = {(a.summary.cell.dataset, a.summary.method): a.to_json() for a in against}
     rows = []
     for summary in summaries:
@@ -86,5 +86,5 @@ def cells_json(summaries: Sequence[Summary], against: Sequence[Against]) -> list
 
 
 def print_json(value: object) -> None:
-    """Strict JSON, without NaN."""
+    """Print strict JSON, without NaN."""
     print(json.dumps(value, indent=2, allow_nan=False))

@@ -1,4 +1,4 @@
-"""How long an experiment still takes, estimated from the progress of its cells."""
+"""The remaining time of an experiment, estimated from the progress of its cells."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from sagpool.bench import CellState
 
 class TimeLeft(NamedTuple):
     seconds: float
-    at_least: bool  # some of what is left is not known yet
+    at_least: bool  # whether some of the remaining work is not known yet
 
 
 def time_left(states: Sequence[CellState]) -> TimeLeft | None:
-    """The remaining time of all cells together; None if nothing is known about it.
+    """The remaining time of all cells together; None if unknown.
 
-    Cells that train side by side share the device. So the trainings that are left take as long as
-    at the present rate of all cells together, but no less than the slowest cell needs for its own.
+    Cells that train side by side share the device. So the remaining trainings take as long as at
+    the present rate of all cells together, but not less than the slowest cell needs for its own.
     """
     unfinished = [state for state in states if state.stage not in ("done", "failed")]
     rate, longest = 0.0, 0.0

@@ -1,4 +1,4 @@
-"""The comparison of an exported model with our own predictor, graph by graph."""
+"""Compares an exported model with our own predictor, graph by graph."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sagpool.export.samples import Sample, inputs_of
 from sagpool.graphs import Graphs, pack
 from sagpool.nn import Streams
 
-TOLERANCE = 1e-5  # of a probability
-# Scores that differ by less than this fraction of the largest one differ by rounding alone.
+TOLERANCE = 1e-5  # largest allowed difference of a probability
+# Scores that differ by less than this fraction of the largest score differ only by rounding.
 TIE = 1e-5
 
 Run = Callable[[dict[str, Any]], dict[str, np.ndarray]]
@@ -32,10 +32,10 @@ class Agreement:
     """How well an exported model agrees with ours.
 
     Args:
-        graphs: that were compared
-        largest: the largest difference of a probability, ties left out
-        ties: graphs in which nodes have the same score up to rounding, and another one of them
-            is kept; with our choice of nodes, these agree as well
+        graphs: number of compared graphs
+        largest: the largest difference of a probability, without ties
+        ties: number of graphs in which nodes have the same score up to rounding, and another one of
+            them is kept; with our choice of nodes, these agree as well
     """
 
     graphs: int
@@ -44,14 +44,14 @@ class Agreement:
 
 
 def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]) -> Agreement:
-    """Run both on all samples; an error that names the largest difference if it is too large."""
+    """Run both on all samples; raises an error with the largest difference if it is too large."""
     predict = model.predictor()
     graphs = ties = 0
     largest = 0.0
     for sample in samples:
         ours = predict(sample.graphs).probabilities
         outputs = run(sample.inputs)
-        theirs = outputs[_compared(model)].astype(np.float64)
+        theirs = outputs[_compared_output(model)].astype(np.float64)
         scale = np.maximum(1, np.abs(ours)) if model.task == "regression" else 1
         difference = np.nan_to_num(np.abs(theirs - ours) / scale, nan=np.inf).max(1)
         for number in np.flatnonzero(difference > TOLERANCE).tolist():
@@ -70,9 +70,9 @@ def compare(model: TrainedModel, plan: Plan, run: Run, samples: Iterable[Sample]
 
 
 def _difference_of_tie(model: TrainedModel, plan: Plan, sample: Sample, number: int) -> float:
-    """The difference on one graph if, of nodes with tied scores, those that ours keeps are kept.
+    """The difference on one graph if ties of scores are broken as our model breaks them.
 
-    The graph is alone for both: in another batch, ours may break ties in another way.
+    Both predict the graph alone: in another batch, ours may break ties differently.
     """
     graph = sample.graphs[[number]]
     fitted = model.vocabulary.fit(graph).graphs
@@ -87,21 +87,21 @@ def _difference_of_tie(model: TrainedModel, plan: Plan, sample: Sample, number: 
     ops = PrescribedArrays(plan.arrays, choices)
     outputs = forward(ops, plan.description, inputs_of([sample.records[number]], plan))
     ours = model.predict_proba(graph).probabilities
-    return float(np.abs(outputs[_compared(model)] - ours).max())
+    return float(np.abs(outputs[_compared_output(model)] - ours).max())
 
 
-def _compared(model: TrainedModel) -> str:
+def _compared_output(model: TrainedModel) -> str:
     """The name of the output that is compared."""
     return "values" if model.task == "regression" else "probabilities"
 
 
 class PrescribedArrays(NumpyArrays):
-    """Operations in which ties of scores are broken in a given way.
+    """Operations that break ties of scores as prescribed.
 
     Args:
-        weights: of the model
-        choices: ``[rows]`` bool for each selection, in the order of the forward pass: the rows
-            that win ties
+        weights: weights of the model
+        choices: ``[rows]`` bool for each selection, in the order of the forward pass: the rows that
+            win ties
     """
 
     def __init__(self, weights: dict[str, np.ndarray], choices: list[np.ndarray]) -> None:
@@ -115,9 +115,9 @@ class PrescribedArrays(NumpyArrays):
 
 
 def _kept_rows(part: NetPart, graph: Graphs) -> list[np.ndarray]:
-    """What our own nets keep of one graph: for each group of members, level by level.
+    """The rows that our own nets keep of one graph: for each group of members, level by level.
 
-    All members are in one batch, as in a prediction: alone, they might break ties in another way.
+    All members are in one batch, as in a prediction: alone, they might break ties differently.
     Each mask is ``[members of the group * rows]`` bool.
     """
     members = part.members
@@ -129,7 +129,7 @@ def _kept_rows(part: NetPart, graph: Graphs) -> list[np.ndarray]:
         if level.presence is None:
             mask = np.zeros(layout.total_rows, bool)
             mask[level.perm.numpy()] = True
-            # The last rows of each member are those of the filler graph.
+            # The last rows of each member belong to the filler graph.
             pairs = zip(mask.reshape(members, -1), layout.sizes[:, 0], strict=True)
             levels.append([of_member[:rows] for of_member, rows in pairs])
         layout = level.structure.layout

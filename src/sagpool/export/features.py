@@ -1,4 +1,4 @@
-"""The description of a model's inputs, and of the columns that are made of them."""
+"""Describes the inputs of a model, and the columns that are made from them."""
 
 from __future__ import annotations
 

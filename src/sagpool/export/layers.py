@@ -46,8 +46,8 @@ class Describer:
     """Describes a module, and collects its weights by name.
 
     Args:
-        module: with one or more members
-        prefix: of the names of its weights
+        module: a module with one or more members
+        prefix: prefix of the names of its weights
     """
 
     def __init__(self, module: nn.Module, prefix: str) -> None:
@@ -55,7 +55,7 @@ class Describer:
         self._names = {id(tensor): f"{prefix}{name}" for name, tensor in module.named_parameters()}
 
     def weight(self, tensor: Tensor | None) -> str | None:
-        """The name of a parameter, or None for none."""
+        """The name of a parameter; None for None."""
         if tensor is None:
             return None
         return self.computed(self.name(tensor), tensor)
@@ -64,13 +64,13 @@ class Describer:
         return self._names[id(tensor)]
 
     def computed(self, name: str, array: Tensor) -> str:
-        """The name of an array that is made from parameters."""
+        """The name of an array that is computed from parameters."""
         self.arrays[name] = array.detach().cpu().numpy()
         return name
 
     def describe(self, layer: nn.Module) -> Description:
-        """The description of a layer; an error that names a layer that cannot be exported."""
-        # The exact class: a subclass may compute something else.
+        """The description of a layer; an error names a layer that cannot be exported."""
+        # By exact class: a subclass may compute something else.
         known = KINDS.get(type(layer))
         if known is None:
             raise SagpoolError(
@@ -270,7 +270,7 @@ def _global(to: Describer, layer: Any) -> Description:
 
 
 def _standardised(to: Describer, layer: Any) -> Description:
-    """The standardisation goes into the weights."""
+    """The linear layer, with the standardisation folded into its weights."""
     weight = layer.scale.mT * layer.weight
     bias = layer.bias - torch.bmm(layer.mean, weight)
     name = to.name(layer.weight)

@@ -13,7 +13,7 @@ from sagpool.graphs.molecules import parse_smiles, record_of, why_unreadable
 
 
 def molecule_inputs(smiles: str) -> dict[str, Any]:
-    """All inputs by name that a model of molecules may ask for."""
+    """All inputs, by name, that a model of molecules may need."""
     molecule = parse_smiles(smiles.strip())
     if molecule is None:
         raise SagpoolError(f"The molecule cannot be read: {why_unreadable(smiles.strip())}.")

@@ -1,4 +1,4 @@
-"""A model as one Python file and one ``.npz`` file, which need NumPy alone."""
+"""A model as one Python file and one ``.npz`` file, which need only NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sagpool.export.plan import Plan
 
-# In the order in which they import each other.
+# In the order of their imports.
 RUNTIME = (
     *("arrays", "structure", "layers", "clusters", "pools", "nets"),
     *("features", "simple", "inputs", "model"),
@@ -38,7 +38,7 @@ def npz_bytes(plan: Plan) -> bytes:
 
 
 def program_text() -> str:
-    """The Python file: the runtime's files one after the other."""
+    """The Python file: all files of the runtime in a row."""
     imports: set[str] = set()
     bodies = []
     for name in RUNTIME:

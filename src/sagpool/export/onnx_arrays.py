@@ -11,10 +11,11 @@ from sagpool.export.onnx_graph import ML, TYPES, GraphBuilder, Value
 
 
 class OnnxArrays:
-    """See `sagpool.export.runtime.arrays.NumpyArrays`, whose methods these are.
+    """Has the methods of `sagpool.export.runtime.arrays.NumpyArrays`; see there.
 
     Sums over segments must not be a `ScatterND` with a reduction: onnxruntime runs it in several
-    threads, and updates of the same row get lost (its issue 18048). `ScatterElements` runs in one.
+    threads, and updates of the same row get lost (its issue 18048). `ScatterElements` runs in one
+    thread.
     """
 
     def __init__(self, builder: GraphBuilder, weights: Mapping[str, np.ndarray]) -> None:
@@ -145,7 +146,7 @@ class OnnxArrays:
 
     def unique(self, keys: Value) -> tuple[Value, Value]:
         values, order = self._sorted(keys, self._length(keys), rising=True)
-        first = self.nonzero(self._begins(values))
+        first = self.nonzero(self._starts_run(values))
         return self.gather(values, first), self.gather(order, first)
 
     def cumsum(self, x: Value) -> Value:
@@ -166,7 +167,7 @@ class OnnxArrays:
         return self.as_int(self._node("BitShift", [whole, by], np.uint64, direction="RIGHT"))
 
     def float_bits(self, x: Value) -> Value:
-        """ONNX has no such cast: the exponent is found by a logarithm, and corrected."""
+        """Emulate a cast that ONNX lacks: find the exponent by a logarithm, and correct it."""
         x = self.as_double(x)
         size = self._node("Abs", [x], np.float64)
         safe = self.where(size > 0.0, size, 1.0)
@@ -202,7 +203,7 @@ class OnnxArrays:
     def _power(self, base: Value, exponent: Value) -> Value:
         return self._node("Pow", [base, exponent], np.float64)
 
-    def _begins(self, index: Value) -> Value:
+    def _starts_run(self, index: Value) -> Value:
         """Whether each integer differs from the one before it."""
         before = self._node(
             "Concat",
@@ -216,7 +217,7 @@ class OnnxArrays:
         return self._node("Slice", [x, self.integers([0]), self.integers([-1])], x.dtype)
 
     def _sorted(self, x: Value, count: Value, *, rising: bool, axis: int = 0) -> list[Value]:
-        """Values and their places; of equal ones the lower place comes first (ONNX's TopK)."""
+        """Values and positions; of equal values the lower position comes first (ONNX's TopK)."""
         return self.builder.nodes_of(
             "TopK", [x, count], [x.dtype, np.int64], largest=0 if rising else 1, axis=axis
         )

@@ -50,7 +50,7 @@ def onnx_bytes(plan: Plan) -> bytes:
 def _consistent(ops: OnnxArrays, inputs: dict[str, Value]) -> Value:
     """Whether every graph has a node, and every edge has its ends in one graph; a scalar.
 
-    An ONNX graph cannot raise an error, so it answers NaN.
+    An ONNX graph cannot raise an error, so it returns NaN.
     """
     edges, sizes = inputs["edges"], inputs["sizes"]
     rows = ops.last(ops.cumsum(sizes))
@@ -67,7 +67,7 @@ def _consistent(ops: OnnxArrays, inputs: dict[str, Value]) -> Value:
 
 
 def _inputs(plan: Plan) -> dict[str, tuple[Any, list[Any]]]:
-    """Types and shapes; dimensions with names have any size."""
+    """Types and shapes; named dimensions have any size."""
     infos: dict[str, tuple[Any, list[Any]]] = {}
     for name, columns in plan.description["inputs"].items():
         if name in FRAGMENTS:

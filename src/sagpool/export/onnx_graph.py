@@ -23,7 +23,7 @@ TYPES = {
 
 
 class GraphBuilder:
-    """Nodes and constants of a graph in the order in which they were made."""
+    """Nodes and constants of a graph in order of creation."""
 
     def __init__(self) -> None:
         self.nodes: list[NodeProto] = []
@@ -36,7 +36,7 @@ class GraphBuilder:
         return f"v{self._count}"
 
     def weight(self, name: str, array: np.ndarray) -> Value:
-        """A constant; arrays that are equal are stored once."""
+        """A constant; equal arrays are stored once."""
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array).reshape(np.shape(array))
@@ -79,70 +79,70 @@ class GraphBuilder:
 
 
 class Value:
-    """A result in a graph that is being built; arithmetic with it appends nodes."""
+    """A result in a graph under construction; arithmetic with it appends nodes."""
 
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, builder: GraphBuilder, name: str, dtype: np.dtype[Any]) -> None:
         self.builder, self.name, self.dtype = builder, name, dtype
 
-    def _with(self, kind: str, other: Any, *, swap: bool = False, dtype: Any = None) -> Value:
+    def _binary(self, kind: str, other: Any, *, swap: bool = False, dtype: Any = None) -> Value:
         if not isinstance(other, Value):
             other = self.builder.constant(other, self.dtype)
         pair = (other, self) if swap else (self, other)
         return self.builder.node(kind, pair, self.dtype if dtype is None else dtype)
 
     def __add__(self, other: Any) -> Value:
-        return self._with("Add", other)
+        return self._binary("Add", other)
 
     def __radd__(self, other: Any) -> Value:
-        return self._with("Add", other, swap=True)
+        return self._binary("Add", other, swap=True)
 
     def __sub__(self, other: Any) -> Value:
-        return self._with("Sub", other)
+        return self._binary("Sub", other)
 
     def __rsub__(self, other: Any) -> Value:
-        return self._with("Sub", other, swap=True)
+        return self._binary("Sub", other, swap=True)
 
     def __mul__(self, other: Any) -> Value:
-        return self._with("Mul", other)
+        return self._binary("Mul", other)
 
     def __rmul__(self, other: Any) -> Value:
-        return self._with("Mul", other, swap=True)
+        return self._binary("Mul", other, swap=True)
 
     def __truediv__(self, other: Any) -> Value:
-        return self._with("Div", other)
+        return self._binary("Div", other)
 
     def __rtruediv__(self, other: Any) -> Value:
-        return self._with("Div", other, swap=True)
+        return self._binary("Div", other, swap=True)
 
     def __floordiv__(self, other: Any) -> Value:
-        """Of integers that are not negative: ONNX rounds towards zero."""
-        return self._with("Div", other)
+        """Division of non-negative integers: ONNX rounds towards zero."""
+        return self._binary("Div", other)
 
     def __mod__(self, other: Any) -> Value:
-        return self._with("Mod", other)
+        return self._binary("Mod", other)
 
     def __matmul__(self, other: Value) -> Value:
-        return self._with("MatMul", other)
+        return self._binary("MatMul", other)
 
     def __lt__(self, other: Any) -> Value:
-        return self._with("Less", other, dtype=np.bool_)
+        return self._binary("Less", other, dtype=np.bool_)
 
     def __le__(self, other: Any) -> Value:
-        return self._with("LessOrEqual", other, dtype=np.bool_)
+        return self._binary("LessOrEqual", other, dtype=np.bool_)
 
     def __gt__(self, other: Any) -> Value:
-        return self._with("Greater", other, dtype=np.bool_)
+        return self._binary("Greater", other, dtype=np.bool_)
 
     def __ge__(self, other: Any) -> Value:
-        return self._with("GreaterOrEqual", other, dtype=np.bool_)
+        return self._binary("GreaterOrEqual", other, dtype=np.bool_)
 
     def __eq__(self, other: Any) -> Value:  # type: ignore[override]
-        return self._with("Equal", other, dtype=np.bool_)
+        return self._binary("Equal", other, dtype=np.bool_)
 
     def __and__(self, other: Value) -> Value:
-        return self._with("And", other, dtype=np.bool_)
+        return self._binary("And", other, dtype=np.bool_)
 
     def __or__(self, other: Value) -> Value:
-        return self._with("Or", other, dtype=np.bool_)
+        return self._binary("Or", other, dtype=np.bool_)

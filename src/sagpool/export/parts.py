@@ -22,7 +22,7 @@ LINKS = {"classification": "softmax", "multitask": "sigmoid", "regression": "ide
 
 
 def groups_of(part: NetPart) -> list[np.ndarray]:
-    """Members in groups that keep equally many nodes, so that all of a group have as many rows."""
+    """Groups of members that keep equally many nodes, and so have equally many rows."""
     k = part.shape.k
     if not isinstance(k, np.ndarray):
         return [np.arange(part.members)]
@@ -43,7 +43,7 @@ def _members(part: NetPart, members: np.ndarray, k: int) -> NetPart:
 
 
 def describe_nets(part: NetPart, task: str, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    """The description of graph nets, whose weights are added to the arrays."""
+    """The description of graph nets; their weights are added to the arrays."""
     nets = []
     for place, group in enumerate(same_k(part)):
         module = group.module()
@@ -60,7 +60,7 @@ def describe_nets(part: NetPart, task: str, prefix: str, arrays: Arrays) -> dict
 
 
 def describe_simple(part: SimplePart, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    """The description of a simple model, whose arrays are added."""
+    """The description of a simple model; its arrays are added to the arrays."""
     model = part.model
     if not isinstance(model, SimpleModel):
         raise SagpoolError(f"{part.name} cannot be exported: it is not a model of sagpool.")
@@ -121,7 +121,7 @@ def _forest(forest: Forest, columns: int, prefix: str, arrays: Arrays) -> dict[s
 
 
 def _depth(forest: Forest) -> int:
-    """Steps from a root to the deepest leaf."""
+    """Number of steps from a root to the deepest leaf."""
     depth = np.zeros(len(forest.column), np.int64)
     for node in np.flatnonzero(forest.column >= 0).tolist():  # parents come before children
         depth[[node + 1, forest.right[node]]] = depth[node] + 1

@@ -19,7 +19,7 @@ from sagpool.fleet.metrics import LEAST
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is computed (`sagpool.export.runtime.model.forward`), with which weights.
+    """The computation (`sagpool.export.runtime.model.forward`) and its weights.
 
     Args:
         description: JSON values
@@ -33,7 +33,7 @@ class Plan:
 
 
 def plan_of(model: TrainedModel) -> Plan:
-    """The plan of a model; an error that says what cannot be exported."""
+    """The plan of a model; an error says what cannot be exported."""
     arrays: dict[str, np.ndarray] = {}
     features = describe_features(model.vocabulary)
     parts = [
@@ -68,7 +68,7 @@ def plan_of(model: TrainedModel) -> Plan:
 
 
 def _bounds(model: TrainedModel) -> list[float] | None:
-    """The conformal thresholds; where there is none, a set or an interval contains everything."""
+    """The conformal thresholds; without a threshold, a set or an interval contains everything."""
     if model.conformal is None:
         return None
     everything = np.inf if model.task == "regression" else 1.0
@@ -85,7 +85,7 @@ def _part(
 
 
 def _novelty(model: TrainedModel, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
-    """What graphs like the training graphs have on average, if the model knows it."""
+    """Mean descriptors of the training graphs, if the model has them."""
     if model.novelty is None:
         return None
     arrays["novelty.mean"], arrays["novelty.root"] = model.novelty.mean, model.novelty.root

@@ -17,8 +17,8 @@ from sagpool.graphs.record_files import chunks_of
 from sagpool.graphs.records import Record
 from sagpool.graphs.vocabulary import Vocabulary
 
-BATCH = 256  # graphs
-DROPPED = 0.1  # of the edges, in altered graphs
+BATCH = 256  # graphs per batch
+DROPPED = 0.1  # fraction of the edges, in altered graphs
 
 
 class Sample(NamedTuple):
@@ -32,9 +32,9 @@ class Sample(NamedTuple):
 def samples(
     records: Iterable[Record], plan: Plan, vocabulary: Vocabulary, least: int
 ) -> Iterator[Sample]:
-    """All these graphs; if they are fewer than ``least``, also altered copies of them.
+    """All these graphs; if there are fewer than ``least``, also altered copies.
 
-    A copy lacks some of the edges.
+    An altered copy lacks some of the edges.
     """
     given = [*records]
     kept = [replace(vocabulary.check(record), molecule=None) for record in given]
@@ -84,7 +84,7 @@ def inputs_of(records: list[Record], plan: Plan) -> dict[str, Any]:
 
 
 def _texts(parts: Iterable[Any]) -> np.ndarray:
-    """Texts of all graphs; no label is an empty text."""
+    """The texts of all graphs; a missing label is an empty text."""
     texts = ["" if text is None else text for part in parts for text in part]
     array = np.empty(len(texts), object)
     array[:] = texts
@@ -106,7 +106,7 @@ def _altered(record: Record, draw: np.random.Generator) -> Record:
 
 
 def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
-    """Random graphs with labels of the vocabulary, now and then an unknown one; without end."""
+    """Endless random graphs with labels of the vocabulary, occasionally an unknown one."""
     draw = np.random.default_rng(0)
     described = plan.description
     groups = [group for group in described["groups"] if "names" in group and "input" in group]
@@ -121,7 +121,7 @@ def drawn_records(plan: Plan, vocabulary: Vocabulary) -> Iterator[Record]:
 
     def texts(names: list[str], size: int) -> list[str]:
         numbers = draw.integers(-1, len(names), size)
-        rare = draw.random(size) < 0.9  # else a label that is unknown
+        rare = draw.random(size) < 0.9  # otherwise an unknown label
         chosen = np.where(rare & (len(names) > 0), np.abs(numbers), -1)
         return [names[number] if 0 <= number < len(names) else "?" for number in chosen]
 

@@ -26,7 +26,7 @@ from sagpool.graphs.source_records import source_records
 
 Format = Literal["onnx", "numpy"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "numpy": ".py"}
-LEAST_GRAPHS = 1000  # on which an exported model is compared
+LEAST_GRAPHS = 1000  # number of graphs for the comparison
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ def export(
     graphs: int = LEAST_GRAPHS,
     force: bool = False,
 ) -> Exported:
-    """Write a model as an ONNX file, or as a Python file with a ``.npz`` file beside it.
+    """Write a model as an ONNX file, or as a Python file and a ``.npz`` file.
 
     Before anything is written, the exported model predicts graphs and is compared with ours.
 
     Args:
         model: the model
-        path: of the ``.onnx`` or ``.py`` file
-        to: the format; by default from the suffix of the file
-        check: graphs like those of the training, anything that `sagpool.load` reads; without them,
+        path: the ``.onnx`` or ``.py`` file
+        to: the format; by default by the suffix of the file
+        check: graphs like the training graphs, anything that `sagpool.load` reads; by default
             random graphs with the labels that the model knows
-        columns: of a table of molecules to check with, if they have no standard names
-        graphs: compare on at least this many
+        columns: columns of a table of molecules to check with, if they have no standard names
+        graphs: least number of graphs to compare
         force: whether to overwrite files
     """
     path = Path(path)
@@ -76,7 +76,7 @@ def export(
         records = source_records(check, columns)  # type: ignore[assignment]
     compared = samples(records, plan, model.vocabulary, graphs)
     agreement = compare(model, plan, content.run, compared)
-    with ExitStack() as both:  # or neither, if the disk is full
+    with ExitStack() as both:  # both files or neither, if the disk is full
         for file, data in content.files.items():
             both.enter_context(replacing(file)).write(data)
     return Exported(tuple(content.files), agreement)
@@ -84,7 +84,7 @@ def export(
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What is to be written, and a function that runs it."""
+    """The files to write, and a function that runs them."""
 
     files: dict[Path, bytes]
     run: Run
@@ -109,7 +109,7 @@ def onnx_content(path: Path, plan: Plan) -> Content:
 
 
 def numpy_content(path: Path, plan: Plan) -> Content:
-    """A Python file with its arrays, run as it will be written."""
+    """A Python file with its arrays, run exactly as written."""
     data, program = npz_bytes(plan), program_text()
     module = ModuleType(path.stem)
     exec(compile(program, str(path), "exec"), vars(module))

@@ -11,16 +11,16 @@ import torch
 
 
 class Chain:
-    """CUDA graphs one after the other as one graph, which torch cannot make.
+    """Several CUDA graphs in a row as one graph, which torch cannot make.
 
-    A pass that is repeated is recorded only once.
+    A repeated pass is recorded only once.
 
     Args:
-        links: recorded with ``keep_graph``
+        links: CUDA graphs recorded with ``keep_graph``
     """
 
     def __init__(self, links: Sequence[torch.cuda.CUDAGraph]) -> None:
-        self.links = links  # whose memory it uses
+        self.links = links  # keeps their memory alive
         self._graph = c_void_p()
         whole, before = c_void_p(), c_void_p()
         _call("cuGraphCreate", byref(whole), 0)
@@ -38,7 +38,7 @@ class Chain:
         weakref.finalize(self, _driver().cuGraphExecDestroy, self._graph).atexit = False
 
     def replay(self) -> None:
-        """Run it in the current stream."""
+        """Run all links in the current stream."""
         stream = c_void_p(torch.cuda.current_stream().cuda_stream)
         _call("cuGraphLaunch", self._graph, stream)
 

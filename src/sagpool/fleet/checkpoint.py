@@ -24,7 +24,7 @@ from sagpool.graphs.cache import replacing
 from sagpool.models import method_version
 
 FORMAT = 4
-_PREDICTIONS = ("predictions", "validation_predictions")  # fields of a result
+_PREDICTIONS = ("predictions", "validation_predictions")  # fields of a `Result`
 _INSTEAD = "name another file, or remove it."
 
 
@@ -75,10 +75,10 @@ class Checkpoint:
     """The state of a list of trainings at the end of an epoch; numbers stand for trainings.
 
     Args:
-        identity: of the data, the trainings and the precision, see `identity_of`
-        results: of the trainings that are done or paused
-        fleets: their slots and queues, with every training that is not done; empty before the
-            trainings were divided into fleets
+        identity: string for the data, the trainings and the precision, see `identity_of`
+        results: results of the trainings that are done or paused
+        fleets: slots and queues of the fleets, with every training that is not done; empty before
+            the trainings were divided into fleets
         members: the trainings that have begun and are not done
     """
 
@@ -129,7 +129,7 @@ class Checkpoint:
 
     @staticmethod
     def load(path: Path, identity: str) -> Checkpoint | None:
-        """Read the file, if there is one."""
+        """Read the file; None if there is none."""
         with _reading(path):
             try:
                 with path.open("rb") as stream:
@@ -157,7 +157,7 @@ def _meta(path: Path, arrays: dict[str, np.ndarray]) -> _Meta:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise errors in reading the file as sentences."""
+    """Raise errors in reading the file as a `SagpoolError` with a sentence."""
     try:
         with decoding(lambda reason: f"The checkpoint {path} is damaged ({reason}); remove it."):
             yield
@@ -249,7 +249,8 @@ def _result(
     settings = {name: value for name, value in row.items() if name not in _Row._fields}
     if Training.from_dict(settings) != training:
         raise DecodingError(f"the result {number} belongs to another training")
-    confusion = np.array(found.confusion or np.zeros((0, 0)), np.int64)  # empty without classes
+    # Empty if there are no classes.
+    confusion = np.array(found.confusion or np.zeros((0, 0)), np.int64)
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
         raise DecodingError(f"the confusion of training {number} is not square")
     return Result(
@@ -294,6 +295,6 @@ def identity_of(
 
 
 def trainings_of(identity: str) -> list[Training]:
-    """The trainings of an identity."""
+    """The trainings that an identity was made from."""
     with decoding(lambda reason: f"The trainings of a checkpoint cannot be read: {reason}."):
         return [Training.from_dict(settings) for settings in parse_json(identity)[1]]

@@ -22,11 +22,11 @@ class Losses(NamedTuple):
     loss: Tensor  # [members]
     hits: Tensor  # [members] int64
     graphs: Tensor  # [members] int64
-    asked: Tensor  # [members] int64, graphs or measured targets; hits are some of them
+    asked: Tensor  # [members] int64, graphs or measured targets, the denominator of the accuracy
 
     @staticmethod
     def zeros(keys: Tensor, dtype: torch.dtype) -> Losses:
-        """For as many members as there are keys."""
+        """Zeros, with one member for each key."""
         zeros = (torch.zeros_like(keys) for _ in range(3))
         return Losses(torch.zeros_like(keys, dtype=dtype), *zeros)
 
@@ -35,7 +35,7 @@ class Losses(NamedTuple):
             tensor.zero_()
 
     def means(self) -> tuple[Tensor, Tensor]:
-        """Mean loss and accuracy of each member; the accuracy is NaN where there is none."""
+        """Mean loss and accuracy of each member; the accuracy is NaN if undefined."""
         return self.loss / self.graphs.clamp(min=1), self.hits.double() / self.asked
 
 
@@ -91,7 +91,7 @@ def predict(
 
 
 class Truth(NamedTuple):
-    """What is to be predicted for each graph."""
+    """The targets of all graphs."""
 
     task: Task
     known: np.ndarray  # [graphs] classes, or [graphs, tasks] targets
@@ -145,6 +145,6 @@ class Truth(NamedTuple):
 
 
 def balanced_weights(y: np.ndarray, classes: int) -> np.ndarray:
-    """``[classes]``, n / (classes · n_c): 1 on average over these graphs; 0 for a class without."""
+    """``[classes]`` n / (classes · n_c), on average 1 over these graphs; 0 for an empty class."""
     counts = np.bincount(y, minlength=classes)
     return np.where(counts > 0, len(y) / (classes * np.maximum(counts, 1)), 0.0)

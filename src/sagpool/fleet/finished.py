@@ -19,9 +19,9 @@ MEMBERS, EPOCHS = 32, 100
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A member at its end."""
+    """A member that has ended."""
 
-    number: int  # of its training
+    number: int  # number of its training
     split: Split
     diverged: bool
     best_epoch: int
@@ -29,8 +29,8 @@ class Finished:
     curve: Curve
     seconds: float
     best: Tensor  # [numbers] weights of the best epoch
-    key: Tensor  # of its random numbers in evaluation
-    k: np.ndarray  # [1] that the pooling layers keep
+    key: Tensor  # key of its random stream for evaluation
+    k: np.ndarray  # [1], how many nodes the pooling layers keep
 
     @staticmethod
     def of(
@@ -61,16 +61,16 @@ class Finished:
         seconds: float,
         keep_predictions: bool = False,
     ) -> Result:
-        """Its result.
+        """The result of its training.
 
         Args:
             training: its settings
-            outputs: ``[graphs, outputs]`` by the weights of the best epoch
-            truth: what they should have been
-            weights: for the result
-            parameters: of the model
-            seconds: that its evaluation took
-            keep_predictions: whether the result has those of the test and validation graphs
+            outputs: ``[graphs, outputs]`` computed with the weights of the best epoch
+            truth: the targets
+            weights: state dict to store in the result
+            parameters: number of parameters of the model
+            seconds: duration of the evaluation
+            keep_predictions: whether to store the outputs for test and validation graphs
         """
         # Without a best epoch, scores are NaN and the confusion is zero, as for an empty split.
         train, validation, test = (
@@ -105,9 +105,9 @@ class WaitingRoom:
     """Ended members that have not been evaluated yet.
 
     Args:
-        patient: whether they wait for each other at all
-        members: those waiting
-        epochs: since the first of them came
+        patient: whether members wait for each other at all
+        members: the waiting members
+        epochs: epochs since the first of them ended
     """
 
     patient: bool

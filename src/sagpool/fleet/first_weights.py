@@ -15,15 +15,15 @@ from sagpool.nn import Standardise, Streams
 from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
 
-GRAPHS = 128  # that set the scale of a new model's layers
+GRAPHS = 128  # training graphs that set the scale of a new model's layers
 
 
 class FirstWeights:
     """Draws the weights of new models of one member.
 
-    A fleet needs hundreds of them, and building a model for each would take a second or two. So
+    A fleet needs hundreds of models, and building all of them would take a second or two. So the
     random draws of one model are repeated with other seeds, if that gives the same weights as
-    building.
+    building a model.
 
     Args:
         build: makes a new model
@@ -32,18 +32,18 @@ class FirstWeights:
     def __init__(self, build: Callable[[], nn.Module]) -> None:
         self.build = build
         self.draws: list[_Draw] | None = None
-        self.rest: Tensor | None = None  # the weights of one model; some are not random
+        self.rest: Tensor | None = None  # the weights of one model, for those that are not random
 
     def draw(self, seed: int) -> Tensor:
         """``[numbers]`` on the CPU, as in a row of `Stack.weights`."""
         if self.rest is None:
-            return self._try(seed)
+            return self._observe(seed)
         if self.draws is None:
             return self._built(SeededDraws(seed))
         return self._repeated(seed)
 
-    def _try(self, seed: int) -> Tensor:
-        """Find out whether draws can be repeated: two models must differ in nothing but them."""
+    def _observe(self, seed: int) -> Tensor:
+        """Find out whether draws can be repeated: two models must differ in nothing else."""
         observed, weights = _ObservedDraws(seed + 1), self._built(SeededDraws(seed))
         self.rest = self._built(observed)
         self.draws = observed.draws
@@ -73,7 +73,7 @@ class FirstWeights:
 
 
 class StartFromGraphs:
-    """Numbers in the weights of new models that come from the graphs that they train on.
+    """Parameters of new models whose first values come from the training graphs.
 
     Args:
         build: makes a new model
@@ -86,7 +86,7 @@ class StartFromGraphs:
         self.layers, self.columns = layers_from_graphs(model), columns_from_graphs(model)
 
     def put(self, weights: Tensor, graphs: Graphs, train: np.ndarray) -> None:
-        """Set them in ``[numbers]`` weights of a model that trains on these graphs."""
+        """Set these parameters in ``[numbers]`` weights of a model that trains on these graphs."""
         if not self.layers:
             return
         values = {name: layer.start_from(graphs, train) for name, layer in self.layers.items()}
@@ -102,7 +102,7 @@ class StartFromGraphs:
     def _run(
         self, weights: Tensor, graphs: Graphs, train: np.ndarray
     ) -> dict[str, dict[str, Tensor]]:
-        """What layers know from a pass of some of the graphs through the new model."""
+        """The values that layers compute from a pass of some graphs through the new model."""
         with SkippedDraws():
             stack = Stack(self.build().to(graphs.device))
         stack.load(weights[None])
@@ -125,7 +125,7 @@ class StartFromGraphs:
 class _Draw(NamedTuple):
     function: Any
     arguments: tuple[Any, ...]
-    start: int  # in the row of all weights
+    start: int  # first column in the row of all weights
     end: int
 
 
@@ -147,7 +147,7 @@ class _ObservedDraws(SeededDraws):
 
     @property
     def draws(self) -> list[_Draw]:
-        """Those of parameters that the model has kept."""
+        """The draws of parameters that the model still has."""
         return [
             _Draw(func, arguments, *self.places[address])
             for address, func, arguments in self.seen

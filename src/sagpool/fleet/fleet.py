@@ -39,17 +39,17 @@ class Fleet:
 
     Args:
         graphs: on the device to train on
-        trainings: all of them; everywhere else a training is its number in this list
+        trainings: all of them; all other arguments refer to them by their position in this list
         slots: the running and the waiting trainings
-        dtype: of the weights
+        dtype: precision of the weights
         suspended: states of trainings that have begun and have no slot
         keep_weights: whether the result of a training contains its best weights
-        parts: into which each batch is cut, to save memory
+        parts: number of parts into which each batch is cut, to save memory
         until: the epoch after which trainings pause
-        profile: where the time is noted
+        profile: collects where the time goes
         share: fraction of the device that this fleet has; other fleets use the rest
         keep_predictions: whether results contain the outputs for test and validation graphs
-        memory: of its recordings
+        memory: shared by its recordings
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Fleet:
         self.parameters = count_parameters(self.first.method, self.shape)
         self.start = StartFromGraphs(partial(build, self.first.method, self.shape))
         self.truth = Truth.of(graphs)
-        self.epochs_trained = 0  # of all members together
+        self.epochs_trained = 0  # sum over all members
         self.wasted = 0  # epochs of empty slots, since the fleet was built
         self._allocate()
 
@@ -156,11 +156,11 @@ class Fleet:
         return running | self.suspended
 
     def _allocate(self) -> None:
-        """Make the state and the model for as many members as there are slots, and load them."""
+        """Make the state and the model for the current number of slots, and load the members."""
         members, device = len(self.slots.running), self.graphs.device
         weighted = self.first.class_weight != "none"
         self.settings = SlotSettings.empty(members, self.shape, device, weighted=weighted)
-        # Frees the memory of the previous ones.
+        # Frees the memory of the previous state and model.
         self.lockstep: Lockstep | None = None
         self.wasted = 0
         self.state = FleetState.empty(torch.zeros(0, 0))
@@ -184,7 +184,7 @@ class Fleet:
         self.lockstep = self._lockstep()
 
     def _stack(self, k: np.ndarray, weights: Tensor | None = None) -> Stack:
-        """A model with as many members as there are rows of k."""
+        """A model with one member for each row of k."""
         with SkippedDraws():  # the weights will be loaded
             model = build(self.first.method, replace(self.shape, members=len(k), k=k))
         return Stack(model.to(self.graphs.device, self.dtype), weights)
@@ -233,7 +233,7 @@ class Fleet:
 
     def _fresh(self, training: Training) -> MemberState:
         shape = shape_of(self.graphs, training)
-        # By k, the only thing in which shapes differ.
+        # One for each k, the only difference between the shapes of a fleet.
         weights = self.first_weights.setdefault(
             shape.k, FirstWeights(partial(build, training.method, shape))
         )
@@ -260,7 +260,7 @@ class Fleet:
         self._load(filled)
 
     def _train_and_validate(self, count: int, between_steps: Callable[[], None]) -> Verdict:
-        """Some epochs of all members; which of them improved, diverged or finished."""
+        """Some epochs of all members; returns which of them improved, diverged or finished."""
         begin = time.perf_counter()
         state, splits, active = self.state, self.settings.splits, self.slots.active
         train, validation = zip(*((split.train, split.validation) for split in splits), strict=True)
@@ -280,7 +280,7 @@ class Fleet:
         return verdict
 
     def _decide(self, curves: np.ndarray) -> Verdict:
-        """What the losses of some epochs, ``[epochs, 3, members]``, mean for the members."""
+        """Decide from the losses of some epochs, ``[epochs, 3, members]``, which members go on."""
         state, active = self.state, self.slots.active
         none = np.zeros_like(active)
         total = Verdict(none, none, none)
@@ -319,7 +319,7 @@ class Fleet:
         with self.profile.spent("evaluation"):
             stack = self._stack(np.stack([member.k for member in ended]))
             stack.load(torch.stack([member.best for member in ended]))
-            # As many graphs fit as in a validation of all slots: fewer members get more.
+            # All slots at once fit into memory, so fewer members can have more graphs each.
             chunk = Sizes.of(self.first.batch_size, self.parts).validation
             chunk = max(1, chunk * len(self.slots.running) // len(ended))
             keys = torch.stack([member.key for member in ended])

@@ -29,10 +29,10 @@ from sagpool.fleet.work import FleetOfWork
 
 T = TypeVar("T")
 
-# A fleet gets at most one share in this many of the memory of a GPU.
+# A fleet gets at most this fraction (1 / GPU_SHARES) of the memory of a GPU.
 GPU_SHARES = 4
-SCARCE = 0.15  # of the memory
-REPORT_SECONDS = 0.1  # between two reports of a fleet on a GPU
+SCARCE = 0.15  # fraction of the memory
+REPORT_SECONDS = 0.1  # least time between two reports of a fleet on a GPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class Epoch:
     """A fleet has trained for one or more epochs."""
 
     fleet: FleetOfWork
-    count: int  # of epochs, of all members together
-    running: np.ndarray  # the trainings that continue
-    epochs: np.ndarray  # epochs that each of them has trained so far
-    seconds: float  # for one epoch
+    count: int  # epochs since the last report, summed over all members
+    running: np.ndarray  # numbers of the trainings that continue
+    epochs: np.ndarray  # epochs that each running training has had so far
+    seconds: float  # duration of one epoch
     outcomes: Mapping[int, Outcome]
 
 
@@ -63,11 +63,11 @@ class Ended:
 
 
 class StoppedError(Exception):
-    """Ends the epoch of a fleet, which is undone."""
+    """Raised inside an epoch to stop a fleet; the epoch is undone."""
 
 
 class GpuMemory:
-    """The memory of a GPU. Fleets reserve what they need, and wait until it is free."""
+    """The memory of a GPU. Fleets reserve memory, and wait until it is free."""
 
     def __init__(self, total: float) -> None:
         self.total = self.free = total
@@ -96,16 +96,16 @@ class GpuMemory:
 
 @dataclass(eq=False)
 class Crew:
-    """What all lanes share."""
+    """State that all lanes share."""
 
     device: torch.device
-    threads: int  # of torch, on a CPU
+    threads: int  # number of torch threads on a CPU
     memory: GpuMemory
     profile: Profile
     events: queue.SimpleQueue[Epoch | Saved | Ended] = field(default_factory=queue.SimpleQueue)
     stopping: threading.Event = field(default_factory=threading.Event)
     lanes: dict[FleetOfWork, threading.Thread] = field(default_factory=dict)
-    # By priority, those that no lane has. The next lane gets the memory that torch keeps for it.
+    # Unused streams, by priority. Torch caches memory per stream, which the next lane reuses.
     free_streams: dict[int, list[torch.cuda.Stream]] = field(default_factory=dict)
     shapes: dict[Hashable, KnownShape] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class Crew:
             free.append(stream)
 
     def free_memory_if_scarce(self) -> None:
-        """Free the memory of ended fleets; torch does not do so while a step is recorded.
+        """Free the memory of ended fleets, which torch keeps while a step is recorded.
 
         This stalls all fleets until the device has finished its queue, so it is done late.
         """
@@ -168,7 +168,7 @@ class Lane:
     def _on_own_stream(self) -> Iterator[None]:
         task, crew = self.task, self.crew
         if crew.on_cpu:
-            # Threads that split every small operation would mostly wait for each other.
+            # With more threads for a fleet, the parts of small operations would mostly wait.
             torch.set_num_threads(max(1, crew.threads // len(task.work.fleets)))
             yield
             return
@@ -240,7 +240,7 @@ class Lane:
                 outcomes = fleet.evaluate()
             raise
         finally:
-            # Whatever happens, no outcome is lost.
+            # Report outcomes even after an error, so that none is lost.
             self._report(fleet, outcomes or {}, time.perf_counter() - begin)
         task.warm = True
         if task.wanted:

@@ -44,11 +44,11 @@ class _Validation(NamedTuple):
     """The validation graphs of all members, in chunks that fit into memory."""
 
     chunks: dict[int, Batch | DeviceBatches]  # by the position of the first graph
-    together: DeviceBatches | None  # if passes are recorded
+    together: DeviceBatches | None  # all of them, if passes are recorded
 
 
 class Lockstep:
-    """Trains and validates the members. The tensors are the fleet's, changed in place.
+    """Trains and validates the members. The fleet's tensors are changed in place.
 
     Args:
         graphs: the data set
@@ -58,14 +58,15 @@ class Lockstep:
         stopping: when members stop
         lr: ``[members]``
         weight_decay: ``[members]``
-        keys: ``[members, 2]`` of the random streams for training and for evaluation
+        keys: ``[members, 2]`` keys of the random streams for training and for evaluation
         sizes: how many graphs of each member go through the model at a time
-        in_parts: whether batches are larger than that
-        whole: whether to record whole epochs, because the host is slower than such short steps
-        memory: for recordings
-        profile: where the time is noted
-        rule: by which members stop
-        graph_sizes: of those that batches are made of, by default of all graphs
+        in_parts: whether batches are larger than ``sizes`` and cut into parts
+        whole: whether to record whole epochs, because the steps are too short for the host to
+            launch them in time
+        memory: shared by the recordings
+        profile: collects where the time goes
+        rule: decides when members stop
+        graph_sizes: sizes of the graphs that batches are made of, by default of all graphs
         class_weight: ``[members, classes]``, if classes have weights
     """
 
@@ -94,7 +95,8 @@ class Lockstep:
         self.graph_sizes, self.class_weight = graph_sizes, class_weight
         self.lr, self.weight_decay, self.keys = lr, weight_decay, keys
         self.in_parts, self.whole, self.memory, self.profile = in_parts, whole, memory, profile
-        self.sums = lr.new_zeros(2, len(lr))  # of the training losses and graphs of an epoch
+        # [2, members] sums over an epoch: training losses, graphs
+        self.sums = lr.new_zeros(2, len(lr))
         self.curves = lr.new_zeros(3, len(lr))
         self.pools = pools_of(stack.model)
         self.losses = Losses.zeros(keys[:, 1], stack.weights.dtype)
@@ -113,7 +115,7 @@ class Lockstep:
         """One epoch of all members.
 
         Args:
-            batches: of training graphs
+            batches: the training graphs
             validation: validation graphs of each member; read if `forget_validation` was called
             between_steps: called after each step
 
@@ -122,7 +124,7 @@ class Lockstep:
             validation accuracy
         """
         for pool in self.pools:
-            pool.refresh(self.lr.device, len(self.lr))  # a new member may have another k
+            pool.refresh(self.lr.device, len(self.lr))  # a new member may have a different k
         self.sums.zero_()
         self.losses.reset()
         if self.seen is not None:
@@ -140,11 +142,11 @@ class Lockstep:
         return self.curves
 
     def forget_validation(self) -> None:
-        """To be called when members, and so their validation graphs, have changed."""
+        """Call this when members, and so their validation graphs, have changed."""
         self.validation = None
 
     def _recorder(self, kind: str, first: int = 0) -> Recorder:
-        """For passes of one kind over graphs from this position on."""
+        """The recorder for passes of one kind over graphs from this position on."""
         if (kind, first) not in self.recorders:
             self.recorders[kind, first] = Recorder(
                 *(self.stack.model, self.graphs, self.memory, self.profile),
@@ -184,7 +186,7 @@ class Lockstep:
         self.stopping.update(self.curves, self.stack.weights, self.best, self.rule)
 
     def _steps(self, batches: DeviceBatches) -> list[Callable[[], None]]:
-        """Functions that train on one batch each."""
+        """A list of functions, each of which trains on one batch."""
         if self._records:
             recorder = self._recorder("steps")
             return [partial(recorder, [self._step_on_device], batch) for batch in batches.each()]
@@ -244,7 +246,7 @@ class Lockstep:
         if not self._records:
             packed = [pack(self.graphs, chunk) for chunk in chunks]
             return _Validation(dict(zip(firsts, packed, strict=True)), None)
-        # The folds of a data set differ by a graph or two; one recording fits them all.
+        # The validation parts of folds differ by a graph or two; padded, one recording fits all.
         padded = [
             np.pad(chunk, ((0, 0), (0, -chunk.shape[1] % 16)), constant_values=NO_GRAPH)
             for chunk in chunks

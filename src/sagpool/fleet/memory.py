@@ -1,4 +1,4 @@
-"""How many members fit into memory, and into how many parts they have to cut their batches."""
+"""How many members fit into memory, and how many parts their batches must be cut into."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -50,24 +50,25 @@ class MemoryShortageError(SagpoolError):
 
 
 class FleetSize(NamedTuple):
-    members: int  # that train side by side
-    parts: int  # into which each batch is cut
-    bytes: int  # of memory, about
+    members: int  # how many train side by side
+    parts: int  # number of parts into which each batch is cut
+    bytes: int  # estimated memory
 
 
 class StepBytes(NamedTuple):
-    """Memory of one training step of one member."""
+    """Bytes of memory that one training step of one member needs."""
 
-    weights: int  # independent of the batch
+    weights: int  # for weights; independent of the batch
     batch: int  # saved for the backward pass
 
 
 @dataclass(eq=False)
 class KnownShape:
-    """What one fleet measures for all later fleets of its shape; a search has many."""
+    """Measured once by the first fleet of a shape for all later ones; a search has many."""
 
     bytes: StepBytes | None = None
-    passes: set[str] = field(default_factory=set)  # kinds that have run, so kernels are loaded
+    # Kinds of passes that have run, so that their kernels are loaded.
+    passes: set[str] = field(default_factory=set)
 
 
 def choose_fleet_size(
@@ -78,25 +79,26 @@ def choose_fleet_size(
     beside: int = 1,
     known: KnownShape | None = None,
 ) -> FleetSize:
-    """The number of members that fit into memory, at most ``members`` and the trainings.
+    """The number of members that fit into memory: at most ``members``, at most one per training.
 
-    Does not depend on what trains at the moment, so a fleet has the same size in every run. If not
-    even one member fits, or not as many as ``members``, they train on their batches in parts.
+    The result does not depend on what else is training, so a fleet has the same size in every run.
+    If not even one member fits, or not as many as ``members``, they train on their batches in
+    parts.
 
     Args:
         graphs: the data set
-        trainings: of one shape
-        dtype: of the weights
+        trainings: trainings of one shape
+        dtype: precision of the weights
         members: as many as possible if not given
-        beside: how many such fleets share the memory
-        known: of earlier fleets
+        beside: number of such fleets that share the memory
+        known: measurements of earlier fleets of this shape
     """
     first, known = trainings[0], known or KnownShape()
     on_cpu = graphs.device.type == "cpu"
     least = min(members or 1, len(trainings))
     try:
         known.bytes = known.bytes or trial_step(graphs, representative(first), dtype)
-    except MemoryShortageError:  # with several graphs; one at a time may fit
+    except MemoryShortageError:  # there were several graphs; one at a time may fit
         return FleetSize(least, first.batch_size, 0)
     weights, batch = known.bytes
     whole = planned_memory(graphs.device)
@@ -106,7 +108,7 @@ def choose_fleet_size(
     share = whole / beside
 
     if members is None:
-        # Waiting trainings keep the slots full; and one recording serves a fleet for longer.
+        # Not more: waiting trainings keep the slots full, and a recording is used for longer.
         useful = MAX_MEMBERS if on_cpu else GPU_MEMBERS
         if on_cpu:
             useful = min(useful, CPU_THREAD_BYTES // (weights + batch))
@@ -114,7 +116,7 @@ def choose_fleet_size(
         least = max(least, min(fitting, useful, len(trainings)))
     if least * (weights + batch) <= share:
         return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
-    # More than its share, if that avoids parts. It will then train alone.
+    # Exceed the share if that avoids parts; the fleet then trains alone.
     if not on_cpu and least * (weights + batch) <= whole:
         return FleetSize(least, 1, int(OVERHEAD * least * (weights + batch)))
     # Each part has a filler graph, which takes as much memory as any graph in some methods.
@@ -136,7 +138,7 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     not depend on the batch. Two batches of filler graphs and one of real graphs tell them apart.
 
     The trial also refuses methods that draw random numbers from torch. Every training begins with
-    it, so none of them reaches a fleet.
+    it, so such a method never reaches a fleet.
     """
     for _ in range(2):
         with out_of_memory_suppressed():
@@ -157,7 +159,7 @@ def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepB
     fixed = max(0, fillers[0] - 2 * per_graph)  # every batch has one more filler graph
     count = int(np.clip(TRIAL_BYTES // per_graph, 1, TRIAL_GRAPHS))
     sizes = graphs.node_counts[split.train]
-    # Evenly spaced from the smallest to the largest.
+    # Evenly spaced from the smallest to the largest graph.
     by_size = split.train[np.argsort(sizes, kind="stable")]
     tried = by_size[((np.arange(count) + 0.5) * len(sizes) / count).astype(int)]
     saved = _saved_bytes(graphs, stack, tried, RandomGuard(training.method))
@@ -172,7 +174,7 @@ def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepB
 def _saved_bytes(
     graphs: Graphs, stack: Stack, ids: np.ndarray, guard: RandomGuard | None = None
 ) -> int:
-    """Bytes that a model of one member saves for the backward pass of these graphs."""
+    """Bytes that a model with one member saves for the backward pass of these graphs."""
     saved: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -202,7 +204,7 @@ def planned_memory(device: torch.device) -> float:
 
 
 def usable_memory(device: torch.device) -> int:
-    """Bytes that this process can have: of a GPU what it has reserved and what is free."""
+    """Bytes that this process can have; on a GPU, the reserved plus the free memory."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
     try:

@@ -15,14 +15,14 @@ from sagpool.graphs.graphs import Task
 from sagpool.statistics import mean_ranks
 
 BINS = 10
-LEAST = 1e-6  # probability whose logarithm is still used
+LEAST = 1e-6  # lower probabilities count as this one in a logarithm
 
 
 class Bin(NamedTuple):
     """One point of a calibration curve."""
 
-    probability: float  # mean of what was predicted
-    fraction: float  # of the graphs for which it was true
+    probability: float  # mean predicted probability
+    fraction: float  # fraction of graphs for which the prediction was true
     graphs: int
 
 
@@ -41,7 +41,7 @@ def scores(
 def classification_scores(
     y: np.ndarray, probabilities: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Of classes. With two, ROC-AUC, PR-AUC and F1 are those of the second one.
+    """Scores of a classification; with two classes ROC-AUC, PR-AUC and F1 refer to the second.
 
     With more, they are means over the classes, each against all others.
     """
@@ -63,7 +63,7 @@ def classification_scores(
 def multitask_scores(
     truth: np.ndarray, probability: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Of one task, all of whose graphs were measured: truth of 0 and 1, probability of a 1."""
+    """Scores of one task; truth is 0 or 1, outputs are probabilities of 1, all are measured."""
     both = np.stack([1 - probability, probability], 1)
     return classification_scores(truth.astype(np.int64), both, predicted)
 
@@ -71,7 +71,7 @@ def multitask_scores(
 def regression_scores(
     truth: np.ndarray, values: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Of one task whose graphs were all measured; ``predicted`` is the same as ``values``."""
+    """Scores of one task, all of whose graphs are measured; ``predicted`` equals ``values``."""
     if not len(truth):
         return dict.fromkeys(("rmse", "mae", "r2", "spearman"), np.nan)
     error = values - truth
@@ -88,7 +88,7 @@ def losses(task: Task, outputs: np.ndarray, truth: np.ndarray, least: float = LE
     """The loss of each graph (and task): log loss, or squared error. NaN where not measured.
 
     Args:
-        task: of the model
+        task: task of the model
         outputs: ``[graphs, outputs]``
         truth: ``[graphs]`` classes, or ``[graphs, tasks]`` with NaN where not measured
         least: lower probabilities count as this one
@@ -141,7 +141,7 @@ def pr_auc(positive: np.ndarray, score: np.ndarray) -> float:
         return np.nan
     order = np.argsort(-score, kind="stable")
     hits = np.cumsum(positive[order])
-    last = np.append(np.diff(score[order]) != 0, True)  # of the graphs with the same score
+    last = np.append(np.diff(score[order]) != 0, True)  # the last graph of each run of equal scores
     precision = hits[last] / (np.flatnonzero(last) + 1)
     recall = hits[last] / hits[-1]
     return float((np.diff(recall, prepend=0) * precision).sum())
@@ -150,10 +150,10 @@ def pr_auc(positive: np.ndarray, score: np.ndarray) -> float:
 def calibration_curve(
     task: Task, truth: np.ndarray, outputs: np.ndarray, bins: int = BINS
 ) -> list[Bin]:
-    """Predicted probabilities against what happened, in bins of equal numbers of graphs.
+    """Predicted probabilities against observed frequencies, in bins of equal numbers of graphs.
 
-    Two classes or tasks: of the probability of the second class (a 1). More classes: of the
-    highest probability.
+    With two classes or a task, the probability of the second class (or of 1); with more classes,
+    the highest probability.
     """
     if task == "multitask":
         measured = ~np.isnan(truth)
@@ -162,7 +162,7 @@ def calibration_curve(
 
 
 def calibration_error(confident: tuple[np.ndarray, np.ndarray], bins: int = BINS) -> float:
-    """Mean difference of probability and fraction over the bins of a calibration curve."""
+    """Mean absolute difference of probability and fraction over the bins of a curve."""
     curve = _curve(*confident, bins)
     total = sum(one.graphs for one in curve)
     return sum(one.graphs * abs(one.probability - one.fraction) for one in curve) / max(total, 1)
@@ -178,10 +178,10 @@ def bootstrap(
     """Values of a statistic of graph numbers, over samples with replacement.
 
     Args:
-        statistic: of ``[any]`` graph numbers
+        statistic: function of ``[any]`` graph numbers
         group: ``[graphs]``; graphs of one group are drawn together
         repeats: number of samples
-        seed: of the samples
+        seed: decides the samples
     """
     random = np.random.default_rng(seed)
     members = np.argsort(group, kind="stable")
@@ -223,6 +223,6 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _mean(values: list[float]) -> float:
-    """The mean of the values that are defined."""
+    """The mean of the values that are not NaN."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")

@@ -27,8 +27,8 @@ class Padded(NamedTuple):
     """Graph numbers on the device, and how many rows and entries their batch is padded to."""
 
     ids: Tensor  # [members, graphs] int32, -1 for none
-    rows: int  # of each member
-    entries: int  # of all members
+    rows: int  # per member
+    entries: int  # sum over all members
 
 
 class DeviceBatches(NamedTuple):
@@ -36,11 +36,11 @@ class DeviceBatches(NamedTuple):
 
     flat: Tensor  # int32, the numbers of all batches
     shapes: tuple[tuple[int, int], ...]  # members and graphs of each batch
-    rows: tuple[int, ...]  # of the largest member of each batch, with a filler
-    entries: tuple[int, ...]  # of all members of each batch
+    rows: tuple[int, ...]  # rows of the largest member of each batch, with a filler
+    entries: tuple[int, ...]  # entries of all members together, for each batch
 
     def each(self) -> list[DeviceBatches]:
-        """One by one."""
+        """A list with one element for each batch."""
         rest = zip(self._parts(self.flat), self.shapes, self.rows, self.entries, strict=True)
         return [DeviceBatches(part, (shape,), (r,), (e,)) for part, shape, r, e in rest]
 
@@ -84,8 +84,8 @@ class Members(NamedTuple):
     """The members whose graphs are shuffled."""
 
     train: Sequence[np.ndarray]  # for each member, the graphs it trains on
-    keys: np.ndarray  # [members] uint64, of the random numbers
-    epochs: np.ndarray  # [members] which epoch this is for each member
+    keys: np.ndarray  # [members] uint64, keys of the random streams
+    epochs: np.ndarray  # [members] the current epoch of each member
 
     def after(self, count: int) -> Members:
         """The same members, this many epochs later."""
@@ -100,17 +100,17 @@ class Orders:
 
     Args:
         graphs: on the device
-        batch_size: of each member
-        members: how many; each may be replaced by another at any time
-        kind: ``shuffled``, or ``fixed``: the order of a member's first epoch in all epochs. Not the
-            order of the data set, which is often sorted by class
+        batch_size: graphs per member in a batch
+        members: number of members; each may be replaced by another at any time
+        kind: ``shuffled``, or ``fixed``: the shuffled order of a member's first epoch in all
+            epochs. (The order of the data set would be worse: data sets are often sorted by class.)
     """
 
     def __init__(
         self, graphs: Graphs, batch_size: int, members: int, kind: str = "shuffled"
     ) -> None:
         self.graphs, self.batch_size, self.kind = graphs, batch_size, kind
-        # What is known of the members; both are also on the device.
+        # The current members; both arrays are also on the device.
         self.keys, self.lengths = np.zeros(members, np.uint64), np.zeros(members, np.int64)
         self.keys_on_device = torch.zeros(members, dtype=torch.int64, device=graphs.device)
         self.ids = self.keys_on_device.new_empty((members, 0), dtype=torch.int32)
@@ -124,7 +124,7 @@ class Orders:
         return self._prepared(members, 1).batches(members.epochs)
 
     def prepare(self, members: Members, count: int) -> None:
-        """Have the device compute ``count`` epochs, if they are not there. Does not wait for it."""
+        """Let the device compute ``count`` epochs, unless cached; does not wait for it."""
         self._prepared(members, count)
 
     def _prepared(self, members: Members, count: int) -> _Plan:
@@ -169,7 +169,7 @@ class Orders:
         bits.masked_fill_(ids == NO_GRAPH, 2**63 - 1)  # these come last
         ids = ids.expand_as(bits).gather(2, bits.argsort(dim=2, stable=True))
 
-        missing = batches * size - most  # of the last batch, for all members
+        missing = batches * size - most  # free places of the last batch, for all members
         sizes = self.graphs.batch_source.sizes
         places = torch.where(ids == NO_GRAPH, sizes.shape[1] - 1, ids)  # the last is the filler
         each = sizes.index_select(1, places.view(-1)).view(2, count, members, most)
@@ -188,7 +188,7 @@ class _Plan:
     """The batches of some epochs."""
 
     first: np.ndarray  # [members], the first epoch
-    present: np.ndarray  # [members] bool: those that have graphs
+    present: np.ndarray  # [members] bool, whether a member has graphs
     flat: Tensor  # [epochs, graphs of all members] int32, one batch after the other
     shapes: tuple[tuple[int, int], ...]  # members and graphs of each batch
     sizes_on_device: Tensor  # [2, epochs, batches] rows and entries
@@ -203,7 +203,7 @@ class _Plan:
         return self.sizes_on_device.cpu().numpy()
 
     def covers(self, epochs: np.ndarray, count: int) -> bool:
-        """Whether these epochs of the members, and enough after them, are there."""
+        """Whether the plan has these epochs of the members, and enough after them."""
         positions = (epochs - self.first)[self.present]
         return bool((positions == positions[0]).all() and 0 <= positions[0] <= self.count - count)
 

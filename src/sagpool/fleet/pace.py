@@ -1,4 +1,4 @@
-"""How large the steps of a fleet are, and how it trains because of that."""
+"""Chooses how a fleet trains, by the size of its steps."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,20 @@ from sagpool.graphs import Graphs
 
 # Numbers in a layer of a small or a medium step: rows x channels of all members.
 SMALL, MEDIUM = 2**24, 2**28
-AT_ONCE = 8  # epochs
-MOST_EMPTY = 0.25  # of the slots of a CPU
-# Numbers in a layer that a GPU trains on in the time of a recording, about a tenth of a second.
+AT_ONCE = 8  # epochs before the host looks at the losses
+MOST_EMPTY = 0.25  # fraction of the slots, on a CPU
+# Size (rows x channels) of the steps that a GPU computes in the time of one recording, about 0.1 s.
 RECORDING = 2**31
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How a fleet trains. Does not depend on timing, because it decides who trains together.
+    """How a fleet trains. Independent of timing, because it decides which members train together.
 
     Args:
-        on_gpu: whether it trains there
-        numbers: in a layer of a step of one member
-        steps: of an epoch
+        on_gpu: whether the fleet trains on a GPU
+        numbers: rows x channels of a layer in a step of one member
+        steps: number of steps of an epoch
     """
 
     on_gpu: bool
@@ -35,14 +35,14 @@ class Pace:
         return Pace(graphs.device.type == "cuda", numbers, -(-len(nodes) // training.batch_size))
 
     def whole_epochs(self, members: int) -> bool:
-        """Whether a GPU takes less time for a step than the host to launch it.
+        """Whether a GPU computes a step faster than the host can launch it.
 
         Then whole epochs are recorded.
         """
         return self.on_gpu and self.numbers * members < SMALL
 
     def epochs_at_once(self, members: int) -> int:
-        """How many epochs before the host looks at the losses, if no training waits for a slot.
+        """Number of epochs before the host looks at the losses, if no training waits for a slot.
 
         Reading them stalls the device and the hosts of other fleets. But epochs that a member
         trains after its end are wasted.
@@ -52,12 +52,12 @@ class Pace:
     def should_compact(self, slots: Slots, wasted: int) -> bool:
         """Whether to rebuild the fleet without its empty slots.
 
-        On a GPU empty slots cost as much time as others, but a smaller fleet must be recorded
-        again. So it is rebuilt once they have cost as much as a recording: at most twice the best
-        possible time, whenever the other members end.
+        On a GPU empty slots cost as much time as full ones, but a smaller fleet must be recorded
+        again. So it is rebuilt once the empty slots have cost as much as a recording. That takes at
+        most twice the best possible time, whenever the other members end.
 
         Args:
-            slots: of the fleet
+            slots: the fleet's slots
             wasted: epochs of empty slots since the last rebuilding
         """
         if not self.on_gpu:

@@ -14,7 +14,7 @@ import torch
 
 from sagpool.ops.compilation import compilations
 
-# What a device can be doing, the most useful first: where fleets overlap, the first one counts.
+# What a device can be doing, most useful first: where fleets overlap, the first kind counts.
 # Kernels are compiled while a pass is being recorded, so compiling comes before recording.
 KINDS = ("steps", "evaluation", "compiling", "recording")
 WAITING = "waiting"
@@ -24,7 +24,7 @@ class Span(NamedTuple):
     kind: str
     start: float  # seconds
     end: float
-    threads: int = 1  # of a CPU, that worked on it
+    threads: int = 1  # CPU threads that worked on it
 
 
 @dataclass(eq=False)
@@ -41,7 +41,8 @@ class Profile:
     events: dict[int, list[tuple[str, torch.cuda.Event, torch.cuda.Event]]] = field(
         default_factory=dict
     )
-    epochs: list[tuple[float, int]] = field(default_factory=list)  # when ended, of how many models
+    # End of each epoch, number of models.
+    epochs: list[tuple[float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start = self.begin = time.perf_counter()
@@ -93,16 +94,16 @@ class Profile:
         return threads
 
     def fractions(self, edges: np.ndarray) -> dict[str, np.ndarray]:
-        """What part of the device's time each kind took, between one edge and the next.
+        """The fraction of the device's time that each kind took, between one edge and the next.
 
-        With waiting, the parts of an interval add up to 1.
+        The fractions of an interval add up to 1, waiting included.
         """
         capacity = np.diff(edges) * self.threads
         used = {kind: np.zeros(len(capacity)) for kind in KINDS}
         for spans in self.timelines():
             for kind, seconds in divide(spans, edges).items():
                 used[kind] = used[kind] + seconds / capacity
-        # Fleets that have more threads together than there are processors take turns.
+        # If fleets have more threads than there are processors, they take turns.
         crowd = np.maximum(sum(used.values()), 1)
         used = {kind: used[kind] / crowd for kind in KINDS}
         return used | {WAITING: np.maximum(1 - sum(used.values()), 0)}

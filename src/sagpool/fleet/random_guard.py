@@ -1,4 +1,4 @@
-"""Random numbers that layers draw from torch: with a seed when they are built, none later."""
+"""Guards against random numbers from torch: seeded when layers are built, refused later."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class RandomGuard(_Mode):
     others.
 
     Args:
-        method: named in the error
+        method: name of the method, for the error
     """
 
     def __init__(self, method: str) -> None:
@@ -31,7 +31,9 @@ class RandomGuard(_Mode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.Tag.nondeterministic_seeded in func.tags and not _no_dropout(func, args, kwargs):
+        if torch.Tag.nondeterministic_seeded in func.tags and not _has_no_dropout(
+            func, args, kwargs
+        ):
             raise SagpoolError(
                 f"The method '{self.method}' draws random numbers from torch "
                 f"({func.overloadpacket}): they would depend on the models that train beside it. "
@@ -40,7 +42,7 @@ class RandomGuard(_Mode):
         return func(*args, **kwargs)
 
 
-def _no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
+def _has_no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether this is an attention without dropout, which has the tag of random operators too."""
     arguments = {argument.name: argument.default_value for argument in func._schema.arguments}
     return (arguments | dict(zip(arguments, args, strict=False)) | kwargs).get("dropout_p") == 0
@@ -49,8 +51,8 @@ def _no_dropout(func: Any, args: Any, kwargs: Any) -> bool:
 class SeededDraws(_Mode):
     """Inside this context operators draw from a generator of its own, with this seed.
 
-    They draw the same numbers as from torch's generator after ``torch.manual_seed``. But that one
-    is shared by all threads, and several build models at the same time.
+    They draw the same numbers as from torch's generator after ``torch.manual_seed``. But torch's
+    generator is shared by all threads, and several threads build models at the same time.
     """
 
     def __init__(self, seed: int) -> None:
@@ -61,7 +63,8 @@ class SeededDraws(_Mode):
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags:
             names = [argument.name for argument in func._schema.arguments]
-            if "generator" not in names:  # such as torch.rand; there is a variant that has one
+            # Such as torch.rand, which has an overload with a generator.
+            if "generator" not in names:
                 func = getattr(func.overloadpacket, "generator", func)
                 names = [argument.name for argument in func._schema.arguments]
             if "generator" in names and kwargs.get("generator") is None:

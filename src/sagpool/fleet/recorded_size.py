@@ -26,12 +26,12 @@ class Spread(NamedTuple):
         return Spread(float(counts.mean()), float(counts.std()))
 
     def largest(self, graphs: int) -> float:
-        """An upper bound of the sum over this many random graphs, exceeded in few batches."""
+        """An upper bound of the sum over this many random graphs, which few batches exceed."""
         return graphs * self.mean + DEVIATIONS * graphs**0.5 * self.deviation
 
 
 class GraphSizes(NamedTuple):
-    """Of the graphs that batches are made of."""
+    """Mean and spread of the sizes of the graphs that batches are made of."""
 
     nodes: Spread
     entries: Spread
@@ -43,12 +43,12 @@ class GraphSizes(NamedTuple):
 
 
 class RecordedSize(NamedTuple):
-    """Of the batches of a recording; see `DeviceBatches`."""
+    """The sizes of the batches of a recording; see `DeviceBatches`."""
 
     shapes: tuple[tuple[int, int], ...]
     rows: tuple[int, ...]
     entries: tuple[int, ...]
-    limits: tuple[int | None, ...]  # largest k of each pooling layer, None without a k
+    limits: tuple[int | None, ...]  # largest k of each pooling layer, None for layers without a k
 
     @property
     def total_rows(self) -> int:
@@ -57,7 +57,7 @@ class RecordedSize(NamedTuple):
         )
 
     def fits(self, needed: "RecordedSize") -> bool:
-        """Whether the padding is enough, and not too much."""
+        """Whether the padding is sufficient and not excessive."""
         return (
             self.shapes == needed.shapes
             and self.limits == needed.limits
@@ -70,16 +70,16 @@ class RecordedSize(NamedTuple):
         )
 
     def with_spare(self, of_a_graph: GraphSizes) -> "RecordedSize":
-        """Larger, for most later batches too, unless that is too much padding."""
-        large = self._at_least(
+        """Enlarged to fit most later batches, unless that is too much padding."""
+        large = self._enlarged(
             [of_a_graph.nodes.largest(graphs) for _, graphs in self.shapes],
             [of_a_graph.entries.largest(members * graphs) for members, graphs in self.shapes],
         )
         none = [0.0] * len(self.shapes)
-        return large if large.fits(self) else self._at_least(none, none)
+        return large if large.fits(self) else self._enlarged(none, none)
 
-    def _at_least(self, rows: Sequence[float], entries: Sequence[float]) -> "RecordedSize":
-        """A little larger, and the same for all batches of one shape."""
+    def _enlarged(self, rows: Sequence[float], entries: Sequence[float]) -> "RecordedSize":
+        """At least these sizes, rounded up, and equal for all batches of one shape."""
 
         def enlarged(own: Sequence[int], least: Sequence[float]) -> tuple[int, ...]:
             most: dict[tuple[int, int], int] = {}

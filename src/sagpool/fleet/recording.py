@@ -25,9 +25,9 @@ from sagpool.ops.device import kernels_for
 
 log = logging.getLogger("sagpool")
 
-MOST = 24  # recordings
+MOST = 24  # most recordings to keep
 
-# Computes something from a batch.
+# A function that computes something from a batch.
 Pass = Callable[[Padded], None]
 
 
@@ -38,12 +38,12 @@ def can_record(model: nn.Module) -> bool:
 
 
 class _Recording(NamedTuple):
-    """One or more passes."""
+    """A CUDA graph of one or more passes."""
 
     graph: torch.cuda.CUDAGraph | Chain
     flat: Tensor
     size: RecordedSize
-    counters: Tensor | None = None  # of the batches of equal passes
+    counters: Tensor | None = None  # which batch comes next, for equal passes
 
 
 class _Threads:
@@ -93,19 +93,19 @@ class RecordingMemory:
     It outlives them, so a fleet that shrinks reuses it for its new recordings.
 
     Args:
-        known: kinds of passes whose kernels are loaded; extended by those that run here
+        known: kinds of passes whose kernels are loaded; each new kind that runs here is added
     """
 
     def __init__(self, known: set[str] | None = None) -> None:
         self._pool: Any = None
-        # Memory lives as long as a recording that uses it, so one is always there.
+        # A memory pool lives as long as a graph that uses it, so one graph is always kept.
         self._keeper: torch.cuda.CUDAGraph | None = None
         self.known = set[str]() if known is None else known
 
     def record(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
-        """The step as a graph of the current stream; a link of a chain cannot be replayed alone.
+        """Record the step in the current stream; a link of a chain cannot be replayed alone.
 
-        Not with ``torch.cuda.graph``, which waits for the whole device and empties the cache of
+        Does not use ``torch.cuda.graph``, which waits for the whole device and empties the cache of
         the allocator: other fleets train at the same time.
         """
         with _THREADS.recording():
@@ -116,7 +116,7 @@ class RecordingMemory:
             return _captured(self._pool, step, link)
 
     def forget(self) -> None:
-        """Free it; there must be no recording."""
+        """Free the memory; there must be no recording."""
         self._pool = self._keeper = None
         free_cached_memory()
 
@@ -139,7 +139,7 @@ def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torc
 
 
 def _run_next(one: Pass, batches: Sequence[Padded], counter: Tensor) -> None:
-    """Run a pass with the batch of this number, one of several that lie end to end."""
+    """Run a pass with the batch that the counter points to; the batches lie end to end."""
     if len(batches) == 1:
         one(batches[0])
         return
@@ -156,10 +156,10 @@ class Recorder:
     Args:
         model: whose pooling layers may have a k that changes between epochs
         graphs: on a device with kernels
-        memory: for the recordings
-        profile: where the time is noted
-        kind: of the time that replays take
-        graph_sizes: of those that batches are made of, by default of all graphs
+        memory: shared by the recordings
+        profile: collects where the time goes
+        kind: kind of work that replays count as in the profile
+        graph_sizes: sizes of the graphs that batches are made of, by default of all graphs
     """
 
     def __init__(
@@ -175,8 +175,8 @@ class Recorder:
         self.pools = pools_of(model)
         self.graph_sizes = graph_sizes or GraphSizes.of(graphs)
         self.recordings: list[_Recording] = []
-        self.has_run = False  # a pass that is not recorded
-        self.memory = memory  # after the recordings, which have to be freed before it
+        self.has_run = False  # whether a pass has run without recording
+        self.memory = memory  # set after the recordings, which must be freed first
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
 
     @staticmethod
@@ -186,7 +186,7 @@ class Recorder:
     def __call__(self, passes: Sequence[Pass], batches: DeviceBatches) -> None:
         """Run these passes, the same in every call, with one batch each.
 
-        Passes that are equal and have batches of one size are recorded once.
+        Equal passes with batches of one size are recorded once.
         """
         limits = tuple(pool.max_rows() for pool in self.pools)
         needed = RecordedSize(batches.shapes, batches.rows, batches.entries, limits)
@@ -207,7 +207,7 @@ class Recorder:
         kind = self.kind if len(passes) == 1 else f"whole {self.kind}"
         known = kind in self.memory.known
         if self.records and known and len(self.recordings) < MOST and size.fits(needed):
-            recording = self._recorded(partial(self._record, passes, padded, flat, size))
+            recording = self._try_to_record(partial(self._record, passes, padded, flat, size))
             if recording is not None:
                 self.recordings.append(recording)
                 recording.graph.replay()
@@ -238,8 +238,8 @@ class Recorder:
             first += len(run)
         return _Recording(Chain(links), flat, size, counters)
 
-    def _recorded(self, record: Callable[[], _Recording]) -> _Recording | None:
-        """The recording; None if it is not possible."""
+    def _try_to_record(self, record: Callable[[], _Recording]) -> _Recording | None:
+        """The recording; None if recording failed."""
         problem = ""
         for _ in range(2):
             try:
@@ -250,7 +250,7 @@ class Recorder:
                     isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
                 )
                 problem = str(error)
-            # Outside the handler, which holds references to the memory. A larger recording does
+            # Not inside the handler, which holds references to the memory. A larger recording does
             # not fit into the gaps that smaller ones left.
             if short:
                 self.recordings = []
@@ -258,7 +258,7 @@ class Recorder:
             if not short:
                 break
         if not self.has_run and not short:
-            return None  # what is there for other fleets may be missing here: record the next pass
+            return None  # kernels loaded for other fleets may be missing here: record the next pass
         log.warning("Steps are not recorded, so training is slower: %s", problem)
         self.records = False
         return None

@@ -18,7 +18,7 @@ from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
 from sagpool.nn.pool import pools_of
 
-# Thousands of trainings have a few splits.
+# Cached, because thousands of trainings share a few splits.
 _SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
 
 
@@ -60,7 +60,7 @@ def _own_split(graphs: Graphs, training: Training) -> Split:
 
 
 def trained_on(graphs: Graphs, training: Training) -> np.ndarray | slice:
-    """Graphs that batches are made of. Those of a fixed split's tests may have other sizes."""
+    """The graphs that batches are made of; test graphs of a fixed split may have other sizes."""
     if training.split != "fixed":
         return slice(None)
     own = split_of(graphs, training)
@@ -85,7 +85,7 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
 
 
 def representative(training: Training) -> Training:
-    """The one that stands for all trainings of its shape, on one data set."""
+    """The training that stands for all trainings of its shape, on one data set."""
     fold = NO_TEST if training.fold == NO_TEST else 0
     return replace(training, seed=0, fold=fold, lr=1.0, weight_decay=0.0, patience=1, max_epochs=1)
 
@@ -143,7 +143,7 @@ def deal(
 
     Args:
         trainings: all of them
-        groups: those that can be stacked, by number
+        groups: numbers of the trainings that can be stacked
         fleets: at least this many, if there are enough trainings
     """
     each = -(-fleets // len(groups))
@@ -182,7 +182,7 @@ class Slots:
         return [*self.running[self.active].tolist(), *self.waiting]
 
     def without(self, done: Container[int]) -> Slots:
-        """A copy in which these have ended."""
+        """A copy in which these trainings have ended."""
         running = [-1 if number in done else number for number in self.running.tolist()]
         waiting = deque(number for number in self.waiting if number not in done)
         return Slots(np.array(running, np.int64), waiting)
@@ -192,7 +192,7 @@ class Slots:
         return self.running >= 0
 
     def release(self, finished: np.ndarray) -> list[int]:
-        """Empty the finished slots and refill empty ones from the queue; returns the refilled."""
+        """Empty finished slots and refill empty ones from the queue; returns the refilled slots."""
         self.running = np.where(finished, -1, self.running)
         filled = []
         for slot in np.flatnonzero(self.running < 0):

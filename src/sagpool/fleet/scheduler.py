@@ -29,10 +29,10 @@ log = logging.getLogger("sagpool")
 GPU_FLEETS = 16
 # Fleets that may compile their kernels at the same time, so that the first ones train soon.
 WARMING_UP = 3
-HIGHEST_PRIORITY = -3  # of torch's streams
+HIGHEST_PRIORITY = -3  # highest priority of a CUDA stream in torch
 SWITCH_SECONDS = 0.0001
-WAIT_SECONDS = 0.05  # for an event, before looking for Ctrl-C
-# Checkpoints take at most this part of the time.
+WAIT_SECONDS = 0.05  # timeout of waiting for an event, before checking for Ctrl-C
+# Checkpoints take at most this fraction of the time.
 CHECKPOINT_PART = 0.02
 
 
@@ -44,9 +44,9 @@ class Scheduler:
     affects only the time.
 
     Args:
-        device: to train on
-        checkpoint_seconds: between two checkpoints of a work
-        profile: where the time is noted
+        device: where to train
+        checkpoint_seconds: time between two checkpoints of a work
+        profile: collects where the time goes
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Scheduler:
         self.data: dict[int, tuple[Graphs, Graphs]] = {}
 
     def run(self, works: Iterable[Work]) -> None:
-        """Train everything, and the works that follow.
+        """Train all works, and the works that their ``on_end`` returns.
 
         On Ctrl-C, or an error in a callback or a fleet, all fleets stop at the end of their last
-        complete epoch, and what they have is saved.
+        complete epoch, and their state is saved.
         """
-        with interrupt_held_back() as raise_if_interrupted, _quick_switches():
+        with interrupt_held_back() as raise_if_interrupted, _frequent_thread_switches():
             try:
                 for work in works:
                     self._add(work)
@@ -90,7 +90,7 @@ class Scheduler:
         if id(source) not in self.data:
             self.data[id(source)] = source, source.to(self.crew.device)
         work.graphs = self.data[id(source)][1]
-        _compute_what_fleets_share(work)
+        _compute_shared_values(work)
         work.prepare(self.crew.threads if self.on_cpu else 1)
         self.works.append(work)
         self.saved_at[work] = time.monotonic()
@@ -99,7 +99,7 @@ class Scheduler:
         self._end_if_done(work)
 
     def _queue(self, fleet: FleetOfWork) -> None:
-        # On a CPU each has a processor, so the time that it takes is that of all its trainings.
+        # On a CPU each fleet has one processor, so its time is the sum over its trainings.
         length = fleet.cost if self.on_cpu else fleet.duration
         heapq.heappush(self.waiting, (-length, next(self.numbers), fleet))
 
@@ -120,9 +120,9 @@ class Scheduler:
         return min(0, HIGHEST_PRIORITY + len(longer))
 
     def _handle(self) -> None:
-        """Wait a moment for an event, and deal with it.
+        """Wait a moment for an event, and handle it.
 
-        Only one: with slow callbacks there is always another, and Ctrl-C would have to wait.
+        Handles only one event: with slow callbacks there is always another, and Ctrl-C would wait.
         """
         try:
             event = self.events.get(timeout=WAIT_SECONDS)
@@ -146,18 +146,19 @@ class Scheduler:
             work.on_progress(work.watch.progress())
 
     def _after(self, task: FleetOfWork, error: BaseException | None) -> None:
-        """A fleet has ended."""
+        """Handle the end of a fleet."""
         self.running.pop(task).join()
-        if not _taken_down(task) and error is None:
+        if not _save_state(task) and error is None:
             error = SagpoolError("The state of a fleet cannot be read from the device.")
         task.fleet, task.wanted = None, False
         work = task.work
         work.watch.fleets.pop(task, None)
         if self.saved_at[work] == float("inf"):
-            self._save_if_complete(work)  # the states of the others may have been saved already
+            # The states of its other fleets may have been saved already.
+            self._save_if_complete(work)
         if isinstance(error, MemoryShortageError) and work in self.works:
             if self.running:
-                # Others have the memory. It goes on when they are done.
+                # Other fleets use the memory; this one continues when they are done.
                 self.most = max(1, len(self.running))
                 task.slots = task.saved_slots.without(work.saved.results)
                 self._queue(task)
@@ -174,7 +175,7 @@ class Scheduler:
         if work.keep_checkpoint:
             work.save()
         self.works.remove(work)
-        self.most = self.limit  # what is left may need less memory
+        self.most = self.limit  # the remaining fleets may need less memory
         for following in work.on_end(None):
             self._add(following)
 
@@ -195,7 +196,7 @@ class Scheduler:
             ):
                 self.saved_at[work] = float("inf")
                 for fleet in work.fleets:
-                    # Those that wait for memory have nothing new.
+                    # Fleets that wait for memory have no new state.
                     fleet.wanted = fleet in self.running and fleet.fleet is not None
                 self._save_if_complete(work)
 
@@ -205,12 +206,12 @@ class Scheduler:
         begin = time.monotonic()
         work.save()
         end = time.monotonic()
-        # A large checkpoint is written less often; with 0 seconds after each epoch in any case.
+        # Large checkpoints are written less often; with 0 seconds, after each epoch in any case.
         wait = (end - begin) / CHECKPOINT_PART - self.checkpoint_seconds
         self.saved_at[work] = end + max(0.0, wait) * bool(self.checkpoint_seconds)
 
     def _stop(self) -> None:
-        """Stop all fleets, and save what they have."""
+        """Stop all fleets, and save their states."""
         if not self.running and not self.works:
             self._restore_threads()
             return
@@ -222,9 +223,10 @@ class Scheduler:
         while not self.events.empty():
             event = self.events.get()
             if isinstance(event, Epoch):
-                event.fleet.work.add(event.outcomes)  # all, even if a callback has failed
+                # Add all outcomes, even if a callback has failed
+                event.fleet.work.add(event.outcomes)
         for fleet in self.running:
-            _taken_down(fleet)
+            _save_state(fleet)
         self._restore_threads()
         failures = [error for work in self.works if (error := _failure(work.save)) is not None]
         if failures:
@@ -234,8 +236,8 @@ class Scheduler:
         torch.set_num_threads(self.crew.threads)  # BLAS has one setting for all threads
 
 
-def _taken_down(fleet: FleetOfWork) -> bool:
-    """Read the state of the fleet; False if that fails, as after an error of the device."""
+def _save_state(fleet: FleetOfWork) -> bool:
+    """Read the state of the fleet; False if that fails, for example after a device error."""
     error = _failure(fleet.take_down)
     if error is not None:
         log.warning("A fleet cannot be saved; it will resume from its last checkpoint: %s", error)
@@ -251,8 +253,8 @@ def _failure(action: Callable[[], None]) -> Exception | None:
 
 
 @contextmanager
-def _quick_switches() -> Iterator[None]:
-    """Switch threads more often: some only have to send a short command to the device."""
+def _frequent_thread_switches() -> Iterator[None]:
+    """Switch threads more often: some only need a moment, to send a short command to the device."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -261,10 +263,10 @@ def _quick_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _compute_what_fleets_share(work: Work) -> None:
+def _compute_shared_values(work: Work) -> None:
     """Compute lazy values now, before several threads and streams need them."""
     source = work.graphs.batch_source
     _ = source.row_ptr, source.starts, source.sizes
     source.propagated(work.dtype)
-    if work.graphs.device.type == "cuda":  # not the device: other fleets may be recording
+    if work.graphs.device.type == "cuda":  # not of the device: other fleets may be recording
         torch.cuda.current_stream(work.graphs.device).synchronize()

@@ -1,4 +1,4 @@
-"""What the member of each slot trains with: graphs, rates, random streams."""
+"""Settings of the member in each slot: graphs, learning rates, random streams."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ NO_GRAPHS = Split(_NONE, _NONE, _NONE)
 
 @dataclass(eq=False)
 class SlotSettings:
-    """Of all slots. The tensors are on the device and changed in place."""
+    """The settings of all slots. The tensors are on the device and changed in place."""
 
-    k: np.ndarray  # [members, 1] that the pooling layers keep, which read it from here
+    k: np.ndarray  # [members, 1], how many nodes to keep; pooling layers read it from here
     lr: Tensor  # [members] float64
     weight_decay: Tensor  # [members] float64
-    keys: Tensor  # [members, 2] int64, of the random streams for training and for evaluation
+    keys: Tensor  # [members, 2] int64, keys of the random streams for training and for evaluation
     order_keys: np.ndarray  # [members] uint64
     splits: list[Split]  # an empty slot has no graphs
     class_weight: Tensor | None  # [members, classes] float64; None if all are 1
-    trainings: list[Training | None]  # of each slot
+    trainings: list[Training | None]  # the training in each slot; None if empty
 
     @staticmethod
     def empty(

@@ -64,7 +64,7 @@ class Stack:
 
     @contextmanager
     def keeping_fixed(self) -> Iterator[None]:
-        """Restore what layers took from the training graphs at the end of this block."""
+        """Restore the values that layers took from the training graphs at the end of the block."""
         before = [self.weights[:, columns].clone() for columns in self.fixed]
         yield
         for columns, values in zip(self.fixed, before, strict=True):
@@ -75,7 +75,7 @@ class Stack:
         return torch.linalg.vector_norm(self.weights, dim=1, dtype=torch.float64)
 
     def state_dicts(self, wanted: Sequence[bool]) -> list[dict[str, Tensor] | None]:
-        """State dicts as of a model with one member; None for members that are not wanted."""
+        """State dicts of single-member models; None for members that are not wanted."""
         values = self.model.state_dict() if any(wanted) else {}
         return [
             {name: v[member : member + 1].detach().cpu().clone() for name, v in values.items()}
@@ -91,9 +91,9 @@ def row_length(model: nn.Module) -> int:
 
 
 def columns_from_graphs(model: nn.Module) -> dict[tuple[str, str], slice]:
-    """Where the parameters that start from the training graphs lie in a row of `Stack.weights`.
+    """The columns of `Stack.weights` with parameters that start from the training graphs.
 
-    By the names of the layer (`sagpool.nn.FromGraphs`) and the parameter.
+    The keys are the names of the layer (`sagpool.nn.FromGraphs`) and of the parameter.
     """
     layers, places, start = layers_from_graphs(model), {}, 0
     for name, parameter in model.named_parameters():
@@ -108,11 +108,11 @@ FIRST, SECOND, EPS = 0.9, 0.999, 1e-8
 
 
 class AdamState(NamedTuple):
-    """Changed in place by `adam_step`."""
+    """Weights and averages of all members, changed in place by `adam_step`."""
 
     weights: Tensor  # [members, numbers]
     mean: Tensor  # [members, numbers] average of the gradients
-    square: Tensor  # [members, numbers] average of their squares
+    square: Tensor  # [members, numbers] average of the squared gradients
     steps: Tensor  # [members] int64
 
 
@@ -123,11 +123,11 @@ def adam_step(
     """One step of ``torch.optim.Adam``, each member with its own settings and step count.
 
     Args:
-        state: of all members
+        state: weights and averages of all members
         grad: ``[members, numbers]``, overwritten
         lr: ``[members]`` float64 learning rates
         weight_decay: ``[members]`` float64 L2 penalties, added to the gradient
-        active: ``[members]`` bool; the others do not change
+        active: ``[members]`` bool; inactive members do not change
     """
     if (kernels := kernels_for(grad)) is not None:
         kernels.adam_step(

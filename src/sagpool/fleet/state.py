@@ -22,9 +22,9 @@ class MemberState:
 
     weights: Tensor  # [numbers]
     mean: Tensor  # [numbers], Adam's average of the gradients
-    square: Tensor  # [numbers], Adam's average of their squares
+    square: Tensor  # [numbers], Adam's average of the squared gradients
     best: Tensor  # [numbers], the weights of the best epoch
-    steps: int  # of the optimiser
+    steps: int  # optimiser steps so far
     best_loss: float
     best_epoch: int
     epoch: int
@@ -48,7 +48,7 @@ class FleetState:
     steps: Tensor  # [members] int64, on the device
     stopping: EarlyStopping
     on_device: DeviceStopping
-    seconds: np.ndarray  # [members]
+    seconds: np.ndarray  # [members] training time so far
     curves: list[list[tuple[float, float, float]]]  # train loss, validation loss and accuracy
 
     def snapshot(self) -> FleetState:

@@ -16,10 +16,10 @@ T = TypeVar("T", np.ndarray, Tensor)
 class Rule(NamedTuple):
     """Which epoch is the best, and how long a member waits for a better one."""
 
-    adds_norm: bool  # of the weights, times the weight decay, to the validation loss
+    adds_norm: bool  # adds the norm of the weights, times the weight decay, to the validation loss
     accepts_ties: bool  # an equal loss is an improvement
     exceeds_patience: bool  # stops after ``patience`` + 1 epochs instead of ``patience``
-    metric: str = ""  # of the validation part; its negative takes the place of the loss
+    metric: str = ""  # metric of the validation part, used instead of the loss; higher is better
 
     def improves(self, loss: T, best: T) -> T:
         return loss <= best if self.accepts_ties else loss < best
@@ -28,8 +28,8 @@ class Rule(NamedTuple):
         return epochs > patience if self.exceeds_patience else epochs >= patience
 
 
-# By their names in a training. The second is that of the authors' first released code; its norm is
-# √Σθ² over all parameters, not squared.
+# By name, as in `Training.stopping`. The second rule is that of the authors' first released code;
+# its norm is √Σθ² over all parameters, not squared.
 RULES = {"loss": Rule(False, False, False), "loss+norm": Rule(True, True, True)} | {
     name: Rule(False, False, False, name) for name in METRICS
 }
@@ -89,7 +89,7 @@ class EarlyStopping:
         ended: np.ndarray | bool = False,
         rule: Rule = LOSS,
     ) -> Verdict:
-        """Add the losses of one more epoch, except for members that have ended before.
+        """Add the losses of one more epoch, except for members that have already ended.
 
         If the rule adds the norm of the weights, the validation loss already includes it.
         """
@@ -104,15 +104,15 @@ class EarlyStopping:
         return Verdict(improved, diverged, finished)
 
     def for_device(self) -> tuple[np.ndarray, ...]:
-        """The values of the fields of `DeviceStopping`."""
+        """The values for the fields of `DeviceStopping`, in their order."""
         waited, left = self.epoch - self.best_epoch, self.max_epochs - self.epoch
         return self.best_loss, waited, left, self.patience, np.zeros_like(self.epoch, bool)
 
 
 class DeviceStopping(NamedTuple):
-    """The same on the device, changed in place, so that epochs can run without the host.
+    """`EarlyStopping` on the device, changed in place, so that epochs can run without the host.
 
-    The device keeps the best weights; the host later repeats the other decisions from the same
+    The device keeps the best weights; the host later makes the other decisions again from the same
     numbers.
     """
 
@@ -133,9 +133,9 @@ class DeviceStopping(NamedTuple):
         """Add an epoch.
 
         Args:
-            curves: ``[3, members]``, of which the first two are the losses
+            curves: ``[3, members]``; the first two rows are the losses
             weights: ``[members, numbers]`` after this epoch
-            best: ``[members, numbers]`` of the best epoch
+            best: ``[members, numbers]`` weights of the best epoch
             rule: if it adds the norm of the weights, the validation loss already includes it
         """
         if (kernels := kernels_for(curves)) is not None:

@@ -1,4 +1,4 @@
-"""Splits of data sets that have groups, no classes, or folds that are given."""
+"""Splits of data sets with groups, without classes, or with given folds."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.graphs.splits import folds_of_groups
 from sagpool.randomness import key_of
 
-BINS = 10  # of the values of a regression; graphs are drawn in proportion from each
+BINS = 10  # quantile bins of a regression's values; graphs are drawn in proportion from each
 
 
 def drawn_split(graphs: Graphs, training: Training) -> Split:
@@ -36,7 +36,7 @@ def drawn_split(graphs: Graphs, training: Training) -> Split:
 
 
 def strata(graphs: Graphs, folds: int) -> np.ndarray:
-    """``[graphs]`` integers: graphs with the same one are drawn in proportion."""
+    """``[graphs]`` integers; graphs with the same number are drawn in proportion."""
     if graphs.task == "classification":
         assert graphs.y is not None
         return graphs.y.cpu().numpy()
@@ -70,7 +70,7 @@ def _test_of_groups(graphs: Graphs, training: Training) -> np.ndarray:
 
 
 def _validation_of(graphs: Graphs, training: Training, rest: np.ndarray) -> np.ndarray:
-    """Of the graphs that are not for the test, in ascending order."""
+    """The validation part of the graphs that are not for the test, in ascending order."""
     if not training.validation:
         return rest[:0]
     seed = int(key_of("validation", training.seed, training.fold).astype(np.int64)) >> 2

@@ -28,18 +28,18 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> list[Result]:
-    """Train all models; those of the same shape train side by side in one fleet.
+    """Train all models; models of the same shape train side by side in one fleet.
 
     Args:
         graphs: the data set, with classes or targets
         trainings: what to train
         members: most models of one shape that train side by side; by default as many as fit into
-            memory. A run that is continued has as many as before
+            memory. A continued run keeps its number
         device: where to train
         dtype: float32 or float64; torch.set_float32_matmul_precision sets the precision of float32
             matrix products on a GPU
         keep_weights: whether results contain the best weights, for all trainings or by training
-        keep_predictions: whether they contain the outputs for test and validation graphs
+        keep_predictions: whether results contain the outputs for test and validation graphs
         on_result: called with each result as soon as its training is done
         on_progress: called after each epoch of a fleet
         checkpoint: a file with the state of all fleets; continued if it exists, written from time
@@ -81,7 +81,7 @@ def train_until(
     checkpoint: Path | str | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> list[Outcome]:
-    """`train` that pauses trainings after ``until`` epochs, and goes on with those in ``begun``."""
+    """`train` that pauses trainings after ``until`` epochs, and continues those in ``begun``."""
     errors: list[Exception] = []
 
     def on_end(error: Exception | None) -> tuple[Work, ...]:

@@ -49,31 +49,32 @@ class Training:
 
     Args:
         method: a registered name, such as ``sagpool-h``
-        seed: of the splits, the initial weights, the batch order and dropout
-        fold: which of the folds is tested; `NO_TEST` for none
+        seed: decides the splits, the initial weights, the batch order and dropout
+        fold: the fold that is the test part; `NO_TEST` for none
         lr: Adam's learning rate
         weight_decay: L2 penalty
         hidden: size of the node representations
-        ratio: of each pooling, in the hierarchical architecture
+        ratio: fraction of nodes that each pooling of the hierarchical architecture keeps
         dropout: rate in the MLP
         batch_size: graphs in a mini-batch
         patience: epochs without a lower validation loss after which to stop
-        max_epochs: after which to stop in any case
-        folds: of the cross-validation
-        validation: fraction of the training part; 0 with `NO_TEST` alone, to train on all graphs
+        max_epochs: epochs after which to stop in any case
+        folds: number of folds of the cross-validation
+        validation: fraction of the training part; 0 is allowed only with `NO_TEST`, to train on all
+            graphs
         split: ``stratified``, or ``contiguous`` slices of the shuffled graphs, see `split`; or
-            ``fixed``, that of the data set, which has a single fold; or ``given``, by
+            ``fixed``, the split of the data set, which has a single fold; or ``given``, by
             `Graphs.fold`
-        order: of the training graphs: ``shuffled`` for each epoch, or ``fixed``, the first such
+        order: order of the training graphs: ``shuffled`` for each epoch, or ``fixed``, the first
             shuffle in all epochs
-        stopping: by the validation ``loss``; or ``loss+norm``: with the norm of the weights, times
-            the weight decay, added to it, equal values accepted as an improvement, and one more
-            epoch of patience; or by a metric of the validation part, the higher the better:
-            ``accuracy``, ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``
-        class_weight: ``none``; or ``balanced``: the loss of a graph is divided by how frequent its
-            class is in the training part
-        schedule: of the learning rate: ``constant``; ``cosine``, down to 0 at max_epochs; or
-            ``step``, halved every 50 epochs
+        stopping: by the validation ``loss``; or ``loss+norm``: adds to it the norm of the weights,
+            times the weight decay, accepts equal values as an improvement, and has one more epoch
+            of patience; or by a metric of the validation part, the higher the better: ``accuracy``,
+            ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``
+        class_weight: ``none``; or ``balanced``: the loss of a graph is divided by the frequency of
+            its class in the training part
+        schedule: schedule of the learning rate: ``constant``; ``cosine``, down to 0 at max_epochs;
+            or ``step``, halved every 50 epochs
         method_settings: settings of the method itself, a mapping or pairs; those that differ
             from its defaults are stored, sorted by name
     """
@@ -152,7 +153,7 @@ class Training:
         return Training(**given, method_settings=tuple(extra.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings by name, without options of the protocol and of the method at default."""
+        """All settings by name, without defaults of the protocol and of the method."""
         own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
         for name, (default, *_) in OPTIONS.items():
             if own[name] == default:
@@ -169,12 +170,13 @@ class Curve:
     """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
-    validation_loss: np.ndarray  # [epochs] as early stopping sees it: of a metric its negative
+    # [epochs] as early stopping sees it; the negative if it is a metric
+    validation_loss: np.ndarray
     validation_accuracy: np.ndarray  # [epochs]
 
     @staticmethod
     def of(epochs: Sequence[tuple[float, float, float]]) -> Curve:
-        """From the three numbers of each epoch."""
+        """From the three values of each epoch."""
         return Curve(*np.array(epochs, np.float64).reshape(-1, 3).T.copy())
 
 
@@ -183,7 +185,7 @@ class Score:
     """Loss and accuracy of the best weights on one part of the data.
 
     The accuracy of several tasks is the fraction of measured targets that are right; a regression
-    has none, NaN.
+    has no accuracy (NaN).
     """
 
     loss: float
@@ -207,10 +209,11 @@ class Result:
     parameters: int
     seconds: float  # wall-clock time, divided among the members that trained together
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
-    more_tests: Mapping[str, Score] = field(default_factory=dict)  # of a fixed split, by name
+    # Scores in further tests of a fixed split, by name.
+    more_tests: Mapping[str, Score] = field(default_factory=dict)
     # [test graphs, outputs] log-probabilities of classes, logits of tasks, or values
     predictions: np.ndarray | None = field(default=None, repr=False)
-    # The same for the validation graphs.
+    # [validation graphs, outputs] likewise
     validation_predictions: np.ndarray | None = field(default=None, repr=False)
 
     def row(self) -> dict[str, Any]:

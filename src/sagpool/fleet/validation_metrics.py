@@ -1,4 +1,4 @@
-"""Metrics of the validation part of all members at once, on the device, for early stopping."""
+"""Validation metrics of all members at once, on the device, for early stopping."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from sagpool.graphs import Batch, Graphs
 
-# By their names as a rule for stopping; higher is better.
+# By name, as rules for stopping; higher is better.
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc")
 SPARE = 64  # a chunk of validation graphs may be padded, and has a filler
 
@@ -18,8 +18,8 @@ class SeenOutputs:
 
     Args:
         graphs: the data set, with classes or several tasks
-        members: how many
-        dtype: of the outputs
+        members: number of members
+        dtype: precision of the outputs
     """
 
     def __init__(self, graphs: Graphs, members: int, dtype: torch.dtype) -> None:
@@ -37,7 +37,7 @@ class SeenOutputs:
         self.real.zero_()
 
     def add(self, first: int, logits: Tensor, batch: Batch) -> None:
-        """The graphs from this position on; later chunks replace the padding of earlier ones."""
+        """Add the graphs from this position on; they overwrite the padding of earlier chunks."""
         part = slice(first, first + logits.shape[1])
         self.logits[:, part] = logits
         self.real[:, part] = batch.real
@@ -46,7 +46,7 @@ class SeenOutputs:
         self.truth[:, part] = truth
 
     def value(self, metric: str) -> Tensor:
-        """``[members]`` float64."""
+        """The metric of each member, ``[members]`` float64."""
         logits = self.logits.double()
         if self.task == "classification":
             return class_metric(metric, logits, self.truth, self.real)
@@ -54,7 +54,7 @@ class SeenOutputs:
 
 
 def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor:
-    """A metric of classes; with two of them F1 and ROC-AUC are those of the second.
+    """A metric of classes; with two classes F1 and ROC-AUC refer to the second.
 
     With more, they are means over the classes, each against all others.
 
@@ -62,7 +62,7 @@ def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor
         metric: one of `METRICS`
         logits: ``[members, graphs, classes]``
         y: ``[members, graphs]``
-        real: ``[members, graphs]``, which of them count
+        real: ``[members, graphs]``, which graphs count
 
     Returns:
         ``[members]``
@@ -76,7 +76,7 @@ def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor
         return _mean_auc(probability, positive, real[..., None].expand_as(positive))
     truth = one_hot(y, classes).double() * real[..., None]
     guess = one_hot(logits.argmax(2), classes).double()
-    return _of_confusion(metric, truth.transpose(1, 2) @ guess)
+    return _confusion_metric(metric, truth.transpose(1, 2) @ guess)
 
 
 def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> Tensor:
@@ -96,11 +96,11 @@ def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> T
     guess = one_hot((logits > 0).long(), 2).double()
     matrix = torch.einsum("mgta,mgtb->mtab", truth, guess)
     some = measured.any(1)  # [members, tasks]
-    return _mean(_of_confusion(metric, matrix), some, 0.0)
+    return _mean(_confusion_metric(metric, matrix), some, 0.0)
 
 
-def _of_confusion(metric: str, matrix: Tensor) -> Tensor:
-    """From ``[..., classes, classes]`` numbers of graphs, by class and prediction."""
+def _confusion_metric(metric: str, matrix: Tensor) -> Tensor:
+    """A metric from ``[..., classes, classes]`` numbers of graphs, by class and prediction."""
     right, truth, guess = matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
     total = truth.sum(-1)
     if metric == "accuracy":
@@ -116,9 +116,9 @@ def _of_confusion(metric: str, matrix: Tensor) -> Tensor:
 
 
 def _mean_auc(score: Tensor, positive: Tensor, counts: Tensor) -> Tensor:
-    """The mean over columns of the area under the ROC curve; 0.5 where none is defined.
+    """The mean over columns of the area under the ROC curve; 0.5 if it is defined for none.
 
-    All are ``[members, graphs, columns]``; entries that do not count are last in rank.
+    All arguments are ``[members, graphs, columns]``; entries that do not count are last in rank.
     """
     ranked = score.masked_fill(~counts, torch.inf).transpose(1, 2).contiguous()
     in_order = ranked.sort(dim=2).values

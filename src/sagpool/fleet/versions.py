@@ -12,7 +12,7 @@ from sagpool.models import method_version
 
 
 def versions(methods: Iterable[str] = ()) -> dict[str, str]:
-    """Of the package, its numerics, Python, torch, NumPy, CUDA, and methods from plugins."""
+    """Versions of the package, its numerics, Python, torch, NumPy, CUDA, and plugin methods."""
     found = {
         "sagpool": sagpool.__version__,
         "python": platform.python_version(),

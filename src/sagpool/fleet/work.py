@@ -20,8 +20,8 @@ from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Outcome, Training
 from sagpool.graphs import Graphs
 
-IDLE = 2**21  # numbers in a layer of a step; smaller steps take as long
-ETA_SECONDS = 0.25  # between two estimates, which take as long as a small step
+IDLE = 2**21  # numbers in a layer of a step; on a GPU smaller steps take as long
+ETA_SECONDS = 0.25  # time between two estimates, each of which takes as long as a small step
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Progress:
     running: int
     done: int
     total: int
-    epochs: int  # of all members together, since the start
+    epochs: int  # sum over all members, since the start
     epochs_per_second: float  # models · epochs
     eta_seconds: float | None  # None until the first training is done
 
@@ -51,12 +51,12 @@ class Work:
         keep_predictions: whether results contain the outputs for test and validation graphs
         until: the epoch after which trainings pause; None: they run to their end
         begun: states of paused trainings, which go on from there
-        checkpoint: the file that a stopped work is continued from
-        keep_checkpoint: whether it is to have the results when all trainings have ended
-        on_result: called with each outcome as soon as there is one
+        checkpoint: file to continue a stopped work from
+        keep_checkpoint: whether to leave it, with all results, when all trainings have ended
+        on_result: called with each outcome as soon as it is known
         on_progress: called after each epoch of each fleet
-        on_end: called when all have an outcome, or with an error that concerns only this work;
-            returns works to run next
+        on_end: called when all trainings have an outcome, or with an error that concerns only this
+            work; returns works to run next
     """
 
     graphs: Graphs
@@ -79,10 +79,10 @@ class Work:
         self.trainings = list(self.trainings)
 
     def prepare(self, fleets: int) -> None:
-        """Load the checkpoint and divide what is left into fleets, see `deal`.
+        """Load the checkpoint and divide the remaining trainings into fleets, see `deal`.
 
-        The division depends only on this work and the argument, so that in every run a training
-        is in a fleet with the same others and rounds in the same way.
+        The division depends only on this work and the argument. So in every run a training shares
+        its fleet with the same others and rounds in the same way.
         """
         groups = group_by_shape(self.graphs, self.trainings)
         identity = identity_of(
@@ -105,7 +105,7 @@ class Work:
             )
         left = [slots.without(self.saved.results) for slots in divided]
         alive = [slots for slots in left if slots.unfinished]
-        shares = _shares(self.members, groups, alive)
+        shares = _slot_limits(self.members, groups, alive)
         self.fleets = [
             FleetOfWork(self, slots, share) for slots, share in zip(alive, shares, strict=True)
         ]
@@ -113,7 +113,7 @@ class Work:
 
     @property
     def left(self) -> int:
-        """Trainings without an outcome."""
+        """Number of trainings without an outcome."""
         return len(self.trainings) - len(self.saved.results)
 
     def outcomes(self) -> list[Outcome]:
@@ -135,10 +135,10 @@ class Work:
         self.saved.save(self.checkpoint)
 
 
-def _shares(
+def _slot_limits(
     members: int | None, groups: Sequence[Sequence[int]], fleets: Sequence[Slots]
 ) -> list[int | None]:
-    """The most slots of each fleet, if all fleets of a group together have that many."""
+    """The most slots of each fleet, such that the fleets of a group together have that many."""
     if members is None:
         return [None] * len(fleets)
     group_of = {number: place for place, group in enumerate(groups) for number in group}
@@ -152,13 +152,13 @@ def _shares(
 
 @dataclass(eq=False)
 class FleetOfWork:
-    """A fleet of a work, before, while and after it trains."""
+    """A fleet of a work, before, during and after its training."""
 
     work: Work
     slots: Slots
-    share: int | None  # most slots
+    share: int | None  # most slots; None for no limit
     fleet: Fleet | None = None
-    priority: int = 0  # on a GPU, below 0 for those that last long
+    priority: int = 0  # priority of its CUDA stream: below 0 for long fleets
 
     def __post_init__(self) -> None:
         self.saved_slots = self.slots
@@ -166,8 +166,8 @@ class FleetOfWork:
         self.members = {n: saved[n] for n in self.slots.unfinished if n in saved}
         self.wanted = False  # whether the scheduler wants to save its state
         self.warm = False  # whether it has trained an epoch
-        self.unreported, self.reported_at = 0, 0.0  # epochs of its members
-        self.handled = threading.Event()  # its last report
+        self.unreported, self.reported_at = 0, 0.0  # epochs, summed over its members
+        self.handled = threading.Event()  # set when the scheduler has handled the last report
 
     @property
     def trainings(self) -> list[Training]:
@@ -175,13 +175,13 @@ class FleetOfWork:
 
     @property
     def cost(self) -> float:
-        """Of all its trainings, roughly."""
+        """Estimated time of all its trainings together, in arbitrary units."""
         first, graphs = self.trainings[0], self.work.graphs
         return len(self.trainings) * float(graphs.node_counts.sum()) * first.hidden
 
     @property
     def duration(self) -> float:
-        """Of its longest training on a GPU, roughly.
+        """Estimated time of its longest training on a GPU, in arbitrary units.
 
         Smaller models and lower rates take more epochs. Epochs of larger models take longer, except
         among small models, which leave most of a GPU idle.
@@ -192,10 +192,10 @@ class FleetOfWork:
         return max(numbers, IDLE) / (first.hidden * lowest) ** 0.5
 
     def take_down(self) -> None:
-        """Remember the state of the fleet, for a checkpoint or to go on later."""
+        """Copy the state of the fleet, for a checkpoint or to continue later."""
         if self.fleet is not None:
             self.saved_slots = slots = self.fleet.slots.copy()
-            # Those that end without an evaluation, because of an error, train again.
+            # Members that have ended but are not evaluated, because of an error, train again.
             ended = [member.number for member in self.fleet.ended.members]
             slots.waiting.extend(n for n in ended if n not in slots.unfinished)
             self.members = self.fleet.members()
@@ -208,9 +208,10 @@ class _Watch:
         self.trainings, self.total = trainings, len(trainings)
         self.done = self.epochs = 0
         self.start = time.monotonic()
-        self.epoch = np.zeros(self.total, np.int64)  # of each training
+        self.epoch = np.zeros(self.total, np.int64)  # epochs of each training so far
         self.ended = np.zeros(self.total, bool)
-        self.lengths: dict[float, list[int]] = defaultdict(list)  # by learning rate
+        # Epochs of ended trainings, by learning rate.
+        self.lengths: dict[float, list[int]] = defaultdict(list)
         self.fleets: dict[FleetOfWork, tuple[np.ndarray, float]] = {}
         self.add(results)
         self.eta: float | None = None
@@ -230,7 +231,7 @@ class _Watch:
         epochs: np.ndarray,
         seconds: float,
     ) -> None:
-        """A fleet has trained this many more epochs, and continues with these trainings."""
+        """A fleet has trained ``count`` more epochs, and continues with these trainings."""
         self.epochs += count
         self.epoch[running] = epochs
         _, before = self.fleets.get(fleet, (running, seconds))
@@ -246,14 +247,15 @@ class _Watch:
         return Progress(running, self.done, self.total, self.epochs, rate, self.eta)
 
     def _eta(self, rate: float) -> float | None:
-        """The time for all that is left at the current rate, and at least for the longest training.
+        """The time for the remaining trainings at the current rate, at least for the longest one.
 
-        A training is expected to take as many epochs as the mean of those with its learning rate.
+        A training is expected to take as many epochs as the mean of ended trainings with its
+        learning rate.
         """
         if not self.lengths or not rate:
             return None
         means = {lr: np.mean(lengths) for lr, lengths in self.lengths.items()}
-        # A lower rate takes longer; the lowest known one is the best guess for those without any.
+        # Lower rates take longer; without ended trainings of a rate, use the lowest known rate.
         guess = means[min(means)]
         expected = np.array([means.get(training.lr, guess) for training in self.trainings])
         # A training that has exceeded the mean is expected to stop soon.

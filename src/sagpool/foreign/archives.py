@@ -16,7 +16,7 @@ from sagpool.foreign.values import DecodingError
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-# All that `zipfile` raises for a file that is not a complete and plain zip.
+# All exceptions of `zipfile` for a file that is not a complete and plain zip.
 _BAD_ZIP = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(NotImplementedError, RuntimeError, ValueError, LookupError, OverflowError),
@@ -24,30 +24,30 @@ _BAD_ZIP = (
 
 
 class IncompleteZipError(DecodingError):
-    """Not a zip, or not all of it."""
+    """Not a zip, or a truncated one."""
 
 
 @contextmanager
 def zip_errors() -> Iterator[None]:
-    """Raise the errors of `zipfile` as a `DecodingError`; those of the disk stay."""
+    """Raise the errors of `zipfile` as a `DecodingError`; errors of the disk pass through."""
     try:
         yield
     except (DecodingError, SagpoolError):
         raise
     except (NotImplementedError, RuntimeError) as error:
-        # A newer version of the format, or a password.
+        # The format is newer, or there is a password.
         raise DecodingError(str(error).rstrip(".") or "it cannot be unpacked") from None
     except _BAD_ZIP as error:
         raise IncompleteZipError(f"it is not a complete zip file ({error})") from None
     except OSError as error:
         if error.errno is not None and error.strerror != "Invalid argument":
             raise
-        # A damaged zip has offsets before the start of the file.
+        # In a damaged zip, offsets can lie before the start of the file.
         raise IncompleteZipError("it is not a complete zip file") from None
 
 
 def check_entries(entries: list[zipfile.ZipInfo], packed: int) -> None:
-    """Refuse what would unpack to far more than real files do, or is packed in unusual ways."""
+    """Refuse files that unpack to far more than usual, or are packed in unusual ways."""
     unpacked = sum(entry.file_size for entry in entries)
     most = max(ANY_RATIO, RATIO.most * packed)
     if unpacked > UNPACKED.most or unpacked > most:
@@ -58,7 +58,7 @@ def check_entries(entries: list[zipfile.ZipInfo], packed: int) -> None:
         )
     for entry in entries:
         if entry.compress_size > packed or not 0 <= entry.header_offset < packed:
-            # `zipfile` would ask for that much memory at once.
+            # `zipfile` would allocate that much memory at once.
             raise IncompleteZipError("it is not a complete zip file")
         if entry.compress_type not in _METHODS:
             raise DecodingError(
@@ -70,7 +70,7 @@ def check_entries(entries: list[zipfile.ZipInfo], packed: int) -> None:
 def read_arrays(file: IO[bytes], only: str | None = None) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file, or only one of them.
 
-    They hold plain numbers, and each is exactly as large as it says.
+    They hold plain numbers, and each has exactly the size in its header.
     """
     packed = file.seek(0, 2)
     file.seek(0)
@@ -94,7 +94,7 @@ def read_arrays(file: IO[bytes], only: str | None = None) -> dict[str, np.ndarra
 
 
 def _check_header(content: IO[bytes], entry: zipfile.ZipInfo) -> None:
-    """Before an array is allocated: a header of 100 bytes can ask for any size."""
+    """Check before allocating an array: a header of 100 bytes can claim any size."""
     what = f"its array {entry.filename[:60]!r}"
     try:
         version = np.lib.format.read_magic(content)

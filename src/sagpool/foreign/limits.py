@@ -1,6 +1,6 @@
 """Limits on what is read from outside, so that a small file cannot fill the memory.
 
-Every limit can be raised by an environment variable, which its sentence names.
+Every limit can be raised by an environment variable, which the error names.
 """
 
 import os
@@ -12,9 +12,9 @@ from sagpool.errors import SagpoolError
 class Limit(NamedTuple):
     """The largest number of something that is read."""
 
-    variable: str  # of the environment, with another number
+    variable: str  # environment variable that changes the limit
     default: int
-    what: str  # in the plural
+    what: str  # what is counted, in the plural
 
     @property
     def most(self) -> int:
@@ -26,7 +26,7 @@ class Limit(NamedTuple):
         return int(given)
 
     def check(self, number: int, place: str) -> None:
-        """Raise an error that names the place if it has more."""
+        """Raise an error that names the place if the number exceeds the limit."""
         if number > self.most:
             raise SagpoolError(f"{self.sentence(number, place)}.")
 
@@ -39,7 +39,7 @@ class Limit(NamedTuple):
 
 
 NODES = Limit("SAGPOOL_MAX_NODES", 1_000_000, "nodes in a graph that gives only their number")
-# A file says nothing about them, so a few bytes can stand for any number of them.
+# Files do not list bare nodes, so a few bytes can stand for any number of them.
 BARE_NODES = Limit("SAGPOOL_MAX_BARE_NODES", 4_000_000, "nodes without label, features and edge")
 LABELS = Limit("SAGPOOL_MAX_LABELS", 65_536, "different node labels")
 CLASSES = Limit("SAGPOOL_MAX_CLASSES", 1_000, "classes")

@@ -30,14 +30,14 @@ class DecodingError(ValueError):
 
 
 def shorten(value: object) -> str:
-    """The repr of a value, short enough for a one-line message, however large the value is."""
+    """The repr of a value, however large, shortened for a one-line message."""
     text = _repr.repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 @contextmanager
 def decoding(sentence: Callable[[str], str]) -> Iterator[None]:
-    """Raise whatever goes wrong as the sentence that this function makes from the reason."""
+    """Raise any error as the sentence that this function makes from the reason."""
     try:
         yield
     except SagpoolError:
@@ -78,7 +78,7 @@ def decode(kind: type[T], value: Any, what: str) -> T:
 
 @cache
 def decoder(kind: Any) -> Decoder:
-    """The function that decodes a type; annotations are looked at only once."""
+    """The function that decodes a type; annotations are read only once."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)

@@ -1,4 +1,4 @@
-"""YAML with plain values only: texts, numbers, true and false, lists and mappings."""
+"""YAML with only plain values: texts, numbers, true and false, lists and mappings."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def parse_yaml(text: str, place: str) -> Any:
     """The content of a YAML file. Dates are texts; tags, deep nesting and alias bombs are errors.
 
     Args:
-        text: of the file
+        text: content of the file
         place: for messages, such as ``The experiment quick``
     """
     import yaml  # only needed for experiment files
@@ -36,7 +36,8 @@ def _check_size(events: Any, place: str) -> None:
     import yaml
 
     anchored: dict[str, int] = {}
-    opened: list[tuple[str | None, int]] = []  # anchor and entries before, of open collections
+    # Anchors of open collections, and entries before them.
+    opened: list[tuple[str | None, int]] = []
     entries, most, deepest = 0, ENTRIES.most, DEPTH.most
     for event in events:
         anchor = getattr(event, "anchor", None)
@@ -67,7 +68,7 @@ def _load(text: str, place: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Without dates, sets, binary data and other types that no experiment has."""
+        """Without dates, sets, binary data and other types that experiments do not use."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012, as in PyYAML
             first: [

@@ -1,4 +1,4 @@
-"""`Structure`: which nodes of a packed batch are joined; `Adjacency`: the sparse one."""
+"""`Structure`: which nodes of a packed batch are joined; `Adjacency`: its sparse form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Structure(ABC):
     """Which nodes of the graphs of a packed batch are joined, and how strongly.
 
-    `Adjacency` is the sparse one. A pooling layer that makes clusters brings its own.
+    `Adjacency` is the sparse form. Pooling layers that make clusters have forms of their own.
     """
 
     layout: Layout  # which rows belong to which graph
@@ -92,13 +92,13 @@ class Adjacency(Structure):
 
     Args:
         layout: which rows belong to which graph; the last graph of each member is a filler, which
-            pads it to the largest member
+            pads the member to the largest one
         row_ptr: ``[total rows + 1]`` int32
         col: ``[entries]`` int32: row v is joined to ``col[row_ptr[v]:row_ptr[v + 1]]``, itself
             included (only rows of fillers may have no entry)
-        symmetric: whether the graphs are undirected; those of a `Graphs` always are
-        make_two_hop: gives `two_hop`, or None if it has to be computed from these graphs
-        make_triangles: gives `triangles`, or None as above
+        symmetric: whether the graphs are undirected, as in a `Graphs`
+        make_two_hop: returns `two_hop`; None if it has to be computed from these graphs
+        make_triangles: returns `triangles`; None likewise
         origin: which graphs of a collection these are; None after a pooling
     """
 
@@ -117,7 +117,7 @@ class Adjacency(Structure):
 
         Args:
             edge_index: ``[2, edges]`` int64 from source to target; self-loops are ignored
-            batch: ``[rows]`` int64, the graph of each row, ascending from 0, none left out
+            batch: ``[rows]`` int64, the graph of each row, ascending from 0 without gaps
         """
         rows = len(batch)
         layout = layout_of_batch(batch)
@@ -225,7 +225,7 @@ class InducedGraphs(Structure):
 
     Args:
         layout: which rows belong to which graph
-        make: gives them
+        make: computes them
     """
 
     layout: Layout
@@ -270,7 +270,8 @@ def two_hop_csr(row_ptr: Tensor, col: Tensor) -> tuple[Tensor, Tensor]:
     row_ptr, col = row_ptr.long(), col.long()
     rows = len(row_ptr) - 1
     length = row_ptr.diff()
-    # Ã² has an entry wherever A + A² + I has one: walk from each entry's end to all its entries.
+    # Ã² has an entry wherever A + A² + I has one: from each entry, walk to all entries
+    # of its column.
     walks = length[col]
     total = int(walks.sum())
     start = repeat_each(edge_rows(row_ptr, col), walks, total)

@@ -1,4 +1,4 @@
-"""What is known about the atoms and bonds of a molecule, its fragments and its scaffold."""
+"""Descriptions of the atoms and bonds of a molecule, of its fragments and its scaffold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sagpool.graphs.records import Record
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-RADIUS = 2  # bonds around an atom that belong to its Morgan environments
+RADIUS = 2  # bonds around an atom in its Morgan environments
 LARGEST_RING = 8  # larger rings count as this size
 # What each atom adds to properties of the molecule: their sums over the atoms are log P, the molar
 # refractivity, the polar surface and the surface without hydrogens (Wildman and Crippen 1999; Ertl
@@ -27,7 +27,7 @@ CONTRIBUTIONS = (
 
 
 def described(record: Record) -> Record:
-    """The record of a molecule with further labels of its atoms and bonds, and its fragments.
+    """The record of a molecule with more labels of its atoms and bonds, and its fragments.
 
     Usual values (no charge, no isotope, no ring, ...) get no label and no column.
     """
@@ -85,13 +85,13 @@ def _contributions(molecule: Mol) -> np.ndarray:
 
 
 def _crippen(molecule: Mol) -> np.ndarray:
-    """``[2, atoms]``, contributions to log P and refractivity, hydrogens with their neighbour."""
+    """``[2, atoms]`` contributions to log P and refractivity, hydrogens with their neighbour."""
     from rdkit.Chem import AddHs, rdMolDescriptors
 
     every = AddHs(molecule)
     contributions = np.array(rdMolDescriptors._CalcCrippenContribs(every)).T
     atoms = molecule.GetNumAtoms()
-    for bond in every.GetBonds():  # hydrogens that were added come last
+    for bond in every.GetBonds():  # the added hydrogens come last
         low, high = sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
         if high >= atoms:
             contributions[:, low] += contributions[:, high]

@@ -51,12 +51,12 @@ class BatchSource:
         first_node: ``[graphs + 1]`` first node of each graph, on the host
         y: ``[graphs + 1]``
         targets: ``[graphs + 1, tasks]``, if they are learnt instead of y
-        task: of the collection
+        task: task of the collection
         node_label: ``[nodes + 1]`` int32, the one-hot column of each node; -1 is an all-zero row
         node_attr: ``[nodes + 1, attributes]`` float32
-        num_labels: how many one-hot columns there are
-        node_target: ``[nodes + 1]`` float32, what the scores of nodes are to learn, if known
-        coarsened: coarser collections that are known, see `sagpool.graphs.hierarchy`
+        num_labels: number of one-hot columns
+        node_target: ``[nodes + 1]`` float32, target of the score of each node, if known
+        coarsened: cached coarser collections, see `sagpool.graphs.hierarchy`
     """
 
     length: Tensor
@@ -101,7 +101,7 @@ class BatchSource:
         return dense_features(attr, label, self.num_labels)
 
     def propagated(self, dtype: torch.dtype) -> Tensor | None:
-        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[nodes + 1, features]``; None if that is too large."""
+        """``D̃^-1/2 Ã D̃^-1/2 x``, ``[nodes + 1, features]``; None if too large to cache."""
         columns = self.num_labels + (0 if self.node_attr is None else self.node_attr.shape[1])
         if len(self.length) * columns > MOST_NUMBERS:
             return None
@@ -120,7 +120,7 @@ class BatchSource:
 
     @cached_property
     def two_hop(self) -> BatchSource | None:
-        """The structure in which nodes one or two hops apart are joined; None if it is too large.
+        """The structure that joins nodes one or two hops apart; None if too large to cache.
 
         The entries of a row are in ascending order.
         """
@@ -185,7 +185,7 @@ class Origin(NamedTuple):
     node: Tensor  # [rows of all members] int32, which node of the source each row is
     chosen: np.ndarray | None  # [members, graphs] graph numbers, -1 for none; None with `ids`
     ids: Tensor | None  # the same on a device that has kernels, int32
-    entries: int  # of all members, at least as many as there are
+    entries: int  # upper bound of the entries of all members
 
 
 NO_GRAPH = -1
@@ -198,11 +198,11 @@ class Batch:
     """The mini-batches of all members, laid end to end.
 
     Args:
-        structure: of all rows; see there for the filler graphs
+        structure: joins the rows; see there for the filler graphs
         real: ``[members, graphs]`` bool, False for padding
         y: ``[members, graphs]`` int64 classes, 0 where not real
         targets: ``[members, graphs, tasks]`` in place of classes, NaN where not measured or real
-        source: what the batch is made of
+        source: the collection that the batch is made of
         node: ``[rows of all members]`` int32, which node of the source each row is
     """
 
@@ -224,7 +224,7 @@ class Batch:
 
     @property
     def node_target(self) -> Tensor | None:
-        """``[rows of all members]`` float32, what the scores of nodes are to learn, if known."""
+        """``[rows of all members]`` float32, target of the score of each node, if known."""
         known = self.source.node_target
         return None if known is None else known.index_select(0, self.node)
 
@@ -244,7 +244,7 @@ class Batch:
         )
 
     def _propagated(self, dtype: torch.dtype) -> Tensor:
-        """As a matrix.
+        """`propagated` as a matrix.
 
         It does not depend on the batch, so it is computed once for the whole collection, if that
         is not too large, and looked up here.
@@ -293,13 +293,13 @@ def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None
     filler = rows - sizes.sum(axis=1, keepdims=True)
     sizes = np.concatenate([sizes, filler], axis=1)  # [members, graphs]
     if kernels_for(source.col) is not None:
-        entries = int(source.counts[chosen].sum())  # the last graph, that of -1, has none
+        entries = int(source.counts[chosen].sum())  # the last graph, which -1 selects, has none
         numbers = to_device(chosen.astype(np.int32), device)
         return pack_on_device(source, numbers, rows, entries, sizes)
     real = np.concatenate([real, np.zeros_like(filler, bool)], axis=1)
     taken = np.where(real, np.concatenate([chosen, filler], axis=1), none).ravel()
 
-    # One small copy to the device: for each graph, where it lies and where it goes.
+    # One small copy to the device: source and destination of each graph.
     first_row = np.cumsum(sizes) - sizes.ravel()
     counts = source.counts[taken]
     num_entries = int(counts.sum())
@@ -307,7 +307,7 @@ def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None
         [taken, source.first_node[taken], sizes.ravel(), source.ptr[taken], counts, first_row]
     )
     graph, node_from, nodes, entry_from, entries_of, row = to_device(plan, device)
-    # 32 bits are half the traffic of 64. All rows of a filler are the node past the last.
+    # 32 bits are half the traffic of 64. All rows of a filler are the extra node, the last one.
     node = ragged_arange(node_from.int(), nodes, rows * len(sizes)).clamp_(
         max=len(source.length) - 1
     )
@@ -333,7 +333,7 @@ def pack_source(source: BatchSource, chosen: np.ndarray, rows: int | None = None
 
 
 def _targets_of(source: BatchSource, graph: Tensor) -> Tensor | None:
-    """``[members, graphs, tasks]`` of ``[members, graphs]`` graph numbers."""
+    """``[members, graphs, tasks]`` targets of ``[members, graphs]`` graph numbers."""
     if source.targets is None:
         return None
     return source.targets.index_select(0, graph.reshape(-1)).view(*graph.shape, -1)
@@ -345,7 +345,7 @@ def _pack_entries(
     """``row_ptr`` and ``col`` of the rows.
 
     Args:
-        source: of the collection
+        source: the collection
         node: ``[rows]``, which node of the source each row is
         row: ``[graphs]``, the first row of each graph
         start: ``[graphs]``, its first entry in the source
@@ -371,7 +371,7 @@ def _pack_two_hop(
 
 
 def _pack_triangles(source: BatchSource, node: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
-    """Looked up: a row of a batch has the entries of its node in the same order."""
+    """Triangles of the rows, looked up: a row has the entries of its node in the same order."""
     moved = source.row_ptr.index_select(0, node) - row_ptr[:-1]
     entry = torch.arange(len(col), dtype=torch.int32, device=col.device)
     row = edge_rows(row_ptr, col)
@@ -386,7 +386,7 @@ def _pack_two_hop_on_device(
     source = one_hop.two_hop
     if source is None:
         return None
-    # The host knows only how many entries there are at most in the one-hop graphs.
+    # In the one-hop graphs the host knows only an upper bound of the number of entries.
     growth = float((source.counts[:-1] / one_hop.counts[:-1]).max())
     return pack_on_device(source, ids, rows, int(growth * entries) + 1, sizes).structure
 
@@ -397,11 +397,11 @@ def pack_on_device(
     """`pack` by kernels: offsets are computed on the device, the host knows only the total sizes.
 
     Args:
-        source: of the collection
+        source: the collection
         ids: ``[members, graphs]`` int32 graph numbers, -1 for none
-        rows: of each member, at least one more than the largest needs
-        entries: of all members, at least as many as there are
-        sizes: ``[members, graphs + 1]`` rows of each graph on the host, if it knows them
+        rows: rows of each member, at least one more than the largest member needs
+        entries: upper bound of the entries of all members
+        sizes: ``[members, graphs + 1]`` rows of each graph on the host, if known there
     """
     kernels = kernels_for(source.col)
     assert kernels is not None
@@ -434,7 +434,7 @@ def pack_on_device(
 def _targets_on_device(source: BatchSource, ids: Tensor) -> Tensor | None:
     if source.targets is None:
         return None
-    # The graph of -1, a filler, is the last.
+    # -1 selects the last graph, a filler.
     return _targets_of(source, pad(ids, (0, 1), value=NO_GRAPH) % source.sizes.shape[1])
 
 

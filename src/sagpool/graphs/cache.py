@@ -34,7 +34,7 @@ from sagpool.graphs.tu_files import TUFiles
 
 log = logging.getLogger("sagpool")
 
-FORMAT = 2  # of the cache files; files of another format are ignored
+FORMAT = 2  # version of the cache files; other versions are ignored
 
 _ARRAYS = {
     "node_counts": np.int64,
@@ -107,7 +107,7 @@ def save_raw(raw: RawGraphs, file: IO[bytes], stamp: str, *, compressed: bool = 
 
 
 def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
-    """The cached graphs, or None if they have another format or are of another source."""
+    """The cached graphs; None if the file has another format or belongs to another source."""
     arrays = read_arrays(file)
     if "meta" not in arrays:
         raise DecodingError("its description is missing")
@@ -118,7 +118,7 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
     if meta.stamp != stamp:
         return None
     if unknown := arrays.keys() - _ARRAYS.keys():
-        # A damaged name; without this check its array would seem absent.
+        # The name of an array is damaged; without this check the array would seem absent.
         raise DecodingError(f"unknown arrays {sorted(unknown)}")
     present: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -150,9 +150,9 @@ def load_raw(file: IO[bytes], stamp: str) -> RawGraphs | None:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that replaces ``path`` at the end, unless there was an exception.
 
-    Until then it has no name, if the file system allows that, so nothing is left however the
-    process ends. Otherwise it is ``.NAME.….part``, and the next writer of ``path`` removes what a
-    killed process left.
+    Until then it has no name, if the file system allows that, so nothing is left behind however the
+    process ends. Otherwise it is ``.NAME.….part``; if a killed process leaves it, the next writer
+    of ``path`` removes it.
     """
     part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:
@@ -172,7 +172,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             os.unlink(part)
         if isinstance(error, OSError) and error.filename is None and error.errno:
-            error.filename = str(path)  # a full disk does not say which file it cannot take
+            error.filename = str(path)  # the error of a full disk does not name the file
         raise
 
 
@@ -189,7 +189,7 @@ def _open_unnamed(folder: Path) -> int | None:
 
 def _give_name(file: IO[bytes], part: Path) -> None:
     try:
-        # With a folder, Python follows the link in /proc, as it should also without one.
+        # With src_dir_fd, Python follows the link in /proc; without it, it should but does not.
         os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=file.fileno())
     except OSError:
         file.seek(0)

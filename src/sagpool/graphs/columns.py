@@ -7,10 +7,10 @@ from typing import Literal
 
 ATTRIBUTE, EDGE_ATTRIBUTE = "attribute", "edge attribute"
 DEGREE, NEIGHBOUR = "degree", "neighbour"
-NUMBERS = (ATTRIBUTE, EDGE_ATTRIBUTE)  # groups of measurements; the others count something
-UNKNOWN = "unknown "  # before the name of a group: nodes with a value that it has no column for
+NUMBERS = (ATTRIBUTE, EDGE_ATTRIBUTE)  # groups of measurements; other groups count something
+UNKNOWN = "unknown "  # prefix of a group's name: nodes with a value that has no column
 
-# What a column of a matrix of numbers is: a measurement, a category, or one of a one-hot block.
+# The kind of a column of a matrix: a measurement, a category, or part of a one-hot block.
 Role = Literal["number", "category", "one-hot"]
 
 
@@ -18,9 +18,9 @@ Role = Literal["number", "category", "one-hot"]
 class Column:
     """One column of ``Graphs.node_attr``."""
 
-    group: str  # what is measured or counted: attribute, degree, neighbour, charge, bond, ...
+    group: str  # the measured or counted property: attribute, degree, neighbour, charge, bond, ...
     name: str  # the number of the attribute, or the value that is counted
-    edge: str = ""  # of a neighbour: the label of the edge that leads to it
+    edge: str = ""  # label of the edge that leads to a neighbour
 
     def __str__(self) -> str:
         if self.group == NEIGHBOUR:
@@ -30,18 +30,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How everything that is known about a node is written into columns.
+    """How everything that is known about a node is stored in columns.
 
-    Given to `load` instead of the word ``all``, it makes the same columns from other graphs. A
-    value without a column is counted in the last column of its group, ``unknown charge``.
+    If passed to `load` instead of ``all``, other graphs get the same columns. A value
+    without a column is counted in the last column of its group, ``unknown charge``.
     """
 
     labels: bool  # whether ``node_label`` is the label of a node; otherwise it is the degree
-    groups: tuple[str, ...]  # that have columns; a group can have none, if no node had a value
-    columns: tuple[Column, ...]  # of ``node_attr``: numbers first, then counts
-    x_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``x``
-    edge_roles: tuple[Role, ...] = ()  # of the columns of PyG's ``edge_attr``
-    # Groups that are labels of edges; the first is that of the edges to neighbours.
+    groups: tuple[str, ...]  # groups that have columns, or would have, if a node had a value
+    columns: tuple[Column, ...]  # columns of ``node_attr``: numbers first, then counts
+    x_roles: tuple[Role, ...] = ()  # roles of the columns of PyG's ``x``
+    edge_roles: tuple[Role, ...] = ()  # roles of the columns of PyG's ``edge_attr``
+    # Groups that are labels of edges; the first one is also used for neighbours.
     edge_groups: tuple[str, ...] = ()
 
     @property

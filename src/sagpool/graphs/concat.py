@@ -45,7 +45,7 @@ def concat(parts: Sequence[Graphs]) -> Graphs:
 
 
 def _columns(graphs: Graphs) -> tuple[object, ...]:
-    """What has to be equal for graphs to be concatenated."""
+    """Properties that must be equal for graphs to be concatenated."""
     tensors = (getattr(graphs, field) for field in TENSORS)
     widths = tuple(None if tensor is None else tensor.shape[1:] for tensor in tensors)
     others = (graphs.ids is None, graphs.fragments is None, graphs.target_names, graphs.device)

@@ -79,7 +79,7 @@ def from_networkx(
             ``features="all"``
         edge_attr: edge attribute that holds a number or a list of numbers, used if all edges have
             it
-        name: of the collection
+        name: name of the collection
         features: as in :func:`sagpool.load`
         degree_cap: as in :func:`sagpool.load`
         task: as in :func:`sagpool.load`
@@ -94,14 +94,14 @@ def from_networkx(
     if len(targets) != len(graphs):
         raise SagpoolError(f"There are {len(targets)} classes for {len(graphs)} graphs.")
     used = _Used(
-        _if_complete((x for graph in graphs for _, x in graph.nodes(data=node_label)),
-                     node_label, "nodes"),
-        _if_complete((x for graph in graphs for _, x in graph.nodes(data=node_attr)),
-                     node_attr, "nodes"),
-        _if_complete((x for graph in graphs for *_, x in graph.edges(data=edge_label)),
-                     edge_label, "edges"),
-        _if_complete((x for graph in graphs for *_, x in graph.edges(data=edge_attr)),
-                     edge_attr, "edges"),
+        _usable_attribute((x for graph in graphs for _, x in graph.nodes(data=node_label)),
+                          node_label, "nodes"),
+        _usable_attribute((x for graph in graphs for _, x in graph.nodes(data=node_attr)),
+                          node_attr, "nodes"),
+        _usable_attribute((x for graph in graphs for *_, x in graph.edges(data=edge_label)),
+                          edge_label, "edges"),
+        _usable_attribute((x for graph in graphs for *_, x in graph.edges(data=edge_attr)),
+                          edge_attr, "edges"),
     )  # fmt: skip
     records = [
         _networkx_record(graph, f"graph {i}", targets[i], task, used)
@@ -111,7 +111,7 @@ def from_networkx(
 
 
 class _Used(NamedTuple):
-    """The attributes of nodes and edges that are used; None if not all of them have one."""
+    """The attributes of nodes and edges that are used; None if some nodes or edges lack it."""
 
     node_label: str | None
     node_attr: str | None
@@ -119,7 +119,7 @@ class _Used(NamedTuple):
     edge_attr: str | None
 
 
-def _if_complete(values: Iterable[Any], attribute: str, owners: str) -> str | None:
+def _usable_attribute(values: Iterable[Any], attribute: str, owners: str) -> str | None:
     missing = [value is None for value in values]
     if not any(missing):
         return attribute if missing else None
@@ -130,7 +130,7 @@ def _if_complete(values: Iterable[Any], attribute: str, owners: str) -> str | No
 
 
 def to_pyg(graphs: Graphs) -> list[Data]:
-    """One PyG ``Data`` for each graph, with ``ground_truth`` if it is known."""
+    """One PyG ``Data`` for each graph, with ``ground_truth`` if known."""
     from torch_geometric.data import Data
 
     return [

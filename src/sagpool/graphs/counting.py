@@ -1,4 +1,4 @@
-"""`colors` and `triangles`: the class is a count, and the nodes that count are known.
+"""`colors` and `triangles`: the class is a count, and the counted nodes are known.
 
 After "Understanding Attention and Generalization in Graph Neural Networks" (Knyazev, Taylor and
 Amer, 2019). Both are learnt on small graphs and tested on larger ones.
@@ -14,9 +14,9 @@ from sagpool.randomness import key_of, permutation, uniform
 
 GREEN, CHANNELS = 1, 4
 COLORS = 3  # red, green and blue; the fourth channel is zero except in large-c
-MOST = 10  # green nodes, or triangles
-SMALL = (4, 25)  # nodes
-BLOCK = 2**24  # pairs of nodes that are looked at together
+MOST = 10  # green nodes, or triangles, of a graph
+SMALL = (4, 25)  # nodes of a small graph
+BLOCK = 2**24  # pairs of nodes that are checked at a time
 
 
 def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: int = 0) -> Graphs:
@@ -47,7 +47,7 @@ def colors(train: int = 500, validation: int = 2500, test: int = 2500, *, seed: 
         span = part.nodes[1] - smallest + 1
         counts = smallest + (uniform(_key("nodes", part, seed), part.graphs) * span).astype(int)
         ends = _random_edges(counts, part, seed)
-        green = _chosen(y, counts, part, seed)
+        green = _random_nodes(y, counts, part, seed)
         drawn.append(Drawn(counts, ends, y, green.astype(np.float32)))
         channels.append(_channels(green, part, seed))
     names = tuple(str(count) for count in range(MOST + 1))
@@ -103,10 +103,10 @@ def _balanced(part: Part, seed: int) -> Drawn:
             found = np.flatnonzero(y == number)[: wanted[number]]
             take[found] = True
             wanted[number] -= len(found)
-        kept.append(_taken(Drawn(counts, ends, y, corners), take))
+        kept.append(_subset(Drawn(counts, ends, y, corners), take))
     assert not wanted.any(), "every number of triangles occurs"
     shuffled = permutation(_key("order", part, seed), part.graphs)
-    return _in_order(joined(kept), shuffled)
+    return _reordered(joined(kept), shuffled)
 
 
 def _triangles_of_nodes(counts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -168,11 +168,11 @@ def _different(
 def _pair(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pairs (0, 1), (0, 2), (1, 2), (0, 3), ... by number: smaller and larger node."""
     larger = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
-    larger -= larger * (larger - 1) // 2 > index  # where the root was rounded up
+    larger -= larger * (larger - 1) // 2 > index  # where the square root was rounded up
     return index - larger * (larger - 1) // 2, larger
 
 
-def _chosen(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np.ndarray:
+def _random_nodes(wanted: np.ndarray, counts: np.ndarray, part: Part, seed: int) -> np.ndarray:
     """Random nodes of each graph, ``wanted`` of them, ``[nodes]`` bool."""
     graph = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((uniform(_key("green", part, seed), len(graph)), graph))
@@ -194,15 +194,15 @@ def _channels(green: np.ndarray, part: Part, seed: int) -> np.ndarray:
     return np.eye(CHANNELS, dtype=np.float32)[code]
 
 
-def _taken(drawn: Drawn, graphs: np.ndarray) -> Drawn:
-    """Some of the graphs, ``[graphs]`` bool."""
+def _subset(drawn: Drawn, graphs: np.ndarray) -> Drawn:
+    """The graphs whose entry of ``[graphs]`` bool is True."""
     nodes = np.repeat(graphs, drawn.node_counts)
     number = np.cumsum(nodes) - 1
     ends = drawn.ends[nodes[drawn.ends[:, 0]]]
     return Drawn(drawn.node_counts[graphs], number[ends], drawn.y[graphs], drawn.truth[nodes])
 
 
-def _in_order(drawn: Drawn, order: np.ndarray) -> Drawn:
+def _reordered(drawn: Drawn, order: np.ndarray) -> Drawn:
     """The graphs in another order."""
     counts = drawn.node_counts
     first = np.cumsum(counts) - counts

@@ -12,10 +12,10 @@ from sagpool.html import MUTED, Html, bars, card, facts, note
 
 MOST_CLASSES = 12
 MOST_DRAWN = 6
-LARGEST_DRAWN = 60  # nodes
+LARGEST_DRAWN = 60  # most nodes of a graph that is drawn
 SIDE, MARGIN = 110, 6  # pixels
 
-# They stand out from white and from black.
+# Visible on white and on black.
 GREY, BLUE, RED, GREEN, OCHRE = "#858585", "#1f78c8", "#dd5a0b", "#0f9a6f", "#b07d08"
 COLOURS = (GREY, BLUE, RED, GREEN, "#c2559c", OCHRE, "#7a6ad8")
 OTHER = "#a8a8a8"
@@ -58,7 +58,7 @@ def _classes(graphs: Graphs) -> list[Html]:
 
 
 def _drawings(graphs: Graphs) -> list[Html]:
-    """The first graphs that are small enough, side by side, and what their colours mean."""
+    """The first graphs that are small enough, side by side, and a legend of their colours."""
     numbers = np.flatnonzero(graphs.node_counts <= LARGEST_DRAWN)[:MOST_DRAWN].tolist()
     if not numbers:
         return []
@@ -74,7 +74,7 @@ def _drawings(graphs: Graphs) -> list[Html]:
 
 
 def _colours(graphs: Graphs) -> list[str]:
-    """Of each node label; chemical elements have their usual one, and rare labels share one."""
+    """The colour of each node label; elements have their usual colours, rare labels share one."""
     if graphs.node_label is None:
         return []
     names = graphs.node_label_names
@@ -108,14 +108,14 @@ def _drawing(graph: Graphs, number: int, colours: list[str]) -> str:
 
 
 def _positions(graph: Graphs) -> np.ndarray:
-    """``[nodes, 2]`` int64, pixels; distances on the picture follow those in the graph."""
+    """``[nodes, 2]`` int64 pixels; distances in the picture follow those in the graph."""
     import networkx as nx  # takes a moment to import
 
     joined = nx.Graph()
     joined.add_nodes_from(range(graph.num_nodes))
     joined.add_edges_from(graph.edge_index.T.tolist())
     near = dict(nx.all_pairs_shortest_path_length(joined))
-    # Nodes of different components are a bit further apart than any others.
+    # Nodes of different components are slightly farther apart than any nodes of one component.
     apart = 2 + max(max(steps.values()) for steps in near.values())
     distance = {node: dict.fromkeys(joined, apart) | steps for node, steps in near.items()}
     found = nx.kamada_kawai_layout(joined, dist=distance)

@@ -19,7 +19,7 @@ class Part(NamedTuple):
 
     name: str
     graphs: int
-    nodes: tuple[int, int]  # smallest and largest number
+    nodes: tuple[int, int]  # smallest and largest number of nodes
 
 
 class Drawn(NamedTuple):
@@ -42,10 +42,10 @@ def packed(
     """The graphs of all parts.
 
     Args:
-        name: of the data set
-        parts: one after the other
-        drawn: their graphs
-        class_names: of the classes
+        name: name of the data set
+        parts: the parts, in order
+        drawn: the graphs of each part
+        class_names: names of the classes
         channels: ``[nodes, channels]`` float32 features; None for degrees
         degree_cap: higher degrees count as this one
     """

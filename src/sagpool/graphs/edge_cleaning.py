@@ -10,7 +10,7 @@ import numpy as np
 class Repairs:
     """How many input edges did not fit a simple undirected graph."""
 
-    one_way: int = 0  # given in one direction only: the other one was added
+    one_way: int = 0  # given in one direction only: the other direction was added
     duplicates: int = 0  # given more than once: the first was used
     self_loops: int = 0  # from a node to itself: dropped (convolutions add their own)
 
@@ -33,7 +33,7 @@ class PackedEdges(NamedTuple):
     edge_counts: np.ndarray  # [graphs] int64
     degree: np.ndarray  # [nodes] int32
     col: np.ndarray  # [edges] int32, neighbours as indices inside their graph
-    origin: np.ndarray | None  # [edges] int64, the input edge whose features each edge carries
+    origin: np.ndarray | None  # [edges] int64, the input edge from which each edge has its features
     repairs: Repairs
 
 
@@ -52,7 +52,7 @@ def pack_edges(
         target: ``[input edges]`` int64, nodes of the same graphs, whose CSR rows get the edges
         node_counts: ``[graphs]`` nodes per graph
         with_origin: whether ``origin`` is needed; a plain sort is enough without it
-        undirected: whether the input may give an edge once or in both directions; neither then
+        undirected: whether the input may give each edge once or in both directions; then neither
             counts as a repair
 
     Returns:
@@ -108,7 +108,7 @@ def _symmetric_with_origin(
     duplicates = len(forward) - len(keys)
     reverse = backward[first]
     missing = ~np.isin(reverse, keys)
-    # An added direction carries the features of the given one.
+    # An added direction has the features of the given one.
     keys = np.concatenate([keys, reverse[missing]])
     origin = np.concatenate([first, first[missing]])
     order = np.argsort(keys)

@@ -31,7 +31,7 @@ class EdgeList(Structure):
 
     @property
     def counted(self) -> Tensor | None:
-        """``[edges]`` bool, False for self-loops; None if it is known that there are none."""
+        """``[edges]`` bool, False for self-loops; None if there are known to be none."""
         if self._counted is None:
             if on_cpu(self.source) and not (self.source.numpy() == self.target.numpy()).any():
                 return None

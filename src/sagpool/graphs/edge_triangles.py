@@ -29,11 +29,11 @@ def triangles_of_entries(row_ptr: Tensor, col: Tensor) -> Tensor:
     row = np.repeat(np.arange(rows), np.diff(ptr))
     for first in range(0, rows, BLOCK_ROWS):
         last = min(first + BLOCK_ROWS, rows)
-        walks = looped[first:last] @ looped  # of two steps, some of which stay
+        walks = looped[first:last] @ looped  # walks of two steps, including steps that stay
         walks.sort_indices()
         part = slice(ptr[first], ptr[last])
         if ptr[first] < ptr[last]:
             found[part] = walks[row[part] - first, neighbour[part]]
-    # Two of the walks along an edge stay at one of its ends.
+    # Two of the walks along an edge stay at one of its ends for one step.
     found[used] = np.where(row == neighbour[used], 0, found[used] - 2)
     return torch.from_numpy(found).to(col.device)

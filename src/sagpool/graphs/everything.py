@@ -1,9 +1,10 @@
 """``features="all"``: everything that is known about a node, in columns with names.
 
-The first label of a node stays a compact one-hot label. All else is dense: attributes, sums of the
-attributes of a node's edges, further labels, the number of a node's edges of each label, its degree
-and, for each pair of an edge label and a node label, the number of such neighbours. The last are
-the first messages of a relational convolution, so edge labels reach every convolution.
+The first label of a node stays a compact one-hot label. All other columns are dense: attributes,
+sums of the attributes of a node's edges, further labels, the number of a node's edges of each
+label, its degree and, for each pair of an edge label and a node label, the number of such
+neighbours. These counts are the first messages of a relational convolution, so edge labels reach
+every convolution.
 """
 
 import logging
@@ -39,7 +40,7 @@ class Everything(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Columns of one group, and what writes them."""
+    """Columns of one group, and the function that fills them."""
 
     group: str
     columns: tuple[Column, ...]
@@ -83,7 +84,7 @@ def encode_everything(raw: RawGraphs, known: Encoding | None, degree_cap: int) -
 
 
 class _Builder:
-    """Makes the blocks of one collection; ``main`` are the labels of its nodes, if it has any."""
+    """Makes the blocks of one collection; ``main`` has the labels of its nodes, if any."""
 
     def __init__(self, raw: RawGraphs, main: Codes | None, degree_cap: int) -> None:
         self.raw, self.main, self.degree_cap = raw, main, degree_cap
@@ -100,7 +101,7 @@ class _Builder:
         yield from self.raw.more_labels
 
     def groups(self) -> list[str]:
-        """All that there are, numbers first."""
+        """All groups of this collection, numbers first."""
         raw = self.raw
         groups = [] if raw.node_attr is None else [ATTRIBUTE]
         groups += [] if raw.edge_attr is None else [EDGE_ATTRIBUTE]
@@ -109,7 +110,7 @@ class _Builder:
         return groups + ([NEIGHBOUR] if self.main is not None and self.edge_labels else [])
 
     def fitting(self) -> list[_Block]:
-        """The blocks of all groups that fit into the limits."""
+        """The blocks of all groups that stay within the limits."""
         blocks, numbers = [], 0
         for group in self.groups():
             block = self._block(group, None)
@@ -140,7 +141,7 @@ class _Builder:
                 raise SagpoolError(
                     f"{self.raw.name} has no '{group}'; the model was trained with it."
                 )
-            else:  # without edges, nothing is known about them
+            else:  # without edges there are no values
                 blocks.append(_Block(group, columns, lambda out: None))
         return blocks
 
@@ -202,7 +203,7 @@ class _Builder:
 
     def _degrees(self, known: tuple[Column, ...] | None) -> _Block:
         degree, cap = self.raw.degree, self.degree_cap
-        if known:  # degrees above the highest known one count as that one
+        if known:  # degrees above the highest known degree count as that degree
             cap = max(int(column.name) for column in known)
         return self._one_hot(Labels(DEGREE, *encode_degrees(degree, cap)), known)
 
@@ -241,7 +242,7 @@ def _difference(group: str, own: tuple[Column, ...], known: tuple[Column, ...]) 
 def _columns(
     labels: Labels, known: tuple[Column, ...] | None
 ) -> tuple[tuple[Column, ...], np.ndarray, np.ndarray]:
-    """The columns, the column of each value or -1, and which values have no column."""
+    """The columns, the column of each value or -1, and the values that have no column."""
     columns = tuple(Column(labels.title, name) for name in labels.names)
     if known is None:
         return columns, labels.code, np.zeros(len(labels.code), bool)

@@ -1,4 +1,4 @@
-"""Chooses node features from everything that a source has."""
+"""Chooses node features from everything that a source provides."""
 
 import logging
 from dataclasses import replace
@@ -18,8 +18,9 @@ from sagpool.graphs.raw_graphs import Codes, RawGraphs, dense_matrix, encode_deg
 log = logging.getLogger("sagpool")
 
 Features = Literal["auto", "labels", "attributes", "both", "degree", "all"]
-Normalise = Literal["none", "l2"]  # the features of each node
-FEATURE_KINDS = {"both": "attributes+labels"}  # `Graphs.feature_kind`, if it is not the same word
+Normalise = Literal["none", "l2"]  # normalisation of the features of each node
+# `Graphs.feature_kind`, where it differs from the argument
+FEATURE_KINDS = {"both": "attributes+labels"}
 
 
 class _Chosen(NamedTuple):
@@ -38,7 +39,7 @@ def choose_features(
     Args:
         raw: the graphs as they were read
         features: as in `sagpool.load`; ``auto`` prefers labels, as the paper's code does; an
-            `Encoding` gives the columns of ``all`` that other graphs have
+            `Encoding` gives the same columns as those of other graphs with ``all``
         degree_cap: higher degrees count as this one
     """
     if not isinstance(features, Encoding) and features not in get_args(Features):
@@ -66,7 +67,7 @@ def choose_features(
         group=None if raw.group is None else torch.from_numpy(raw.group),
         time=None if raw.time is None else torch.from_numpy(raw.time),
         fragments=raw.fragments,
-        ids=_numbers(len(raw.node_counts)) if raw.ids is None else raw.ids,
+        ids=_default_ids(len(raw.node_counts)) if raw.ids is None else raw.ids,
         node_label_names=chosen.label_names,
         class_names=raw.class_names,
         target_names=raw.target_names,
@@ -78,8 +79,8 @@ def choose_features(
     )
 
 
-def _numbers(graphs: int) -> np.ndarray:
-    """The ids of graphs without names: 1, 2, ..."""
+def _default_ids(graphs: int) -> np.ndarray:
+    """The ids of graphs that have no names: 1, 2, ..."""
     return np.array([str(number) for number in range(1, graphs + 1)], object)
 
 
@@ -124,7 +125,7 @@ def unit_rows(graphs: Graphs) -> Graphs:
     """The graphs with the features of each node divided by their L2 norm; zeros stay zeros.
 
     One-hot features have this norm already: without attributes, the graphs stay as they are.
-    Otherwise labels become attributes, and the fingerprint is another.
+    Otherwise labels become attributes, and the fingerprint changes.
     """
     if graphs.node_attr is None:
         return graphs

@@ -1,4 +1,4 @@
-"""The dense columns of graphs in the order of those that a model knows, matched by name."""
+"""Reorders the dense columns of graphs to those that a model knows, matched by name."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -20,8 +20,8 @@ class FittedColumns(NamedTuple):
 def fit_columns(graphs: Graphs, known: Encoding) -> FittedColumns:
     """The columns of these graphs that the model knows.
 
-    A pair of known labels that no neighbour had in training is left out without a count: the model
-    knows both parts.
+    A pair of labels that no neighbour had in training is left out and not counted as unknown, if
+    the model knows both labels.
     """
     own = graphs.encoding
     assert own is not None, "graphs with all features have an encoding"
@@ -41,11 +41,11 @@ def fit_columns(graphs: Graphs, known: Encoding) -> FittedColumns:
         if column in place:
             attr[:, place[column]] += values
         elif column.group.removeprefix(UNKNOWN) in known.groups and column.group != NEIGHBOUR:
-            _note(column, values, unseen, nodes)
+            _count_unseen(column, values, unseen, nodes)
     return FittedColumns(attr if known.columns else None, unseen, nodes)
 
 
-def _note(column: Column, values: Tensor, unseen: Counter[str], nodes: Tensor) -> None:
+def _count_unseen(column: Column, values: Tensor, unseen: Counter[str], nodes: Tensor) -> None:
     has = values != 0
     count = int(has.sum())
     if count:

@@ -26,13 +26,13 @@ def from_molecules(
     name: str = "molecules",
     degree_cap: int = 64,
 ) -> Graphs:
-    """Pack molecules, without classes. One that cannot be read is an error: no row is left out.
+    """Pack molecules, without classes. An unreadable molecule is an error: none is left out.
 
     Args:
-        molecules: SMILES strings or RDKit molecules; the latter are used with the hydrogens that
-            they have
+        molecules: SMILES strings or RDKit molecules; an RDKit molecule is used with the hydrogens
+            that it has
         features: as in `sagpool.load`
-        name: of the collection, which errors mention with the number of the molecule, from 0
+        name: name of the collection; errors mention it with the number of the molecule, from 0
         degree_cap: as in `sagpool.load`
     """
     everything = features == "all" or isinstance(features, Encoding)
@@ -46,7 +46,7 @@ def _record(molecule: str | Mol, place: str, number: int, everything: bool) -> R
         if (parsed := parse_smiles(text)) is None:
             raise SagpoolError(f"{place}: {why_unreadable(text)}.")
     else:
-        parsed = rdkit().Mol(molecule)  # partial charges are written into it
+        parsed = rdkit().Mol(molecule)  # a copy, because partial charges are stored in it
         title = parsed.GetProp("_Name").strip() if parsed.HasProp("_Name") else ""
     try:
         record = record_of(parsed, place, title or str(number + 1))

@@ -81,7 +81,7 @@ class Graphs:
             unless the features are ``all``
         encoding: the meaning of the columns, if the features are ``all``
         feature_kind: source of the node features (labels, attributes, degree, ...)
-        name: of the data set
+        name: name of the data set
     """
 
     node_counts: np.ndarray
@@ -171,7 +171,7 @@ class Graphs:
 
     @property
     def num_outputs(self) -> int:
-        """What a model has an output for: classes, or the tasks of the targets."""
+        """Number of outputs of a model: classes, or the tasks of the targets."""
         if self.task == "classification" or self.targets is None:
             return self.num_classes
         return self.targets.shape[1]
@@ -358,7 +358,7 @@ class Graphs:
         return repeat_each(per_graph.to(self.device), counts, self.num_nodes)
 
 
-# The tensors of `Graphs`, and what each has one entry for.
+# The tensors of `Graphs`, and whether they have one entry per graph, node or edge.
 TENSORS = {
     "degree": "node",
     "col": "edge",

@@ -19,19 +19,19 @@ from sagpool.graphs.weighted import WeightedAdjacency
 from sagpool.ops import edge_rows
 from sagpool.ops.device import on_cpu
 
-_lock = RLock()  # fleets in other threads need the same levels
+_lock = RLock()  # fleets in other threads use the same levels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoarseSource(BatchSource):
-    """A coarsened collection, with weights, and how its nodes follow from the finer one.
+    """A coarsened collection, with weights, and the clusters of finer nodes it is made of.
 
     Args:
         weight: ``[entries]`` float64
         parent: ``[finer nodes + 1]`` int32, the index of the node's cluster in its graph, or -1
         child_ptr: ``[nodes + 2]`` int32, the first child of each node
         child: ``[children]`` int32, their indices in the finer graph, cluster after cluster
-        host: the same graphs as arrays
+        host: the same graphs as NumPy arrays
     """
 
     weight: Tensor
@@ -42,10 +42,10 @@ class CoarseSource(BatchSource):
 
 
 class Clusters(NamedTuple):
-    """Which rows of a packed batch a pooling puts together."""
+    """Which rows of a packed batch a pooling merges."""
 
     ptr: Tensor  # [new rows + 1] int32, the first child of each new row
-    child: Tensor  # [children] int32 rows; those past ptr[-1] belong to no new row
+    child: Tensor  # [children] int32 rows; entries past ptr[-1] belong to no new row
     parent: Tensor  # [rows] int64, the new row of each row; -1 if it is dropped
 
 
@@ -63,12 +63,14 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
     else:
         assert fine.ids is not None
         members, graphs = fine.ids.shape
-        most = _most(_nodes(fine.source), _nodes(source), structure.layout.rows - 1, graphs)
-        entries = _most(fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs)
+        most = _size_bound(_nodes(fine.source), _nodes(source), structure.layout.rows - 1, graphs)
+        entries = _size_bound(
+            fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs
+        )
         packed = pack_on_device(source, fine.ids, most + 1, entries)
     made = packed.structure
     row = edge_rows(made.row_ptr, made.col)
-    entry = _in_source(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
+    entry = _source_entries(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
     graphs_of = structure.layout.graph
 
     first = made.layout.node_ptr[:-1]
@@ -77,14 +79,14 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
 
     count = source.child_ptr.diff().index_select(0, packed.node)
     ptr = pad(torch.cumsum(count, 0, dtype=torch.int32), (1, 0))
-    # Not more than there are rows, if counting would wait for the device.
+    # Counting would wait for the device: use an upper bound, the number of rows.
     total = int(ptr[-1]) if on_cpu(ptr) else structure.layout.total_rows
     row = edge_rows(ptr, torch.arange(total, device=ptr.device))
-    at = _in_source(source.child_ptr, packed.node, ptr, row, len(source.child))
+    at = _source_entries(source.child_ptr, packed.node, ptr, row, len(source.child))
     graph = made.layout.graph.index_select(0, row)
     child = structure.layout.node_ptr.index_select(0, graph) + source.child.index_select(0, at)
     inside = torch.arange(len(child), device=ptr.device) < ptr[-1]
-    # Spare entries point to the last row, so that a NaN does not reach another member.
+    # Unused entries point to the last row, so that a NaN does not reach another member.
     child = torch.where(inside, child, structure.layout.total_rows - 1).int()
     return (
         WeightedAdjacency(
@@ -98,15 +100,15 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
     )
 
 
-def _in_source(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
-    """``[entries]``, where in the source each entry of the rows comes from.
+def _source_entries(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
+    """``[entries]``, the position in the source of each entry of the rows.
 
     Args:
         start: ``[nodes of the source + 1]``, the first entry of each node
         node: ``[rows]``, the node of each row
         ptr: ``[rows + 1]``, the first entry of each row
         row: ``[entries]``, the row of each entry
-        most: entries of the source
+        most: number of entries of the source
     """
     shift = start.index_select(0, node) - ptr[:-1]
     entries = torch.arange(len(row), device=row.device)
@@ -117,17 +119,17 @@ def _nodes(source: BatchSource) -> np.ndarray:
     return np.diff(source.first_node)
 
 
-def _most(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
-    """An upper bound on the size of coarsened graphs that together have ``total`` before.
+def _size_bound(fine: np.ndarray, coarse: np.ndarray, total: int, graphs: int) -> int:
+    """An upper bound on the size of coarsened graphs that together had the size ``total``.
 
     Each of several lines lies above the points (fine, coarse) of all single graphs; the bound is
     the lowest of their values at the total.
 
     Args:
-        fine: ``[graphs of the collection]``
+        fine: ``[graphs of the collection]`` sizes
         coarse: the same after the coarsening
-        total: of the chosen graphs
-        graphs: how many are chosen; an empty place counts as a graph of one node
+        total: sum of the sizes of the chosen graphs
+        graphs: number of chosen graphs; an empty place counts as a graph of one node
     """
     fine, coarse = np.append(fine, 1), np.append(coarse, 1)
     slopes = np.linspace(0, 1, 17)
@@ -141,7 +143,8 @@ def _coarse_source(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
         if known is None:
             known = fine.coarsened[coarsening] = _coarsen(fine, coarsening)
             if known.col.is_cuda:
-                torch.cuda.current_stream(known.col.device).synchronize()  # others will read it
+                # Other streams will read it.
+                torch.cuda.current_stream(known.col.device).synchronize()
         assert isinstance(known, CoarseSource)
         return known
 
@@ -161,7 +164,7 @@ def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
 
     own = np.arange(host.nodes)
     row, col = np.concatenate([own, host.row]), np.concatenate([own, host.col])
-    order = np.argsort(row, kind="stable")  # a node itself is the first of its entries
+    order = np.argsort(row, kind="stable")  # the first entry of a row is the node itself
     weight = np.concatenate([np.ones(host.nodes), host.weight])[order]
     local = col[order] - host.first_node[host.graph[row[order]]]
     entries = np.bincount(row, minlength=host.nodes)
@@ -189,7 +192,7 @@ def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
 
 
 def _canonical(source: BatchSource) -> tuple[HostGraphs, np.ndarray]:
-    """The graphs of a collection in canonical order, and that order."""
+    """The graphs of a collection in canonical order, and the permutation."""
     nodes = int(source.first_node[-1])
     length, col = source.length[:nodes].cpu().numpy(), source.col.cpu().numpy()
     row = np.repeat(np.arange(nodes), length)

@@ -1,4 +1,4 @@
-"""Weighted graphs as NumPy arrays: what is coarsened once, before any training."""
+"""Weighted graphs as NumPy arrays, which are coarsened once, before any training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_ROUNDS = 8  # of colours, after which nodes that differ within 8 hops have different ones
+_ROUNDS = 8  # rounds of colour refinement: nodes that differ within 8 hops get different colours
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -19,7 +19,7 @@ class HostGraphs:
 
     Args:
         first_node: ``[graphs + 1]``, the first node of each graph, and the end
-        row: ``[edges]`` ascending; every edge is there in both directions, once each
+        row: ``[edges]`` ascending; every edge occurs once in each direction
         col: ``[edges]``, ascending for each row; nodes are numbered through all graphs
         weight: ``[edges]`` float64, above 0
     """
@@ -33,7 +33,7 @@ class HostGraphs:
     def of_pairs(
         first_node: np.ndarray, row: np.ndarray, col: np.ndarray, weight: np.ndarray
     ) -> HostGraphs:
-        """From pairs in any order; the weights of equal pairs are added, self-loops dropped."""
+        """From pairs in any order; weights of equal pairs are added, self-loops are dropped."""
         nodes = int(first_node[-1])
         apart = row != col
         keys, which = np.unique(row[apart] * nodes + col[apart], return_inverse=True)
@@ -60,7 +60,7 @@ class HostGraphs:
         return np.bincount(self.row, self.weight, self.nodes)
 
     def reordered(self, order: np.ndarray) -> HostGraphs:
-        """With node ``order[i]``, which is in the same graph, as node i."""
+        """The graphs with node ``order[i]``, which must be in the same graph, as node i."""
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         return self.of_pairs(self.first_node, place[self.row], place[self.col], self.weight)
@@ -69,14 +69,14 @@ class HostGraphs:
 class Coarse(NamedTuple):
     """The result of a coarsening."""
 
-    parent: np.ndarray  # [nodes], the new node of each; -1 for one that is dropped
+    parent: np.ndarray  # [nodes], the new node of each node; -1 if dropped
     graphs: HostGraphs  # new nodes, graph after graph; every graph keeps at least one
 
 
 class Coarsening(ABC):
     """A way to coarsen graphs, computed once for a whole collection.
 
-    Subclasses are frozen dataclasses; equal ones must give equal graphs. The result for a graph
+    Subclasses are frozen dataclasses; equal ones must give equal results. The result for a graph
     must not depend on the other graphs. Nodes come in a pseudo-random order that does not depend on
     the order of the input (see `canonical_order`), so ties may go to the lower node.
     """
@@ -91,7 +91,7 @@ def merge(graphs: HostGraphs, label: np.ndarray) -> Coarse:
 
     Args:
         graphs: to be coarsened
-        label: ``[nodes]``, the number of a node of the same graph; new nodes follow its order
+        label: ``[nodes]``, the number of a node of the same graph; new nodes are in its order
     """
     labels, parent = np.unique(label, return_inverse=True)
     first_node = np.searchsorted(labels, graphs.first_node)
@@ -100,13 +100,13 @@ def merge(graphs: HostGraphs, label: np.ndarray) -> Coarse:
 
 
 def canonical_order(graphs: HostGraphs, start: np.ndarray) -> np.ndarray:
-    """``[nodes]``, the nodes of each graph by a hash of all that is known about them.
+    """``[nodes]``, the nodes of each graph sorted by a hash of all that is known about them.
 
-    However the nodes of a graph are numbered, they come in the same order, except for nodes that
+    The order does not depend on how the nodes of a graph are numbered, except for nodes that
     colour refinement (Weisfeiler and Leman, 1968) cannot tell apart.
 
     Args:
-        graphs: whose weights are not looked at
+        graphs: the graphs; weights are ignored
         start: ``[nodes]`` uint64, a hash of the features of each node
     """
     color = _mixed(start)

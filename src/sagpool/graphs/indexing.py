@@ -1,4 +1,4 @@
-"""The graphs that an index of a collection selects."""
+"""The graphs that an index into a collection selects."""
 
 import operator
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ from sagpool.graphs.times import ranks_of_times
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-FRAGMENTS = 2**32  # numbers that a Morgan environment can have
+FRAGMENTS = 2**32  # possible hashes of a Morgan environment
 
 
 def pack_records(
@@ -33,7 +33,7 @@ def pack_records(
 
     Args:
         records: the graphs
-        name: of the collection
+        name: name of the collection
         encode: numbers the node labels, and the classes
         undirected: whether an edge may be given once or in both directions; otherwise missing
             directions are counted in a warning
@@ -94,7 +94,7 @@ def pack_arrays(
     """Pack graphs that were given as arrays over the whole collection.
 
     Args:
-        name: of the collection
+        name: name of the collection
         node_counts: ``[graphs]`` int64
         ends: ``[input edges, 2]`` int64 source and target, which are in the same graph; nodes are
             numbered through the whole collection
@@ -163,7 +163,7 @@ def _feature_matrix(
 
 
 def _labels(records: Sequence[Record], field: str, counts: np.ndarray) -> list[Labels]:
-    """Labels by title; graphs without any node or edge of that kind need not have the title."""
+    """Labels by title; graphs without nodes (or edges) of that kind need not have the title."""
     owners = [record for record, count in zip(records, counts, strict=True) if count]
     titles = list(getattr(owners[0], field)) if owners else []
     for record in owners:

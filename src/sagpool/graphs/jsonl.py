@@ -120,12 +120,14 @@ class _Line:
 
     def _features(self, rows: list[Any], owner: str) -> list[float]:
         if set(map(type, rows)) != {list} or not all(rows):
-            self._fail(f"{_a(owner)}'s features must be a list of numbers")
+            self._fail(f"{_with_article(owner)}'s features must be a list of numbers")
         if len(set(map(len, rows))) > 1:
             self._fail(f"not all {owner}s have the same number of features")
         flat = list(chain.from_iterable(rows))
         if not set(map(type, flat)) <= {int, float} or max(map(abs, flat)) > MAX_FEATURE:
-            self._fail(f"{_a(owner)}'s features must be numbers of at most {MAX_FEATURE}")
+            self._fail(
+                f"{_with_article(owner)}'s features must be numbers of at most {MAX_FEATURE}"
+            )
         return flat
 
     def _edge_features(self, rows: Any) -> list[float] | None:
@@ -160,7 +162,7 @@ class _Line:
             lengths = {0}
         if not lengths <= _PAIR:
             self._fail("edges must be a list of pairs of nodes")
-        # This also refuses texts of two letters, which look like pairs.
+        # This also refuses strings of two characters, which have the length of a pair.
         if not set(map(type, flat)) <= _INTEGER:
             self._fail("the ends of an edge must be node numbers")
         return flat
@@ -186,5 +188,5 @@ class _Line:
         raise SagpoolError(f"{self.place}: {what}.")
 
 
-def _a(owner: str) -> str:
+def _with_article(owner: str) -> str:
     return f"an {owner}" if owner == "edge" else f"a {owner}"

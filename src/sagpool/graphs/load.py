@@ -19,7 +19,7 @@ from sagpool.graphs.records import Columns
 from sagpool.graphs.targets import check_task
 from sagpool.graphs.tu_files import open_files
 
-# Built-in tasks with a split of their own, and the kind of their features.
+# Built-in data sets that come with a split, and the kind of their features.
 WITH_SPLIT = {
     "colors": (colors, "attributes"),
     "triangles": (triangles, "degree"),
@@ -46,10 +46,10 @@ def load(
             in the folders of ``SAGPOOL_DATA``, then in the cache folder, then on the official site
         features: node features: ``labels``, ``attributes``, ``both``, ``degree``, ``auto``
             (labels; attributes if there are none; degrees if there is neither), or ``all`` that is
-            known: also edge labels and, of molecules, charges, rings, fragments, ...; an
+            known: also edge labels and, for molecules, charges, rings, fragments, ...; an
             `Encoding`, as in ``model.vocabulary.features``, gives the columns that a model knows
         degree_cap: higher degrees count as this one
-        columns: of a table of molecules, if they have no standard names
+        columns: titles of the columns of a table of molecules, if not the standard ones
         task: what the labels are: classes, several targets of 0 and 1 (``multitask``), or numbers
             (``regression``)
         scaffolds: whether ``group`` is the scaffold of each molecule
@@ -57,7 +57,7 @@ def load(
     """
     check_task(task)
     columns = replace(columns, need_label=need_labels)
-    # Path("MUTAG") is a folder of the user's, not the built-in data set.
+    # Path("MUTAG") is the user's folder, not the built-in data set.
     name = source.lower() if isinstance(source, str) else None
     if name == "motifs":
         if isinstance(features, str) and features not in ("auto", "degree", "all"):
@@ -88,7 +88,7 @@ def load(
 
 
 def read_raw(source: str) -> RawGraphs:
-    """All that a built-in or a TU data set has, before node features are chosen."""
+    """Everything in a built-in or a TU data set, before node features are chosen."""
     if source.lower() == "mutag":
         return _read_mutag()
     if source.lower() == "motifs":
@@ -114,7 +114,7 @@ def _located(source: str | Path) -> Path:
 
 
 def _with_classes(graphs: Graphs, task: Task, scaffolds: bool, columns: Columns) -> Graphs:
-    """A data set that can have nothing but classes."""
+    """The graphs; refuses options that do not fit a data set with only classes."""
     if task != "classification":
         raise SagpoolError(f"{graphs.name} has classes, no targets for {task}.")
     if scaffolds:

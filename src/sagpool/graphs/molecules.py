@@ -68,7 +68,7 @@ def read_smiles(
 
 
 def _label_columns(name: str, header: list[str], columns: Columns) -> dict[str, int]:
-    """The columns of the class or of the targets: those asked for, expected, or a standard one."""
+    """The columns of the class or of the targets: requested, expected, or the standard one."""
     if columns.labels or columns.expected:
         found = {title: _column(header, title, ()) for title in columns.labels or columns.expected}
     else:
@@ -186,7 +186,7 @@ def parse_smiles(text: str) -> Mol | None:
 
 def why_unreadable(text: str) -> str:
     """Why `parse_smiles` gives None."""
-    if len(text) > SMILES.most:  # RDKit takes minutes for rings of that many atoms
+    if len(text) > SMILES.most:  # RDKit takes minutes for rings with that many atoms
         return SMILES.sentence(len(text), f"{text[:20]!r}...")
     return f"RDKit cannot read {text[:80]!r}"
 
@@ -201,7 +201,8 @@ def _parse(read: Callable[[], Mol | None]) -> Mol | None:
     from rdkit import rdBase
 
     molecule = None
-    with rdBase.BlockLogs(), suppress(RuntimeError, UnicodeDecodeError):  # we log ourselves
+    # Suppress RDKit's log: we report errors ourselves.
+    with rdBase.BlockLogs(), suppress(RuntimeError, UnicodeDecodeError):
         molecule = read()
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
 
@@ -237,7 +238,7 @@ def record_of(
 
 
 def atoms_of(molecule: Mol) -> list[Atom]:
-    """As ``GetAtoms()``, whose iterator takes three times as long."""
+    """Like ``GetAtoms()``, whose iterator takes three times as long."""
     return [molecule.GetAtomWithIdx(number) for number in range(molecule.GetNumAtoms())]
 
 

@@ -1,4 +1,4 @@
-"""`motifs` and `motifs_shift`: random graphs whose class is decided by a small planted subgraph."""
+"""`motifs` and `motifs_shift`: random graphs whose class depends on a small planted subgraph."""
 
 import dataclasses
 import itertools
@@ -43,8 +43,8 @@ def motifs(
     """Generate random graphs, each with one motif that decides its class.
 
     The rest of a graph is a random tree with ears: paths over three new nodes that join two nodes
-    of the tree. Every cycle outside the motif therefore has at least five nodes, while each motif
-    has a triangle or a square: no motif arises by chance. Node features are degrees.
+    of the tree. So every cycle outside the motif has at least five nodes, while each motif has a
+    triangle or a square: no motif arises by chance. Node features are degrees.
 
     Args:
         graphs: number of graphs
@@ -52,7 +52,7 @@ def motifs(
         classes: motifs to plant (house, bowtie, theta), one class each, balanced
         seed: the same seed gives the same graphs
         degree_cap: higher degrees count as this one
-        features: ``degree``, or ``all``, which are the degrees as well
+        features: ``degree``; ``all`` gives the same
 
     Returns:
         graphs with ``ground_truth``: the nodes of the motif
@@ -81,7 +81,7 @@ def motifs_shift(
 ) -> Graphs:
     """`motifs` that are learnt on small graphs and tested on larger ones.
 
-    Features are degrees; those above 8 count as 8, so that large graphs have no new ones.
+    Features are degrees; degrees above 8 count as 8, so large graphs have no new features.
 
     Args:
         train: graphs of 15 to 40 nodes
@@ -108,7 +108,7 @@ def motifs_shift(
 def _drawn(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...], seed: Seed) -> Drawn:
     y = permutation(key_of("motif class", *seed), graphs) % len(classes)
     span = nodes[1] - nodes[0] + 1
-    node_counts = nodes[0] + _below(np.full(graphs, span), "motif nodes", seed)
+    node_counts = nodes[0] + _random_below(np.full(graphs, span), "motif nodes", seed)
     base_counts = node_counts - MOTIF_NODES
     # About one ear per ten nodes of the rest; the tree has at least two nodes.
     ears = np.minimum(1 + base_counts // 10, (base_counts - 2) // EAR_NODES)
@@ -132,9 +132,9 @@ def _drawn(graphs: int, nodes: tuple[int, int], classes: tuple[str, ...], seed: 
 
 
 def _trees(first: np.ndarray, counts: np.ndarray, seed: Seed) -> np.ndarray:
-    """Each node but the first is joined to a random earlier one, ``[2, edges]``."""
+    """Joins each node except the first to a random earlier one, ``[2, edges]``."""
     index = index_in_run(counts)
-    parent = _below(index, "motif tree", seed)
+    parent = _random_below(index, "motif tree", seed)
     start = np.repeat(first, counts)
     return np.stack([start + index, start + parent])[:, index > 0]
 
@@ -142,8 +142,8 @@ def _trees(first: np.ndarray, counts: np.ndarray, seed: Seed) -> np.ndarray:
 def _ears(first: np.ndarray, trees: np.ndarray, ears: np.ndarray, seed: Seed) -> np.ndarray:
     """Paths over new nodes between two different nodes of the tree, ``[2, edges]``."""
     trees, start = np.repeat(trees, ears), np.repeat(first, ears)
-    one = _below(trees, "motif ear start", seed)
-    other = (one + 1 + _below(trees - 1, "motif ear end", seed)) % trees
+    one = _random_below(trees, "motif ear start", seed)
+    other = (one + 1 + _random_below(trees - 1, "motif ear end", seed)) % trees
     new = start + trees + EAR_NODES * index_in_run(ears)
     path = [start + one, *(new + i for i in range(EAR_NODES)), start + other]
     return np.concatenate([np.stack(pair) for pair in itertools.pairwise(path)], 1)
@@ -162,14 +162,14 @@ def _planted(
     inside = corner[:, None, None] + shape
     tie = np.stack(
         [
-            corner + _below(np.full(len(first), MOTIF_NODES), "motif tie", seed),
-            first + _below(base_counts, "motif base tie", seed),
+            corner + _random_below(np.full(len(first), MOTIF_NODES), "motif tie", seed),
+            first + _random_below(base_counts, "motif base tie", seed),
         ]
     )
     return np.concatenate([inside.reshape(-1, 2).T, tie], axis=1)
 
 
-def _below(limits: np.ndarray, stream: str, seed: Seed) -> np.ndarray:
+def _random_below(limits: np.ndarray, stream: str, seed: Seed) -> np.ndarray:
     """A random whole number from 0 to ``limits[i] - 1`` for each i."""
     return (uniform(key_of(stream, *seed), len(limits)) * limits).astype(np.int64)
 

@@ -91,7 +91,7 @@ def _download(name: str) -> Path:
             _check_complete(file, url, response)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-            # Before the zip itself appears: a download never lacks its checksum.
+            # Written before the zip appears, so a download never lacks its checksum.
             with replacing(_checksum_file(path)) as checksum:
                 checksum.write(f"{digest}  {path.name}\n".encode())
     except (OSError, HTTPException) as error:
@@ -101,7 +101,7 @@ def _download(name: str) -> Path:
 
 
 def _check_complete(file: IO[bytes], url: str, response: HTTPResponse) -> None:
-    """Every byte has arrived, and every file of the zip has its checksum."""
+    """Check that every byte has arrived, and that every file of the zip has its checksum."""
     received = file.seek(0, 2)
     announced = response.headers.get("Content-Length")
     whole = announced is None or not announced.isdecimal() or int(announced) == received
@@ -116,7 +116,7 @@ def _check_complete(file: IO[bytes], url: str, response: HTTPResponse) -> None:
 
 
 def _check_download(path: Path) -> None:
-    """A download is still what was downloaded; those of older versions have no checksum."""
+    """Check that a download is unchanged; downloads of older versions have no checksum."""
     try:
         written = _checksum_file(path).read_text("ascii", "replace").split(" ")[0]
     except FileNotFoundError:

@@ -23,7 +23,7 @@ def with_node_targets(graphs: Graphs, file: str | Path) -> Graphs:
     The file is a CSV with three columns: ``graph`` and ``node``, the numbers of a graph and of a
     node in it, both counted from 0, and ``target``, how relevant that node is for the class, at
     least 0. Nodes without a row have the target 0. Targets are relative to the other nodes of the
-    graph; a graph without targets is trained without this loss.
+    graph; a graph without targets does not contribute to the loss of the scores.
     """
     path = user_path(file)
     try:
@@ -40,7 +40,7 @@ def with_node_targets(graphs: Graphs, file: str | Path) -> Graphs:
 
 
 def _read(lines: TextIO, graphs: Graphs, path: Path) -> np.ndarray:
-    """``[nodes]``, NaN for those without a row."""
+    """``[nodes]`` targets, NaN for nodes without a row."""
     rows = csv_rows(lines, path)
     place, head = next(rows, (f"{path}", []))
     if head != COLUMNS:
@@ -72,6 +72,6 @@ def _value(text: str, place: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < 1e30:  # float32 has larger ones, but not their sums
+    if not 0 <= value < 1e30:  # larger targets fit float32, but their sums do not
         raise SagpoolError(f"{place}: the target must be a number of at least 0: {shorten(text)}.")
     return value

@@ -55,9 +55,9 @@ def _read(text: bytes, where: str, columns: int | None, dtype: Any) -> np.ndarra
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:
-    """Some lines after the other, each time without the last newline.
+    """Blocks of whole lines, each without its last newline.
 
-    What is needed to parse a block takes many times its memory.
+    Parsing takes many times the memory of the text, so it is done block by block.
     """
     begin = 0
     while begin <= len(text):
@@ -68,7 +68,7 @@ def _blocks(text: bytes) -> Iterator[bytes]:
 
 
 def _parse_block(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
-    """In one pass; None if any line does not have the expected form."""
+    """Parse in one pass; None if any line does not have the expected form."""
     characters = np.frombuffer(text, np.uint8)
     commas, newlines = (np.flatnonzero(characters == separator) for separator in b",\n")
     before_line_end = np.searchsorted(commas, np.append(newlines, len(text)))
@@ -80,7 +80,7 @@ def _parse_block(text: bytes, columns: int, dtype: Any) -> np.ndarray | None:
         # A blank field or a lone sign, which NumPy's parser would read as 0 or -1.
         return None
     with warnings.catch_warnings():
-        # NumPy warns about anything that is not a number; later versions raise.
+        # NumPy warns about anything that is not a number; newer versions raise.
         warnings.simplefilter("error")
         try:
             values = np.fromstring(text.replace(b"\n", b","), dtype, sep=",")

@@ -1,4 +1,4 @@
-"""Labels from columns of PyG's ``x`` and ``edge_attr``, which have no labels of their own."""
+"""Labels from columns of PyG's ``x`` and ``edge_attr``; PyG itself has no labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Roles(NamedTuple):
-    """As in `Encoding`."""
+    """Roles of columns, as in `Encoding`."""
 
     x_roles: tuple[Role, ...]
     edge_roles: tuple[Role, ...]
@@ -29,12 +29,12 @@ class Roles(NamedTuple):
 def with_labels(
     records: list[Record], data: Sequence[Data], features: Encoding | Any
 ) -> tuple[list[Record], Roles]:
-    """The records with labels in place of categories, and what the columns are.
+    """The records with labels in place of categories, and the roles of the columns.
 
     Args:
-        records: of the graphs, with all columns as features
-        data: the graphs, for the types of their columns
-        features: an `Encoding`, whose roles are used; otherwise they are found in the data
+        records: the graphs, with all columns as features
+        data: the same graphs, for the types of their columns
+        features: an `Encoding`, whose roles are used; otherwise roles are inferred from the data
     """
     xs = _matrices([graph.x for graph in data], [record.nodes for record in records])
     edges = _matrices([graph.edge_attr for graph in data], [record.num_edges for record in records])

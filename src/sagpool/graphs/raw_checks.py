@@ -1,4 +1,4 @@
-"""Whether the arrays of a `RawGraphs` that was read from a file fit together."""
+"""Checks that the arrays of a `RawGraphs` that was read from a file fit together."""
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def check_raw(raw: RawGraphs) -> RawGraphs:
 
 
 def _check_edges(raw: RawGraphs) -> None:
-    """Whether they are sorted, each of them there once and in both directions, without loops."""
+    """Check that edges are sorted, once in each direction, and without self-loops."""
     ends = np.cumsum(raw.degree)
     rises = raw.col[1:] > raw.col[:-1]
     rises[ends[(ends > 0) & (ends < len(raw.col))] - 1] = True  # from one node to the next
@@ -56,8 +56,8 @@ def _check_edges(raw: RawGraphs) -> None:
     neighbour = raw.col + np.repeat(first_node, raw.edge_counts)
     node = np.repeat(np.arange(len(raw.degree), dtype=np.int32), raw.degree)
     _expect(bool((node != neighbour).all()), "an edge joins a node to itself")
-    # For random vectors, xᵀAy = yᵀAx if A is symmetric, and otherwise almost never (Freivalds).
-    # That takes a fraction of the time of sorting the edges by their other end.
+    # For random vectors, xᵀAy = yᵀAx if A is symmetric, and almost never otherwise (Freivalds).
+    # This takes a fraction of the time of sorting the edges by their other end.
     x, y = np.random.default_rng().integers(0, 2**32, (2, len(raw.degree)), np.uint32)
     one = (np.repeat(x, raw.degree) * y[neighbour]).sum(dtype=np.uint32)
     other = (np.repeat(y, raw.degree) * x[neighbour]).sum(dtype=np.uint32)
@@ -70,7 +70,7 @@ def _length(array: np.ndarray, name: str) -> int:
 
 
 def _total(counts: np.ndarray) -> int:
-    return sum(counts.tolist())  # exact, also of numbers whose sum overflows
+    return sum(counts.tolist())  # exact, even if the sum overflows int64
 
 
 def _codes(codes: np.ndarray, names: int, what: str) -> None:

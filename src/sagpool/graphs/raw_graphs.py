@@ -1,4 +1,4 @@
-"""`RawGraphs`, all that a source has, and the numbering of labels."""
+"""`RawGraphs`: everything that a source has; and the numbering of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-EDGE_LABEL = "edge label"  # the title of the label of an edge, in sources without titles
+EDGE_LABEL = "edge label"  # default title of the label of an edge
 
 
 class Codes(NamedTuple):
@@ -49,15 +49,16 @@ class RawGraphs:
     node_labels: np.ndarray | None = None  # [nodes, label columns] int32 codes
     node_label_names: tuple[tuple[str, ...], ...] = ()  # one tuple for each label column
     node_attr: np.ndarray | None = None  # [nodes, attributes] float32
-    attribute_names: tuple[str, ...] = ()  # of the attributes; numbers, if they have none
-    more_labels: tuple[Labels, ...] = ()  # of the nodes, which only ``features="all"`` uses
+    attribute_names: tuple[str, ...] = ()  # names of the attributes; numbers if they have none
+    # Further labels of the nodes, which only ``features="all"`` uses.
+    more_labels: tuple[Labels, ...] = ()
     edge_labels: tuple[Labels, ...] = ()
     edge_attr: np.ndarray | None = None  # [edges, edge features] float32
     targets: np.ndarray | None = None  # [graphs, tasks] float32
     target_names: tuple[str, ...] = ()
     task: Task = "classification"
     group: np.ndarray | None = None  # [graphs] int64
-    time: np.ndarray | None = None  # [graphs] int64, higher ones are later
+    time: np.ndarray | None = None  # [graphs] int64, higher is later
     fragments: csr_array | None = None  # [graphs, 2**32]
     ids: np.ndarray | None = None  # [graphs] texts
     repairs: Repairs = NO_REPAIRS
@@ -91,7 +92,7 @@ def encode_texts(texts: Sequence[str]) -> Codes:
 
 
 def encode_some(texts: Sequence[str | None]) -> Codes:
-    """As `encode_texts`; None becomes -1."""
+    """Like `encode_texts`; None becomes -1."""
     code, names = encode_texts([text for text in texts if text is not None])
     if len(code) == len(texts):
         return Codes(code, names)

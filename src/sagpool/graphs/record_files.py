@@ -26,7 +26,7 @@ CHUNK_NODES = 2**16  # most nodes in a chunk, unless a single graph has more
 
 
 class Format(NamedTuple):
-    # Yields the graphs of an open file one by one; the file's name is for messages.
+    # Yields the graphs of an open file one by one; the text is the file's name, for messages.
     read: Callable[[BinaryIO, str, Columns], Iterator[Record]]
 
 
@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     graphs: Graphs
     names: list[str]  # ids of the graphs in their source
     targets: list[str | None]  # classes of the graphs, if given
-    fraction: float | None  # of the source that has been read, if its size is known
+    fraction: float | None  # fraction of the source that has been read, if its size is known
 
 
 def holds_records(path: Path) -> bool:
@@ -68,8 +68,8 @@ def load_records(
     """All graphs of a file that have a class or a target; all graphs if none has.
 
     Args:
-        path: of the file
-        columns: of a table
+        path: the file
+        columns: titles of the columns of a table
         task: what the labels are
         everything: whether atoms and bonds of molecules are described for ``features="all"``
         scaffolds: whether the groups are the scaffolds of the molecules
@@ -113,7 +113,7 @@ def chunks_of(
 ) -> Iterator[Chunk]:
     """Chunks of these graphs. An invalid graph raises after the graphs before it were yielded."""
     self_loops = 0
-    for part in _portions(map(vocabulary.check, records), size):
+    for part in _record_chunks(map(vocabulary.check, records), size):
         raw = pack_records(part, name)
         self_loops += raw.repairs.self_loops
         named = [renamed(record, vocabulary.target_names) for record in part]
@@ -128,7 +128,7 @@ def chunks_of(
         log.warning("%s: %s.", name, Repairs(self_loops=self_loops))
 
 
-def _portions(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+def _record_chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
     part: list[Record] = []
     nodes = 0
     try:

@@ -1,4 +1,4 @@
-"""`Record`: one graph as a reader yields it; and code that all readers of files share."""
+"""`Record`: one graph as a reader yields it; and code shared by all readers of files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ class Record:
     name: str  # its id in the source
     nodes: int  # number of nodes
     edges: Sequence[int] | np.ndarray  # source, target, source, ...; nodes are numbered from 0
-    labels: Sequence[str] | None = None  # of the nodes
-    features: Sequence[float] | np.ndarray | None = None  # of the nodes, row after row
+    labels: Sequence[str] | None = None  # labels of the nodes
+    features: Sequence[float] | np.ndarray | None = None  # features of the nodes, row after row
     target: Any = None  # class of the graph
-    attribute_names: tuple[str, ...] = ()  # of the features; numbers, if they have none
-    edge_features: Sequence[float] | np.ndarray | None = None  # row after row
-    molecule: Mol | None = None  # that the graph was made from, for drawing it
-    targets: Mapping[str, Any] | None = None  # by name, if they are read by name; None is missing
-    # Labels by title; None is no label. Those of the edges: the first is the one of neighbours.
-    more_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # of the nodes
+    attribute_names: tuple[str, ...] = ()  # names of the features; numbers if they have none
+    # Features of the edges, row after row.
+    edge_features: Sequence[float] | np.ndarray | None = None
+    molecule: Mol | None = None  # the molecule that the graph was made from, for drawing it
+    targets: Mapping[str, Any] | None = None  # by name, if the source has names; None is missing
+    # Further labels of the nodes, by title; None is no label.
+    more_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    # Labels of the edges, by title; the first title is also used to describe neighbours.
     edge_labels: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     fragments: Mapping[int, int] | None = None  # counts of the Morgan environments of a molecule
     group: str | None = None  # graphs of one group are never split up
@@ -84,26 +86,26 @@ class Record:
 
 @dataclass(frozen=True)
 class Columns:
-    """Titles of the columns of a table of molecules, if they are not standard ones.
+    """Titles of the columns of a table of molecules, if not the standard ones.
 
-    In an SDF file they are properties; in JSON Lines, ``label`` chooses among ``labels``.
+    In an SDF file they name properties; in JSON Lines, ``label`` selects among ``labels``.
     """
 
     smiles: str | None = None
-    label: str | tuple[str, ...] | None = None  # of the class, or of several targets
+    label: str | tuple[str, ...] | None = None  # title of the class, or of several targets
     id: str | None = None
     time: str | None = None  # when each graph was made: numbers or dates
-    expected: tuple[str, ...] = ()  # labels that are read if they are there, without ``label``
-    need_label: bool = False  # whether it is an error if there is no label at all
+    expected: tuple[str, ...] = ()  # titles of labels that are read if present, without ``label``
+    need_label: bool = False  # whether a file without any label is an error
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The titles that must be there."""
+        """The titles that must be present."""
         return (self.label,) if isinstance(self.label, str) else self.label or ()
 
 
 def all_or_none(records: Sequence[Record], field: str, what: str) -> bool:
-    """Whether the records have this field; an error if only some do."""
+    """Whether all records have this field; an error if only some do."""
     has = [getattr(record, field) is not None for record in records]
     if any(has) and not all(has):
         without, with_ = records[has.index(False)], records[has.index(True)]

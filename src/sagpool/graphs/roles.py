@@ -1,4 +1,4 @@
-"""What the columns of PyG's matrices are: measurements, categories, or a one-hot block."""
+"""The roles of the columns of PyG's matrices: measurements, categories, or a one-hot block."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from sagpool.graphs.columns import Role
 
-MOST_CATEGORIES = 64  # values of a category; columns of whole numbers with more are measurements
+MOST_CATEGORIES = 64  # most values of a category; whole numbers with more values are measurements
 NUMBER: Role = "number"
 NO_LABEL = "none"  # the label of a row of zeros in a one-hot block
 
@@ -15,7 +15,7 @@ NO_LABEL = "none"  # the label of a row of zeros in a one-hot block
 class Parts(NamedTuple):
     """The columns of one matrix by their roles."""
 
-    numbers: np.ndarray | None  # [rows, numbers], None without such columns
+    numbers: np.ndarray | None  # [rows, numbers]; None if there are no such columns
     one_hot: list[str] | None  # [rows] the number of the column that has the 1
     categories: dict[int, list[str]]  # by the number of the column
 
@@ -24,7 +24,7 @@ def find_roles(matrices: Sequence[np.ndarray]) -> tuple[Role, ...]:
     """The roles of the columns of all these matrices.
 
     Whole numbers (by their type, not their value) are categories. Columns of 0 and 1 are a one-hot
-    block if every row has exactly one 1 in them. All else are measurements.
+    block if every row has exactly one 1 in them. All other columns are measurements.
     """
     matrix = np.concatenate(matrices)  # [rows, columns]
     columns = matrix.shape[1] if matrix.ndim == 2 else 0

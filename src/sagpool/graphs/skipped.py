@@ -1,4 +1,4 @@
-"""Counting what is left out while reading."""
+"""Counts the graphs that are left out while reading."""
 
 from __future__ import annotations
 

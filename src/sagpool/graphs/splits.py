@@ -9,7 +9,7 @@ from torch import Tensor
 from sagpool.errors import SagpoolError
 from sagpool.randomness import key_of, permutation
 
-NO_TEST = -1  # instead of a fold: all graphs are for training and validation
+NO_TEST = -1  # used in place of a fold: all graphs are for training and validation
 DRAWN_SPLITS = ("stratified", "contiguous")
 SPLITS = (*DRAWN_SPLITS, "fixed")
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -22,7 +22,7 @@ class Split:
     train: np.ndarray
     validation: np.ndarray
     test: np.ndarray
-    more_tests: Mapping[str, np.ndarray] = field(default_factory=dict)  # by name
+    more_tests: Mapping[str, np.ndarray] = field(default_factory=dict)  # further tests, by name
 
 
 def split(
@@ -40,16 +40,16 @@ def split(
     9 % and 10 % of the graphs are for training, validation and test. (The paper does not say
     whether the splits are stratified; we stratify, since the test parts are small.)
 
-    A contiguous split is that of the authors' first released code: the graphs are shuffled once
-    for each seed and cut into slices. Each slice is the test part of one fold, and the beginning of
-    the others is its validation part. So all folds but the first have about the same validation
+    A contiguous split follows the authors' first released code: for each seed the graphs are
+    shuffled once and cut into slices. Each slice is the test part of one fold; the validation part
+    is the beginning of the other slices. So all folds but the first have about the same validation
     part.
 
     Args:
         y: ``[graphs]`` class of each graph
-        seed: of the shuffle that assigns graphs to folds
+        seed: seed of the shuffle that assigns graphs to folds
         fold: 0 to ``folds - 1``; or `NO_TEST`, for a split without a test part
-        folds: at least 2; stratified at most the number of graphs of the smallest class
+        folds: at least 2; if stratified, at most the number of graphs of the smallest class
         validation: fraction of the training part, in [0, 1)
         kind: ``stratified`` or ``contiguous``
     """
@@ -72,7 +72,7 @@ def fixed_split(part: np.ndarray, names: Sequence[str]) -> Split:
 
     Args:
         part: ``[graphs]`` int64, the index of each graph's part in ``names``
-        names: ``train``, ``validation``, and the names of the test sets; the first of these is
+        names: ``train``, ``validation``, and the names of the test sets; the first test set is
             *the* test set
     """
     missing = [name for name in (TRAIN, VALIDATION) if name not in names]
@@ -108,7 +108,7 @@ def _stratified_split(y: np.ndarray, seed: int, fold: int, folds: int, validatio
 
 
 def _contiguous_split(graphs: int, seed: int, fold: int, folds: int, validation: float) -> Split:
-    length = -(-graphs // folds)  # of a slice; the last may be shorter
+    length = -(-graphs // folds)  # length of a slice; the last may be shorter
     if length * (folds - 1) >= graphs:
         raise SagpoolError(f"{graphs} graphs are too few for {folds} slices of equal length.")
     shuffled = permutation(key_of("slices", seed), graphs)
@@ -123,7 +123,7 @@ def _contiguous_split(graphs: int, seed: int, fold: int, folds: int, validation:
 
 
 def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.ndarray:
-    """The fold whose test part has each graph, ``[graphs]``.
+    """``[graphs]``, the fold in whose test part each graph is.
 
     Fold sizes differ by at most one, overall and within each class.
     """
@@ -136,23 +136,23 @@ def stratified_folds(y: Tensor | np.ndarray, seed: int, folds: int = 10) -> np.n
         raise SagpoolError(
             f"Class {classes[rarest]} has {counts[rarest]} graphs, too few for {folds} folds."
         )
-    # Assigned in turn, class after class. Not scikit-learn's folds: its shuffle may change between
-    # versions.
+    # Folds are assigned in turn, class after class. (scikit-learn's shuffle may change between
+    # versions.)
     fold = np.empty(len(y), np.int64)
     fold[_by_class(y, "folds", seed)] = np.arange(len(y)) % folds
     return fold
 
 
 def folds_of_groups(group: Tensor | np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold whose test part has each graph, ``[graphs]``; a group is never split up.
+    """``[graphs]``, the fold in whose test part each graph is; a group is never split up.
 
     The largest groups are assigned first, each to the smallest fold so far. The seed decides the
     order of groups of the same size.
 
     Args:
-        group: ``[graphs]`` of each graph, such as the scaffold of a molecule
+        group: ``[graphs]`` group of each graph, such as the scaffold of a molecule
         folds: at least 2, at most the number of groups
-        seed: of the shuffle
+        seed: seed of the shuffle
     """
     if folds < 2:
         raise SagpoolError(f"Cross-validation needs at least 2 folds, not {folds}.")
@@ -171,7 +171,7 @@ def folds_of_groups(group: Tensor | np.ndarray, folds: int, seed: int) -> np.nda
 def time_split(
     time: Sequence[object] | np.ndarray, *, validation: float = 0.1, test: float = 0.1
 ) -> Split:
-    """The latest graphs for the test, those before them for validation, the rest for training.
+    """The latest graphs for the test, the graphs before them for validation, the rest for training.
 
     Args:
         time: ``[graphs]`` values that can be sorted; graphs of the same time stay in their order
@@ -190,9 +190,9 @@ def time_split(
 
 
 def latest(time: Tensor | np.ndarray, fraction: float) -> np.ndarray:
-    """``[graphs]`` bool: those with the latest times, as near to this fraction as possible.
+    """``[graphs]`` bool: the graphs with the latest times, as near to this fraction as possible.
 
-    Graphs of the same time stay together. There is at least one of them, and one before them.
+    Graphs of the same time stay together. At least one graph is selected, and one is not.
     """
     time = np.asarray(time)
     starts = np.unique(time)[1:]

@@ -16,7 +16,7 @@ from sagpool.graphs.raw_graphs import RawGraphs
 from sagpool.graphs.records import Columns, Record
 from sagpool.graphs.skipped import Skipped
 
-ONE = "label"  # the name of a target that has none
+ONE = "label"  # name of a target that has no name
 MAX_TARGET = 3.4e38  # float32 is infinite beyond
 
 
@@ -34,7 +34,7 @@ def check_task(task: str) -> None:
 def only_labelled(
     records: Sequence[Record], name: str, columns: Columns, task: Task
 ) -> list[Record]:
-    """The records that have a class or a target; all records if none has."""
+    """The records that have a class or a target; all records if none has any."""
     has = [_has_target(record, columns, task) for record in records]
     if not any(has):
         if columns.need_label:
@@ -93,7 +93,7 @@ def number_of(value: Any, task: Task, place: str, name: str) -> float:
 
 
 def renamed(record: Record, names: Sequence[str]) -> Record:
-    """The record, its only target renamed to a model's only target."""
+    """The record with its only target renamed to a model's only target."""
     targets = _by_name(record)
     if len(names) != 1 or len(targets) != 1 or names[0] in targets:
         return record
@@ -101,7 +101,7 @@ def renamed(record: Record, names: Sequence[str]) -> Record:
 
 
 def refuse_several(records: Sequence[Record], name: str) -> None:
-    """An error if graphs have several targets, which are not classes."""
+    """Raise an error if graphs have several targets, which cannot be classes."""
     for record in records:
         if record.target is None and record.targets is not None and len(record.targets) > 1:
             listed = ", ".join(map(str, record.targets))[:200]

@@ -10,12 +10,12 @@ from sagpool.foreign.values import shorten
 
 
 def ranks_of_times(texts: Sequence[str], places: Sequence[str]) -> np.ndarray:
-    """``[texts]`` int64 from 0: later ones have higher numbers, equal ones the same.
+    """``[texts]`` int64 ranks from 0: later times have higher ranks, equal times the same.
 
     Args:
         texts: all numbers (such as years), or all dates of ISO 8601 (2024-05-31, 2024-05, with or
-            without a time of day; without a zone it is UTC)
-        places: where each of them was read, for messages
+            without a time of day; UTC if there is no zone)
+        places: where each text was read, for messages
     """
     values = np.array([_number(text) for text in texts])
     unknown = np.isnan(values)
@@ -34,7 +34,7 @@ def ranks_of_times(texts: Sequence[str], places: Sequence[str]) -> np.ndarray:
 
 
 def _number(text: str) -> float:
-    """NaN if it is none."""
+    """The number, or NaN if the text is not a number."""
     try:
         value = float(text)
     except ValueError:
@@ -43,7 +43,7 @@ def _number(text: str) -> float:
 
 
 def _seconds(text: str, place: str) -> float:
-    # A month is its first day.
+    # A month counts as its first day.
     whole = f"{text}-01" if len(text) == len("2024-05") and text[4:5] == "-" else text
     try:
         moment = datetime.fromisoformat(whole)

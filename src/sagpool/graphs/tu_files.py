@@ -48,7 +48,7 @@ class TUFiles:
         return str(self.path / file) if self.inside is None else f"{self.path}: {file}"
 
     def stamp(self) -> str:
-        """Changes when the files change."""
+        """A text that changes when the files change."""
         zipped = self.inside is not None
         files = [self.path] if zipped else sorted(self.path.glob(f"{self.name}_*.txt"))
         return "; ".join(_stamp(file) for file in files)
@@ -63,7 +63,7 @@ def open_files(path: Path) -> TUFiles:
         for folder in (path, path / "raw"):
             if found := sorted(file.name for file in folder.glob("*" + ADJACENCY)):
                 names = [name.removesuffix(ADJACENCY) for name in found]
-                return TUFiles(_only(names, folder), folder)
+                return TUFiles(_only_name(names, folder), folder)
         raise _no_data(path)
     if path.is_file():
         return _open_zip(path)
@@ -89,7 +89,7 @@ def _open_zip(path: Path) -> TUFiles:
     names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
     if not (found := sorted(name for name in names if name.endswith(ADJACENCY))):
         raise _no_data(path)
-    folder, slash, file = _only(found, path).rpartition("/")
+    folder, slash, file = _only_name(found, path).rpartition("/")
     return TUFiles(file.removesuffix(ADJACENCY), path, folder + slash)
 
 
@@ -104,7 +104,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise SagpoolError(f"{path} is refused: {error}.") from None
 
 
-def _only(names: list[str], where: Path) -> str:
+def _only_name(names: list[str], where: Path) -> str:
     if len(names) > 1:
         raise SagpoolError(f"{where} holds more than one data set: {', '.join(names)}.")
     return names[0]

@@ -1,4 +1,4 @@
-"""`Vocabulary`: the node features and targets of a model, and fitting other graphs to them."""
+"""`Vocabulary`: the node features and targets of a model; fits other graphs to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sagpool.graphs.fit_columns import fit_columns
 from sagpool.graphs.graphs import Graphs, Task
 from sagpool.graphs.records import Record
 
-# `Graphs.feature_kind`, and the argument of `load` that gives it.
+# Maps `Graphs.feature_kind` to the argument of `load` that gives it.
 _KINDS: dict[str, Features] = {
     "labels": "labels",
     "attributes": "attributes",
@@ -32,7 +32,7 @@ _KINDS: dict[str, Features] = {
 
 class Fitted(NamedTuple):
     graphs: Graphs
-    unseen: Counter[str]  # node labels that are not in the vocabulary, with their node counts
+    unseen: Counter[str]  # unknown node labels, with the number of nodes that have them
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Vocabulary:
 
     feature_kind: str  # labels, attributes, attributes+labels, degree, all
     node_labels: tuple[str, ...]  # label of each one-hot column
-    attributes: int  # number of attributes; if the features are all, of dense columns
+    attributes: int  # number of attributes, or of dense columns if the features are ``all``
     class_names: tuple[str, ...]
-    encoding: Encoding | None = None  # of the dense columns, if the features are all
+    encoding: Encoding | None = None  # describes the dense columns if the features are ``all``
     task: Task = "classification"
     target_names: tuple[str, ...] = ()
 
@@ -64,7 +64,7 @@ class Vocabulary:
 
     @staticmethod
     def from_json(entry: dict[str, Any]) -> Vocabulary:
-        """From the values of `to_json`; a ValueError if they are anything else."""
+        """From the result of `to_json`; a ValueError if it is anything else."""
         vocabulary = decode(Vocabulary, entry, "the vocabulary")
         kind, labels = vocabulary.feature_kind, vocabulary.node_labels
         if kind not in _KINDS or vocabulary.attributes < 0:
@@ -92,12 +92,12 @@ class Vocabulary:
 
     @property
     def num_outputs(self) -> int:
-        """Classes, or targets."""
+        """Number of classes, or of targets."""
         return len(self.class_names if self.task == "classification" else self.target_names)
 
     @property
     def kind(self) -> Features:
-        """The word for these features that `load` knows."""
+        """The name of these features in `load`."""
         return _KINDS[self.feature_kind]
 
     @property
@@ -107,7 +107,7 @@ class Vocabulary:
 
     @property
     def has_labels(self) -> bool:
-        """Whether the one-hot columns are of labels, not of degrees."""
+        """Whether the one-hot columns stand for labels, not for degrees."""
         return self.feature_kind != "degree" if self.encoding is None else self.encoding.labels
 
     def check(self, record: Record) -> Record:
@@ -130,7 +130,7 @@ class Vocabulary:
         """The graphs with their features in these columns, and their classes in this order.
 
         A node with an unknown label has zeros in all columns of that label. If any class is
-        unknown, the result has no classes; targets that are not there are missing values.
+        unknown, the result has no classes; missing targets become NaN.
         """
         label, attr, unseen, _ = self._fitted(graphs)
         fitted = replace(
@@ -155,7 +155,7 @@ class Vocabulary:
         return np.add.reduceat(nodes, graphs.node_ptr[:-1]) if len(graphs) else np.zeros(0, int)
 
     def _fitted(self, graphs: Graphs) -> tuple[Tensor | None, Tensor | None, Counter[str], Tensor]:
-        """Labels, attributes, unknown labels, and ``[nodes]`` int64 whether a node has one."""
+        """Labels, attributes, unknown labels, and ``[nodes]`` int64, whether a node has one."""
         self._check_features(graphs)
         label, unseen, nodes = self._labels(graphs)
         attr = graphs.node_attr
@@ -200,7 +200,7 @@ class Vocabulary:
         return label, Counter(graphs.node_label_names[code] for code in codes), unknown
 
     def _known(self, name: str) -> str:
-        """Degrees above the highest one of the vocabulary count as that one."""
+        """The name of the label; degrees above the highest known degree count as that degree."""
         if self.has_labels:
             return name
         return str(min(int(name), max(int(known) for known in self.node_labels)))
@@ -232,7 +232,7 @@ def _need_labels(record: Record) -> None:
 
 
 def _checked(record: Record, encoding: Encoding) -> Record:
-    """As `Vocabulary.check`, for the columns of ``all``."""
+    """`Vocabulary.check` for the columns of ``all``."""
     if record.molecule is not None and record.fragments is None:
         record = described(record)
     if encoding.labels:

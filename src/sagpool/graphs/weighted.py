@@ -15,7 +15,7 @@ from sagpool.ops import Layout, edge_rows, propagate, segment_sum
 
 @dataclass(frozen=True, eq=False)
 class WeightedAdjacency(Structure):
-    """``A + I`` of graphs with weighted edges, in CSR, such as poolings to clusters leave.
+    """``A + I`` of graphs with weighted edges, in CSR, as poolings that make clusters leave them.
 
     Args:
         layout: which rows belong to which graph
@@ -54,7 +54,7 @@ class WeightedAdjacency(Structure):
         return propagate(x, self.row_ptr, self.col, self.weight.to(x.dtype), symmetric=True)
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
-        """The entries of D̃^-1/2 (A + I) D̃^-1/2, ``[entries]``, where D̃ has sums of weights."""
+        """The entries of D̃^-1/2 (A + I) D̃^-1/2, ``[entries]``, where D̃ holds sums of weights."""
         if dtype not in self._gcn_weights:
             scale = (self.degree + 1).rsqrt()
             both = scale.index_select(0, edge_rows(self.row_ptr, self.col))

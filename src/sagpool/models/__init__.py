@@ -1,4 +1,4 @@
-"""Architectures, and the methods by name."""
+"""Architectures, and the registry of methods."""
 
 from sagpool.models import (
     clustering_methods,  # noqa: F401, registers its methods

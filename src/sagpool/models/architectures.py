@@ -19,19 +19,19 @@ LAYERS = 3  # convolutions of the global architecture
 
 
 class Output(NamedTuple):
-    logits: Tensor  # [members, graphs, classes or tasks]; meaningless for fillers
-    auxiliary: Tensor | None  # [members, graphs], losses that pooling layers add
-    levels: tuple[Pooled, ...]  # of the pooling layers that selected nodes
-    spread: Tensor | None = None  # [members, 1, tasks] of a regression: the unit of its errors
+    logits: Tensor  # [members, graphs, classes or tasks]; undefined for fillers
+    auxiliary: Tensor | None  # [members, graphs], losses of pooling layers
+    levels: tuple[Pooled, ...]  # levels of the pooling layers that selected nodes
+    spread: Tensor | None = None  # [members, 1, tasks] for a regression: the unit of its errors
 
     def loss_sums(self, batch: Batch, class_weight: Tensor | None = None) -> Tensor:
-        """``[members]`` losses of the task and auxiliary ones, summed over each member's graphs.
+        """``[members]`` task and auxiliary losses, summed over each member's graphs.
 
-        Cross-entropy of classes; of several tasks with targets of 0 and 1 the mean over those that
-        are measured; of a regression the mean squared error in units of `spread`.
+        The loss of classes is cross-entropy; of several tasks with targets of 0 and 1, the mean
+        over the measured ones; of a regression, the mean squared error in units of `spread`.
 
         Args:
-            batch: with classes or targets
+            batch: a batch with classes or targets
             class_weight: ``[members, classes]``, the weight of a graph of each class
         """
         if batch.targets is None:
@@ -105,7 +105,7 @@ class HierarchicalPooling(nn.Module):
             factor = level.presence if isinstance(level, Pooled) else None
             if factor is not None and not pool.takes_factor:
                 x, projected, factor = x * factor[:, None], None, None
-            context = Context(streams, projected, x, self._weight_of(following), factor)
+            context = Context(streams, projected, x, self._next_weight(following), factor)
             level = pooled = pool(x, level.structure, context)
             read.append(pooled.readout(self.readout))
             results.append(pooled)
@@ -115,8 +115,8 @@ class HierarchicalPooling(nn.Module):
         logits = self.classifier(total, streams)
         return _output(logits, pools, results, batch)
 
-    def _weight_of(self, conv: Conv | None) -> Tensor | None:
-        """The next weight, if the pooling may apply it at once; most readouts do not allow that."""
+    def _next_weight(self, conv: Conv | None) -> Tensor | None:
+        """The next weight, if the pooling may apply it at once, which most readouts prevent."""
         return conv.input_weight() if conv is not None and self.readout == "mean-max" else None
 
 
@@ -127,7 +127,7 @@ class GlobalPooling(nn.Module):
         in_channels: node features
         hidden: size of the node representations of each layer
         classes: number of classes
-        pool: for rows of size ``LAYERS * hidden``
+        pool: pooling layer for rows of size ``LAYERS * hidden``
         conv: a key of `CONVS`
         readout: a key of `READOUTS`; not used if ``pool`` leaves one row per graph
         dropout: rate in the MLP
@@ -183,7 +183,7 @@ def _output(
 ) -> Output:
     members, graphs = batch.real.shape
     losses = [pooled.auxiliary for pooled in results if pooled.auxiliary is not None]
-    # Below clusters, rows are no longer nodes of the input.
+    # After a pooling to clusters, rows are no longer nodes of the input.
     of_nodes = takewhile(lambda pair: pair[0].leaves == "nodes", zip(pools, results, strict=True))
     return Output(
         logits.view(members, graphs, -1),

@@ -11,13 +11,13 @@ from sagpool.models.methods import BLOCKS, choice, global_, hierarchical, needed
 from sagpool.models.registry import Shape, register
 from sagpool.nn import GMT, DiffPool, DMoNPool, HOSCPool, JustBalancePool, MinCutPool, Selection
 
-# The papers that came after DiffPool count clusters by the mean graph: A' is a matrix, and the
-# largest graph of DD has twenty times as many nodes as the mean one.
+# Papers after DiffPool count clusters by the mean graph: A' is a matrix, and the largest graph of
+# DD has twenty times as many nodes as the mean graph.
 MEAN = {"clusters": "mean"}
 
 
 def cluster_counts(shape: Shape, name: str) -> list[int]:
-    """Clusters of each block: ``ratio`` of the largest or mean graph, then of the last clusters."""
+    """Clusters of each block: ``ratio`` of the largest or mean graph, then of the last block."""
     if choice(shape, "clusters", ("largest", "mean")) == "mean":
         mean = needed(shape.mean_nodes, "mean_nodes, the mean size of the graphs", name)
         counts = [math.ceil(mean)]
@@ -62,7 +62,7 @@ def justbalance_h(shape: Shape) -> nn.Module:
 
 @register("hosc-h", settings={**MEAN, "alpha": 0.5, "mu": 0.1})
 def hosc_h(shape: Shape) -> nn.Module:
-    """``alpha`` is the weight of triangles, ``mu`` that of the orthogonality loss."""
+    """``alpha`` is the weight of triangles, ``mu`` the weight of the orthogonality loss."""
     counts = cluster_counts(shape, "hosc-h")
     own: dict[str, Any] = {name: shape.settings[name] for name in ("alpha", "mu")}
     return hierarchical(
@@ -72,7 +72,7 @@ def hosc_h(shape: Shape) -> nn.Module:
 
 @register("gmt-g", without=["readout"], settings={**MEAN, "heads": 2, "over": "seeds"})
 def gmt_g(shape: Shape) -> nn.Module:
-    """The seeds are ``ratio`` of the mean graph; ``over`` is what the attention sums to 1 over."""
+    """The number of seeds is ``ratio`` of the mean graph; attention sums to 1 over ``over``."""
     seeds, *_ = cluster_counts(shape, "gmt-g")
     own: dict[str, Any] = {name: shape.settings[name] for name in ("heads", "over")}
     pool = GMT(LAYERS * shape.hidden, shape.hidden, seeds, members=shape.members, **own)

@@ -28,14 +28,14 @@ BLOCKS = 3
 
 
 def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
-    """SortPool's K: the largest with which this fraction of the graphs have more than K nodes.
+    """SortPool's K: the largest K such that this fraction of the graphs has more than K nodes.
 
-    Called with the graphs of the training part. At least 1.
+    At least 1. Called with the graphs of the training part.
     """
     largest_first = np.sort(np.asarray(node_counts))[::-1]
     if not 0 < fraction <= 1 or not len(largest_first):
         raise SagpoolError(f"K needs graphs and a fraction in (0, 1], not {fraction}.")
-    exact = Fraction(fraction).limit_denominator(10**9)  # 0.55 of 20 graphs are 11
+    exact = Fraction(fraction).limit_denominator(10**9)  # exact, so that 0.55 of 20 graphs are 11
     smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
     return max(1, int(smallest_above) - 1)
 
@@ -56,7 +56,7 @@ def hierarchical(shape: Shape, pool: Callable[[int], Pool]) -> HierarchicalPooli
 
 def global_(shape: Shape, pool: Pool) -> GlobalPooling:
     """The global architecture with this pooling layer."""
-    # A layer that leaves graphs has no readout.
+    # A layer that leaves graphs needs no readout.
     readout = {} if pool.leaves == "graphs" else {"readout": str(shape.settings["readout"])}
     return GlobalPooling(
         shape.in_channels,
@@ -125,7 +125,7 @@ for _suffix, _options in VARIANTS.items():
 def _register_masks(masks: int) -> None:
     @register(f"sagpool-h-masks{masks}")
     def sagpool_h_masks(shape: Shape) -> nn.Module:
-        """With several scores, each of which keeps its own nodes."""
+        """SAGPool with several scores, each of which keeps its own nodes."""
         return hierarchical(
             shape,
             lambda _: SAGPool(shape.hidden, shape.ratio, masks=masks, members=shape.members),
@@ -136,7 +136,7 @@ for _masks in (2, 4):
     _register_masks(_masks)
 
 
-# 1 had gates that were soft in training, and began with half of the nodes.
+# Version 1 had soft gates in training, and began with half of the nodes.
 RATIO_VERSION = "2"
 RATIO_SETTINGS: dict[str, Value] = {"score": "gcn", "budget": 0.01, "start": 3.0}
 
@@ -154,13 +154,13 @@ def _learned_ratio(in_channels: int, shape: Shape, supervision: float = 0) -> Le
 
 @register("sagpool-h-ratio", settings=RATIO_SETTINGS, version=RATIO_VERSION)
 def sagpool_h_ratio(shape: Shape) -> nn.Module:
-    """With a learnt number of nodes, instead of a ratio."""
+    """SAGPool with a learnt number of nodes, instead of a ratio."""
     return hierarchical(shape, lambda _: _learned_ratio(shape.hidden, shape))
 
 
 @register("sagpool-g-ratio", settings={**RATIO_SETTINGS, "supervision": 0.0}, version=RATIO_VERSION)
 def sagpool_g_ratio(shape: Shape) -> nn.Module:
-    """With a learnt number of nodes, instead of k."""
+    """SAGPool with a learnt number of nodes, instead of k."""
     supervision = float(shape.settings["supervision"])
     return global_(shape, _learned_ratio(LAYERS * shape.hidden, shape, supervision))
 
@@ -190,7 +190,7 @@ def nopool_h(shape: Shape) -> nn.Module:
 
 @register("sortpool-g", settings={"channels": "as-they-are"})
 def sortpool_g(shape: Shape) -> nn.Module:
-    """With the readout of the paper's architecture, like all the others in its table."""
+    """SortPool with the paper's readout, like the other methods in its table."""
     k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g")
     channels = choice(shape, "channels", ("as-they-are", "sorted"))
     return global_(shape, SortPool(k, sort_channels=channels == "sorted"))
@@ -198,9 +198,9 @@ def sortpool_g(shape: Shape) -> nn.Module:
 
 @register("sortpool-g-conv1d", without=["readout"])
 def sortpool_g_conv1d(shape: Shape) -> nn.Module:
-    """With DGCNN's one-dimensional convolutions in place of the readout."""
+    """SortPool with DGCNN's one-dimensional convolutions in place of the readout."""
     k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
-    lengths = np.unique(np.maximum(10, k) // 2 * 2)  # its max-pooling of pairs drops an odd node
+    lengths = np.unique(np.maximum(10, k) // 2 * 2)  # max-pooling of pairs drops an odd node
     if len(lengths) > 1:
         raise SagpoolError(
             "sortpool-g-conv1d needs one k for all members: the shape of its layers depends on it."
@@ -220,6 +220,6 @@ def nopool_g(shape: Shape) -> nn.Module:
 
 @register("mlp-g", without=["conv"])
 def mlp_g(shape: Shape) -> nn.Module:
-    """`nopool-g` that does not see the edges."""
+    """`nopool-g` without the edges."""
     settings = {"readout": shape.settings["readout"], "conv": "mlp"}
     return global_(replace(shape, settings=settings), NoPool())

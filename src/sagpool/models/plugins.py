@@ -1,4 +1,4 @@
-"""Methods from outside of the package: files, modules, and installed packages."""
+"""Methods from outside the package: files, modules, and installed packages."""
 
 import ast
 import hashlib
@@ -15,15 +15,15 @@ from sagpool.errors import SagpoolError
 
 log = logging.getLogger("sagpool")
 
-GROUP = "sagpool.methods"  # of entry points
+GROUP = "sagpool.methods"  # group of entry points
 INSTALLED = {"site-packages", "dist-packages"}
-# Their versions are stored for themselves, and a development version would be much to read.
+# Their versions are stored separately, and the source of a development version would be long.
 NEEDED = {"sagpool", "torch", "torch_geometric", "numpy"}
-_loaded: dict[str, None] = {}  # in order
+_loaded: dict[str, None] = {}  # sources, in the order of loading
 
 
 def load_plugin(source: str | Path) -> None:
-    """Import a Python file, or a module by its name, that registers methods; once each."""
+    """Import a Python file, or a module by name, that registers methods; once each."""
     from sagpool.models import registry
 
     path = Path(source)
@@ -39,7 +39,7 @@ def load_plugin(source: str | Path) -> None:
             _import_file(path.resolve())
         else:
             importlib.import_module(name)
-    except Exception as error:  # whatever the plugin's own code raises
+    except Exception as error:  # any error of the plugin's own code
         registry._methods.clear()
         registry._methods.update(before)
         if isinstance(error, SagpoolError):
@@ -51,12 +51,12 @@ def load_plugin(source: str | Path) -> None:
 
 
 def loaded_plugins() -> tuple[str, ...]:
-    """What `load_plugin` needs to load them again in another process."""
+    """The arguments with which `load_plugin` loads them again in another process."""
     return tuple(_loaded)
 
 
 def load_installed_plugins() -> None:
-    """Import what installed packages offer as entry points of the group ``sagpool.methods``."""
+    """Import the entry points of the group ``sagpool.methods`` of installed packages."""
     for point in entry_points(group=GROUP):
         try:
             point.load()
@@ -65,7 +65,7 @@ def load_installed_plugins() -> None:
 
 
 def source_version(name: str, build: Callable[..., Any]) -> str:
-    """A hash of the file that defines ``build`` and of what it imports, but for installed code."""
+    """A hash of the file that defines ``build`` and of its imports, except installed packages."""
     try:
         file = inspect.getsourcefile(build)
     except TypeError:  # not a function
@@ -89,7 +89,7 @@ def _root_of(file: Path) -> Path:
 
 
 def _with_local_imports(file: Path) -> list[Path]:
-    """The file and all files of its package, or else of its folder, that it imports, sorted."""
+    """The file and all files that it imports from its package, or else from its folder, sorted."""
     root = _root_of(file)
     package = root / file.relative_to(root).parts[0]
     alone = root == file.parent and root.name not in INSTALLED
@@ -105,7 +105,7 @@ def _with_local_imports(file: Path) -> list[Path]:
 
 
 def _files_of(modules: Iterable[Path]) -> Iterator[Path]:
-    """The files that there are of modules, whose paths have no suffix."""
+    """The existing files of modules; the paths of modules have no suffix."""
     for module in modules:
         for candidate in (module.with_suffix(".py"), module / "__init__.py"):
             if candidate.is_file():
@@ -113,15 +113,15 @@ def _files_of(modules: Iterable[Path]) -> Iterator[Path]:
 
 
 def _imports_from_elsewhere(files: list[Path]) -> list[Path]:
-    """All files that these import from other folders, but for installed packages.
+    """All files that these import from other folders, except installed packages.
 
-    They are in the order of their module names: the folders may be others on another machine.
+    Sorted by module name, because folders may differ between machines.
     """
-    found: dict[Path, tuple[str, ...]] = {}  # the parts of the name of each module
+    found: dict[Path, tuple[str, ...]] = {}  # parts of the name of each module
     waiting = [*files]
     while waiting:
         path = waiting.pop()
-        # Its own package may be imported by relative names.
+        # A package may import itself by relative names.
         for top in _top_level_imports(path) | {*found.get(path, ())[:1]}:
             if (root := _root_of_module(top)) is None:
                 continue
@@ -134,7 +134,7 @@ def _imports_from_elsewhere(files: list[Path]) -> list[Path]:
 
 
 def _root_of_module(top: str) -> Path | None:
-    """The folder that has a module; None if it belongs to Python or to an installed package."""
+    """The folder of a module; None if it belongs to Python or to an installed package."""
     if top in sys.stdlib_module_names or top in NEEDED:
         return None
     try:
@@ -160,7 +160,7 @@ def _top_level_imports(path: Path) -> set[str]:
 
 
 def _imports(path: Path, root: Path) -> Iterator[Path]:
-    """Where the modules that a file imports would be, without a suffix."""
+    """The paths that the imported modules of a file would have, without a suffix."""
     for node in _import_statements(path):
         if isinstance(node, ast.Import):
             yield from (root.joinpath(*alias.name.split(".")) for alias in node.names)
@@ -173,7 +173,7 @@ def _imports(path: Path, root: Path) -> Iterator[Path]:
 def _import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # not Python, such as a page that shows code
+    except (SyntaxError, ValueError):  # not Python, for example a page that shows code
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -188,7 +188,7 @@ def _import_file(path: Path) -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # a plugin may import files beside it
+    sys.path.insert(0, str(path.parent))  # a plugin may import files from its folder
     try:
         spec.loader.exec_module(module)
         _check_local_imports(path)
@@ -200,7 +200,7 @@ def _import_file(path: Path) -> None:
 
 
 def _check_local_imports(plugin: Path) -> None:
-    """Refuse a plugin that got a module of another folder in place of one beside it."""
+    """Refuse a plugin that imported a module of another folder instead of its own."""
     root = _root_of(plugin)
     for path in _with_local_imports(plugin):
         parts = path.relative_to(root).with_suffix("").parts

@@ -1,4 +1,4 @@
-"""`register_pyg`: methods whose pooling layers are PyG's."""
+"""`register_pyg`: methods with pooling layers of PyG."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,18 +30,18 @@ def register_pyg(
 
     ``register_pyg("pyg-asap-h", lambda s: ASAPooling(s.hidden, s.ratio))``
 
-    It is trained, searched and reported like every other method, but not at their speed: each
-    member has a call of its own, and steps are not recorded. See `PyGModule` for the layers that
-    are possible. One that draws random numbers, such as dropout, is refused.
+    It is trained, searched and reported like every other method, but is slower: each member has a
+    call of its own, and steps are not recorded. See `PyGModule` for the possible layers. Layers
+    that draw random numbers, such as dropout, are refused.
 
     Args:
-        name: ends in ``-h`` for the hierarchical architecture, in ``-g`` for the global one; there
-            may be a suffix: ``pyg-topk-h-sigmoid``
+        name: ends in ``-h`` for the hierarchical architecture, in ``-g`` for the global one; a
+            suffix may follow: ``pyg-topk-h-sigmoid``
         make: makes the layer of one model. Its rows have ``hidden`` channels, in the global
-            architecture three times as many; k is known in the global architecture alone
-        settings: of the method, with their defaults; the shape has their values
-        version: of the method, see `register`. By default that of the source file and of PyG
-        display: its name and colour in reports
+            architecture three times as many; only the global architecture has a k
+        settings: own settings of the method with their defaults; `Shape.settings` has their values
+        version: version of the method, see `register`; by default of the source file and of PyG
+        display: name and colour of the method in reports
     """
     found = re.fullmatch(r".+?-([gh])(?:-.+)?", name)
     if found is None:

@@ -1,4 +1,4 @@
-"""Methods by name: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
+"""The registry of methods: ``sagpool-h``, ``gpool-h``, ``sortpool-g``, ..."""
 
 import difflib
 import re
@@ -19,7 +19,7 @@ from sagpool.models.rescaled import Rescaled
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
-_LARGEST = 2**53  # settings of methods; also refuses infinity and what is not a number
+_LARGEST = 2**53  # largest value of a setting; also refuses infinity and NaN
 # Settings of every method built by `hierarchical` or `global_`.
 ARCHITECTURE_SETTINGS: Mapping[str, Value] = MappingProxyType(
     {"conv": "gcn", "readout": "mean-max"}
@@ -28,20 +28,20 @@ ARCHITECTURE_SETTINGS: Mapping[str, Value] = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What decides the layers of a model.
+    """Everything that decides the layers of a model.
 
     Args:
         in_channels: node features
         classes: number of classes, or of tasks
         hidden: size of the node representations
-        ratio: of each pooling in the hierarchical architecture
+        ratio: ratio of each pooling in the hierarchical architecture
         k: nodes that the global architecture keeps; a number, or ``[members, 1]``
         max_nodes: nodes of the largest graph, on which the number of clusters depends
-        mean_nodes: mean over all graphs, for the same purpose; by default ``max_nodes``
+        mean_nodes: mean number of nodes of a graph, for the same purpose; by default ``max_nodes``
         dropout: rate in the MLP
         members: how many models train side by side
-        settings: of the method, by name; `build` adds the defaults
-        task: what is learnt; a model for a ``regression`` gives values in the targets' units
+        settings: own settings of the method, by name; `build` adds the defaults
+        task: what is learnt; a model for a ``regression`` returns values in the targets' units
     """
 
     in_channels: int
@@ -59,7 +59,7 @@ class Shape:
     def __post_init__(self) -> None:
         if self.mean_nodes is None and self.max_nodes is not None:
             object.__setattr__(self, "mean_nodes", float(self.max_nodes))
-        # A layer takes an integer as a number of nodes; here 1 is all of them.
+        # Layers take an integer as a number of nodes, but the ratio 1 means all nodes.
         if isinstance(self.ratio, int):
             object.__setattr__(self, "ratio", float(self.ratio))
 
@@ -84,12 +84,12 @@ class Method:
     """A registered method.
 
     Args:
-        name: by which it is called
+        name: registered name
         build: makes a model of a given shape
         settings: all settings of the method beyond those of a `Training`, with their defaults
-        version: of its code; empty for the methods of this package, whose results have a version
-            of their own (`sagpool.fleet.NUMERICS`), unless one of them alone has changed
-        display: how it appears in reports
+        version: version of its code; empty for methods of this package, whose results have a common
+            version (`sagpool.fleet.NUMERICS`), unless the code of a single method has changed
+        display: name and colour in reports
     """
 
     name: str
@@ -102,7 +102,7 @@ class Method:
 _methods: dict[str, Method] = {}
 
 
-# A setting of a method must not have the name of a setting, or of a result, of all trainings.
+# A method's own setting must not have the name of a setting, or of a result, of all trainings.
 RESERVED = frozenset(
     (
         *("method", "seed", "fold", "lr", "weight_decay", "hidden", "ratio", "dropout"),
@@ -125,16 +125,16 @@ def register(
 ) -> Callable[[Build], Build]:
     """Register a method: a function from a `Shape` to a model.
 
-    A model is called with a `Batch` and perhaps `Streams`, and returns an `Output`.
+    A model is called with a `Batch` and optionally `Streams`, and returns an `Output`.
 
     Args:
-        name: by which the method is called from now on
+        name: name of the method
         settings: its own settings with their defaults; `Shape.settings` has their values
-        without: settings of the architecture that it does not have, such as ``readout``
-        version: of its code, part of the key under which results are stored; change it whenever
-            results or defaults change. By default a hash of the source file that defines the
-            method and of what that imports from its own folder
-        display: its name and colour in reports
+        without: settings of the architecture that the method lacks, such as ``readout``
+        version: version of its code, part of the key under which results are stored; change it
+            whenever results or defaults change. By default a hash of the source file that defines
+            the method and of the files that it imports from its own folder
+        display: name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
     own = settings or {}
@@ -142,7 +142,7 @@ def register(
         raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        # Running a notebook cell again replaces the method that it registered before.
+        # Running a notebook cell again replaces the method registered by its last run.
         if name in _methods and not _same_definition(_methods[name].build, build):
             raise SagpoolError(f"There is a method named '{name}' already.")
         found = version
@@ -179,7 +179,7 @@ def find_method(name: str) -> Method:
 
 
 def method_settings(name: str) -> dict[str, Value]:
-    """The settings that a method has beyond those of a `Training`, with their defaults."""
+    """A method's settings beyond those of a `Training`, with their defaults."""
     return dict(find_method(name).settings)
 
 
@@ -189,7 +189,7 @@ def method_version(name: str) -> str:
 
 
 def changed_settings(name: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Those of the values that differ from the method's defaults, checked, sorted by name."""
+    """The values that differ from the method's defaults, checked, sorted by name."""
     if not values:
         return {}
     defaults = find_method(name).settings
@@ -248,20 +248,20 @@ def _check_layers(name: str, model: nn.Module, members: int) -> None:
 
 
 def count_parameters(name: str, shape: Shape) -> int:
-    """The number of trained parameters of one model; none is allocated."""
+    """The number of trained parameters of one model; allocates none."""
     with torch.device("meta"):
         model = build(name, replace(shape, members=1))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def suggestion(wrong: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'`` or ``choose from x, y``, to follow what is wrong."""
+    """``did you mean 'x'`` or ``choose from x, y``, to append to an error."""
     close = difflib.get_close_matches(wrong, list(known), n=1)
     return f"did you mean '{close[0]}'" if close else f"choose from {', '.join(known)}"
 
 
 class _Settings(Mapping[str, Value]):
-    """Remembers which settings were looked up, so that none is silently ignored."""
+    """Records which settings are looked up, so that none is silently ignored."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self.values_by_name = values

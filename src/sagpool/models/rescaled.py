@@ -12,7 +12,7 @@ from sagpool.nn.from_graphs import mean_and_scale
 
 
 class Rescaled(FromGraphs):
-    """``μ + σ ⊙ model(batch)``, with μ and σ of the targets of the training graphs.
+    """``μ + σ ⊙ model(batch)``, with mean μ and standard deviation σ of the training targets.
 
     Args:
         model: the network

@@ -41,8 +41,9 @@ CANDIDATES: tuple[Mapping[str, Value], ...] = (
 def lengths_for(graphs: int) -> dict[str, Value]:
     """Batch size, epochs and schedule for trainings of about 600 steps on this many graphs.
 
-    A batch has a power of two from 16 to 128 graphs; small batches take the same time for fewer
-    graphs. The learning rate falls to 0, so that the last epoch is as good as the best one.
+    Batches have a power of two from 16 to 128 graphs; with fewer graphs, smaller batches keep the
+    number of steps. The learning rate falls to 0, so that the last epoch is as good as the best
+    one.
     """
     batch_size = 2 ** min(7, max(4, round(math.log2(max(graphs, 1) / 28))))
     epochs = min(60, max(30, 12_000 // max(graphs, 1)))
@@ -52,8 +53,7 @@ def lengths_for(graphs: int) -> dict[str, Value]:
 
 
 class Block(nn.Module):
-    """``X + relu(norm((relu(norm((A + I) X W₁ + b₁)) W₂ + b₂)))``: a GIN layer around which X is
-    carried on.
+    """A GIN layer with a residual: ``X + relu(norm((relu(norm((A + I) X W₁ + b₁)) W₂ + b₂)))``.
 
     Args:
         channels: size of each row
@@ -108,11 +108,11 @@ class SAGNet(nn.Module):
         in_channels: node features
         hidden: size of the node representations
         classes: number of classes
-        depth: levels
+        depth: number of levels
         ratio: fraction of each graph's nodes that each pooling keeps
-        pooling: whether there is any; without, a level is a block
-        norm: of the rows in a block: ``row``, ``graph`` or ``none``
-        dropout: rate in the MLP, and of what goes into it and into the linear path
+        pooling: whether to pool; otherwise a level is only a block
+        norm: normalisation of rows in a block: ``row``, ``graph`` or ``none``
+        dropout: rate in the MLP, at its input, and at the input of the linear path
         members: how many models train side by side
     """
 
@@ -197,7 +197,7 @@ class GIN(nn.Module):
         in_channels: node features
         hidden: size of the node representations
         classes: number of classes
-        layers: how many convolutions
+        layers: number of convolutions
         dropout: rate in the MLP
         members: how many models train side by side
     """
@@ -234,7 +234,7 @@ class GIN(nn.Module):
 
 @register("gin-g", settings={"layers": GIN_LAYERS}, without=["conv", "readout"])
 def gin_g(shape: Shape) -> nn.Module:
-    """What a PyG user would write first."""
+    """The baseline that a PyG user would write first."""
     return GIN(
         shape.in_channels,
         shape.hidden,

@@ -22,26 +22,27 @@ def _precomputed(shape: Shape, coarsening: Coarsening) -> nn.Module:
 
 @register("graclus-h", settings={"reduce": "max"})
 def graclus_h(shape: Shape) -> nn.Module:
-    """About half of the nodes are left, whatever the ratio; clusters take the maximum."""
+    """Leaves about half of the nodes, whatever the ratio; clusters take the maximum."""
     return _precomputed(shape, Graclus())
 
 
 @register("kmis-h", settings={"hops": 1, "reduce": "mean"})
 def kmis_h(shape: Shape) -> nn.Module:
-    """How many nodes are left depends on the hops, not on the ratio."""
+    """The number of nodes left depends on the hops, not on the ratio."""
     return _precomputed(shape, KMIS(int(shape.settings["hops"])))
 
 
 @register("ndp-h", settings={"threshold": 0.01})
 def ndp_h(shape: Shape) -> nn.Module:
-    """About half of the nodes are left, whatever the ratio."""
+    """Leaves about half of the nodes, whatever the ratio."""
     coarsening = NDP(float(shape.settings["threshold"]))
-    return hierarchical(shape, lambda _: HierarchyPool(coarsening, "sum"))  # of one node each
+    # Clusters of one node each.
+    return hierarchical(shape, lambda _: HierarchyPool(coarsening, "sum"))
 
 
 @register("edgepool-h")
 def edgepool_h(shape: Shape) -> nn.Module:
-    """How many nodes are left, at least half of them, depends on the scores, not on the ratio."""
+    """The number of nodes left (at least half) depends on the scores, not on the ratio."""
     return hierarchical(shape, lambda _: EdgePool(shape.hidden, members=shape.members))
 
 

@@ -1,4 +1,4 @@
-"""Layers: convolutions, scores, pooling, readout; all of them for one model or a whole fleet."""
+"""Layers: convolutions, scores, pooling, readout; each for one model or a whole fleet."""
 
 from sagpool.nn.conv import (
     ChebConv,

@@ -1,4 +1,4 @@
-"""Numbers of a layer that come from the training graphs, and what they are for: standardisation."""
+"""Layers with parameters that come from the training graphs, for standardisation."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -12,14 +12,14 @@ from sagpool.ops import Layout, asinh
 
 
 class FromGraphs(nn.Module, ABC):
-    """A layer some of whose parameters are numbers of the training graphs, such as their mean.
+    """A layer with parameters that are statistics of the training graphs, such as their mean.
 
-    A fleet sets them for each member before the first step, from that member's training part
-    alone. They are saved and loaded like all weights, but training leaves them as they are: a step
-    of the learning rate, or weight decay, means nothing on the scale of somebody's measurements.
+    A fleet sets them for each member before the first step, only from that member's training part.
+    They are saved and loaded like all weights, but training does not change them: steps of the
+    learning rate, or weight decay, have no meaning on the scale of measurements.
     """
 
-    from_graphs: ClassVar[tuple[str, ...]]  # the names of these parameters
+    from_graphs: ClassVar[tuple[str, ...]]  # names of these parameters
 
     @abstractmethod
     def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
@@ -37,10 +37,10 @@ def layers_from_graphs(model: nn.Module) -> dict[str, FromGraphs]:
 
 
 class Standardise(FromGraphs):
-    """``asinh((x - μ) ⊙ s)``, with μ and s = 1 / σ of what a new model gives for training graphs.
+    """``asinh((x - μ) ⊙ s)``, with μ and s = 1 / σ of a new model's rows for training graphs.
 
-    What batch normalisation is good for, without its dependence on the other graphs of a batch:
-    channels begin with the same scale, and no graph is far off, for asinh is a logarithm there.
+    Has the benefits of batch normalisation without its dependence on the other graphs of a batch:
+    channels begin with the same scale, and outliers are small, because asinh is logarithmic there.
     A fleet runs the new model once on some of the training graphs to get μ and σ.
 
     Args:
@@ -68,7 +68,7 @@ class Standardise(FromGraphs):
         return {"mean": torch.zeros(channels), "scale": torch.ones(channels)}
 
     def start_from_rows(self, x: Tensor) -> dict[str, Tensor]:
-        """The values for one member, from what reaches the layer, ``[graphs, channels]``."""
+        """The values for one member, from the inputs of the layer, ``[graphs, channels]``."""
         mean, scale = mean_and_scale(x)
         return {"mean": mean, "scale": scale}
 
@@ -81,8 +81,8 @@ class Standardise(FromGraphs):
 class StandardisedLinear(FromGraphs):
     """``y = ((x - μ) ⊙ s) W + b``, with μ and s = 1 / σ of the nodes of the training graphs.
 
-    Columns that hold measurements (`Graphs.continuous`) have their mean and standard deviation;
-    the others, labels and counts, 0 and 1.
+    Columns of measurements (`Graphs.continuous`) use their mean and standard deviation; the other
+    columns, labels and counts, use 0 and 1.
 
     Args:
         in_channels: size of each input row
@@ -106,7 +106,7 @@ class StandardisedLinear(FromGraphs):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.mean)
         nn.init.ones_(self.scale)
-        nn.init.uniform_(self.weight, -0.5, 0.5)  # few columns of a row are not zero
+        nn.init.uniform_(self.weight, -0.5, 0.5)  # most columns of a row are zero
         nn.init.zeros_(self.bias)
 
     def start_from(self, graphs: Graphs, train: np.ndarray) -> dict[str, Tensor]:
@@ -118,7 +118,7 @@ class StandardisedLinear(FromGraphs):
         return {"mean": mean, "scale": scale}
 
     def forward(self, x: Tensor) -> Tensor:
-        # Into the weights: they are fewer than the rows, which so need no gradient.
+        # Applied to the weights: they are fewer than the rows, which then need no gradient.
         members, fan_in, fan_out = self.weight.shape
         weight = self.scale.mT * self.weight
         bias = self.bias - torch.bmm(self.mean, weight)
@@ -128,8 +128,8 @@ class StandardisedLinear(FromGraphs):
 class SumMeanMax(FromGraphs):
     """Sum ‖ mean ‖ max over the nodes of each graph, the sum in units of an average graph.
 
-    The sum is divided by the mean number of nodes of the training graphs: it stays as it is from
-    graph to graph, counts included, but on the scale of a mean whatever the data set.
+    The sum is divided by the mean number of nodes of the training graphs. So it still counts nodes,
+    but has the scale of a mean for any data set.
 
     Args:
         members: how many models train side by side
@@ -160,9 +160,9 @@ class SumMeanMax(FromGraphs):
 
 
 def mean_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / standard deviation of each column, NaN left out; 0 and 1 if there is nothing.
+    """Mean and 1 / standard deviation of each column, without NaN; 0 and 1 for empty columns.
 
-    A column that is the same everywhere has the scale 1.
+    A constant column has the scale 1.
     """
     values = values.cpu().double()
     known = ~values.isnan()

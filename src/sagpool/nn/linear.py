@@ -1,4 +1,4 @@
-"""`Linear`: the one layer that knows about members."""
+"""`Linear`: the only layer that knows about members."""
 
 import math
 
@@ -9,7 +9,7 @@ from sagpool.ops import LabelSums, dense_relu
 
 
 class Linear(nn.Module):
-    """``y = x W + b`` with weights of its own for each member of a fleet.
+    """``y = x W + b`` with separate weights for each member of a fleet.
 
     Args:
         in_channels: size of each input row
@@ -75,7 +75,7 @@ class Linear(nn.Module):
         return y.view(-1)
 
     def product(self, x: Tensor) -> Tensor:
-        """``x W``, the bias left for later."""
+        """``x W``, without the bias."""
         members, fan_in, fan_out = self.weight.shape
         return torch.bmm(x.view(members, -1, fan_in), self.weight).view(-1, fan_out)
 

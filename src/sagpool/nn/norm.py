@@ -1,4 +1,4 @@
-"""Normalisation that keeps members, and graphs, apart."""
+"""Normalisation that mixes neither members nor graphs."""
 
 import torch
 from torch import Tensor, nn

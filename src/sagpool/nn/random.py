@@ -20,7 +20,7 @@ _MIX2 = 0x94D049BB133111EB - 2**64
 class Streams:
     """Counter-based random numbers: a pure function of the member's key, call and position.
 
-    So what a member draws never depends on the models that train beside it. Make a new one for
+    So the numbers of a member never depend on the models that train beside it. Make a new one for
     each step.
 
     Args:
@@ -38,7 +38,7 @@ class Streams:
         return Streams(torch.randint(2**62, (members,)).to(device))
 
     def uniform(self, count: int, start: int = 0) -> Tensor:
-        """``[members, count]`` float32 in [0, 1), new at each call: the numbers from ``start``."""
+        """``[members, count]`` float32 in [0, 1), new at each call, from position ``start`` on."""
         if (kernels := kernels_for(self.keys)) is not None:
             return kernels.uniform(self.keys, self._next_call(), count, start)
         return self.uniform_at(torch.arange(start, start + count, device=self.keys.device))
@@ -49,7 +49,7 @@ class Streams:
         return ((mix(key[:, None] + (position + 1) * _GAMMA) >> 40) & 0xFFFFFF) * 2.0**-24
 
     def uniform_of_nodes(self, layout: Layout, channels: int = 1) -> Tensor:
-        """``[total rows * channels]``: the same for a node if its batch is trained in parts."""
+        """``[total rows * channels]``; the same for a node if its batch is trained in parts."""
         graph = layout.graph % layout.graphs + self.first_graph
         row = torch.arange(layout.total_rows, device=layout.device)
         node = row - layout.node_ptr[layout.graph]
@@ -59,7 +59,7 @@ class Streams:
 
     def dropout(self, x: Tensor, p: float) -> Tensor:
         """Entries of ``[members * graphs, channels]`` dropped at the rate p, the others scaled."""
-        # A part of a batch draws the numbers that its graphs would draw in the whole batch.
+        # A part of a batch draws the same numbers as its graphs in the whole batch.
         start = self.first_graph * x.shape[1]
         if kernels_for(x) is not None:
             return _Dropout.apply(x.contiguous(), self.keys, self._next_call(), start, p)
@@ -72,7 +72,7 @@ class Streams:
 
 
 class _Dropout(Function):
-    """By a kernel, which draws the same numbers again in the backward pass."""
+    """Dropout by a kernel, which draws the same numbers again in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, keys: Tensor, call: int, start: int, p: float) -> Tensor:
@@ -93,21 +93,21 @@ class _Dropout(Function):
 
 
 def step_keys(keys: Tensor, steps: Tensor) -> Tensor:
-    """``[members]`` keys of a step's random numbers, from each member's key and steps so far."""
+    """``[members]`` keys of a step's random numbers, from each member's key and step count."""
     if (kernels := kernels_for(keys)) is not None:
         return kernels.step_keys(keys, steps)
     return mix(keys + mix(steps + 1))
 
 
 def bits_of_each(keys: Tensor, counters: Tensor, count: int) -> Tensor:
-    """``[counters, keys, count]`` int64: random bits that sort as numbers without a sign do.
+    """``[counters, keys, count]`` int64: random bits, in the order of unsigned integers.
 
-    Those of `sagpool.randomness.bits`, for each key with each of its counters.
+    The bits of `sagpool.randomness.bits`, for each key and each of its counters.
 
     Args:
         keys: ``[keys]`` int64
         counters: ``[counters, keys]`` int64
-        count: how many numbers
+        count: number of values
     """
     if (kernels := kernels_for(keys)) is not None:
         return kernels.bits_of_each(keys, counters, count)

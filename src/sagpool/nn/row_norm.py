@@ -1,4 +1,4 @@
-"""Normalisation of each row by itself."""
+"""Normalisation of each row separately."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from sagpool.ops import Layout
 class RowNorm(nn.Module):
     """``γ (x - μ) / σ + β``, with μ and σ over the channels of each row (Ba et al., 2016).
 
-    Like `Norm` it has no running statistics; unlike it, a node depends on no other node.
+    Like `Norm` it has no running statistics; unlike `Norm`, a node depends on no other node.
 
     Args:
         channels: size of each row
@@ -31,7 +31,7 @@ class RowNorm(nn.Module):
         nn.init.zeros_(self.shift)
 
     def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
-        """The layout is not needed; `Norm` has the same call."""
+        """The layout is unused; it is there because `Norm` has the same call."""
         members, _, channels = self.scale.shape
         normal = layer_norm(x, (channels,)).view(members, -1, channels)
         return torch.addcmul(self.shift, normal, self.scale).view_as(x)

@@ -14,17 +14,17 @@ from sagpool.explain.draw import INK
 from sagpool.report.colours import FAINT, MUTED
 from sagpool.statistics import evenly_spaced
 
-# In inches.
-WIDTH = 3.9  # on a page 374 CSS pixels wide, a point is 4 / 3 of a pixel
+# Lengths in inches.
+WIDTH = 3.9  # a page 374 CSS pixels wide, on which a point is 4 / 3 of a pixel
 LEFT = 0.58  # for the numbers and the label of a y axis
-BOTTOM = 0.45  # for those of an x axis
+BOTTOM = 0.45  # for the numbers and the label of an x axis
 TITLE, LEGEND_LINE = 0.34, 0.16
 
-# In points.
+# Font sizes in points.
 SMALL = 8.0
 SMALLEST_LABEL = 6.2  # eight pixels on a phone
 
-MOST_DOTS = 500  # of a cell
+MOST_DOTS = 500  # most dots of a cell
 
 
 def new_panel(
@@ -90,7 +90,7 @@ def label_x(ax: Axes, label: str) -> None:
 
 
 def label_y(ax: Axes, label: str) -> None:
-    """A label at the left edge of the figure, however wide the numbers are."""
+    """A label at the left edge of the figure, whatever the width of the numbers."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     middle = (ax.get_position().y0 + ax.get_position().y1) / 2
@@ -99,7 +99,7 @@ def label_y(ax: Axes, label: str) -> None:
 
 
 def label_rows(ax: Axes, labels: Sequence[str]) -> None:
-    """Make the y axis a list of rows, the first one on top."""
+    """Turn the y axis into a list of rows, the first one on top."""
     ax.set_yticks(range(len(labels)), labels, color=INK)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     add_grid(ax, "x")
@@ -123,20 +123,20 @@ def add_dots(ax: Axes, x: np.ndarray, y: np.ndarray, tint: str, size: float = 2.
         *line.reshape(-1, 2).T, color=tint, linewidth=size + 0.6 * few, solid_capstyle="round",
         alpha=0.8 if few else 0.55, zorder=2,
     )  # fmt: skip
-    # Matplotlib would simplify strokes as short as these away.
+    # Otherwise matplotlib would simplify such short strokes away.
     drawn.set_snap(False)
     drawn.get_path().should_simplify = False
 
 
 def jitter(count: int, width: float) -> np.ndarray:
-    """Offsets in ``[-width / 2, width / 2]`` that look random and are always the same."""
+    """Offsets in ``[-width / 2, width / 2]`` that look random but are reproducible."""
     return ((np.arange(count) * 0.6180339887) % 1 - 0.5) * width
 
 
 def short(label: str, most: int = 26) -> str:
     """Cut a long label; data sets and methods of users may have names of any length.
 
-    The settings of a method come on a line of their own.
+    The settings of a method go on a separate line.
     """
     if len(label) <= most:
         return label
@@ -153,7 +153,7 @@ def width_of(labels: Sequence[str]) -> float:
 
 @cache
 def _line_width(line: str) -> float:
-    """In points; the same names are in many figures."""
+    """Width in points; cached, because the same names are in many figures."""
     return float(TextPath((0, 0), line, size=SMALL).get_extents().width)
 
 

@@ -1,7 +1,7 @@
 """The colours of figures: greys that follow the theme of the page, and one for each method.
 
-The colours of methods stand out from white and from a dark page (a contrast of at least 3), and
-people with a colour vision deficiency can tell apart the methods of one panel.
+The colours of methods have a contrast of at least 3 to a white and to a dark page, and people with
+a colour vision deficiency can tell the methods of one panel apart.
 """
 
 import zlib
@@ -49,7 +49,7 @@ _VARIANTS = {
     "masks2": ("#c8604f", "#9f5fd8"),
     "masks4": ("#d0486f", "#8868b8"),
 }
-# What a device does; its neighbours in a stack can be told apart.
+# Activities of a device; neighbours in a stack can be told apart.
 KINDS = {
     "steps": "#1f78c8",
     "evaluation": "#b07d08",

@@ -1,4 +1,4 @@
-"""What a report needs from a run store, read in one go."""
+"""The content of a report, read from a run store at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,16 +25,16 @@ from sagpool.models.registry import find_method
 from sagpool.report import names
 from sagpool.statistics import evenly_spaced
 
-MOST_CURVES = 500  # of a cell
+MOST_CURVES = 500  # most curves of a cell
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
     """The content of a run store.
 
-    Cells are in groups that may share a table. The shown cells are those of the first group, which
-    is empty if there are only regressions; data sets are in the order of their requests, methods
-    in the paper's order. Cells in which every training diverged at once are in no group.
+    Cells are in groups that may share a table. The shown cells are the first group, which is empty
+    if there are only regressions; data sets are in the order of their requests, methods in the
+    paper's order. Cells in which every training diverged at once are in no group.
     """
 
     name: str  # file name of the store
@@ -42,22 +42,24 @@ class Content:
     groups: list[Group]
     pairs: list[Pair]  # comparisons of the shown cells
     runs: RunTable  # all finished trainings
-    statistics: dict[str, Statistics]  # of the data sets, by fingerprint
+    statistics: dict[str, Statistics]  # statistics of the data sets, by fingerprint
     invocations: list[Invocation]  # the commands that filled the store
-    profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the command
-    traces: dict[str, list[Trace]]  # of the first run of each shown cell, by its key
-    ratios: dict[str, list[LearntRatio]]  # of the same runs, if they are learnt
-    curves: dict[str, list[np.ndarray]]  # of runs of each shown cell, by the key of the first
+    profiles: dict[int, DeviceTime]  # how the time was spent, by the number of the invocation
+    traces: dict[str, list[Trace]]  # traces of the first run of each shown cell, by its key
+    ratios: dict[str, list[LearntRatio]]  # learnt ratios of the same runs, if any
+    # Curves of runs of each shown cell, by the key of the first.
+    curves: dict[str, list[np.ndarray]]
     regressions: list[Group]  # cells without accuracies, which are in no other group
-    scores: dict[str, CellScores]  # of the shown cells and regressions, by the key of the first run
-    experiment: Experiment | None = None  # whose claims are judged
+    # Scores of the shown cells and regressions, by the key of the first run.
+    scores: dict[str, CellScores]
+    experiment: Experiment | None = None  # the experiment whose claims are judged
     against: Sequence[Against] = ()  # comparisons of the shown cells with the requested method
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
 
     @property
     def first(self) -> tuple[str, ...]:
-        """Methods that come before all others."""
-        return _first(self.experiment)
+        """Methods that are listed before all others."""
+        return _first_methods(self.experiment)
 
     @property
     def shown(self) -> Sequence[Summary]:
@@ -65,7 +67,7 @@ class Content:
 
     @property
     def datasets(self) -> list[str]:
-        """Those of the shown cells."""
+        """The data sets of the shown cells."""
         return list(dict.fromkeys(summary.cell.dataset for summary in self.shown))
 
     def of(self, dataset: str) -> list[Summary]:
@@ -79,7 +81,7 @@ class Content:
         return None if fraction is None else 100 * fraction
 
     def note(self, dataset: str) -> str:
-        """How the data differ from those of the published experiment; empty if they do not."""
+        """How the data differ from the published data; empty if they do not."""
         return next(s.cell.note for s in self.summaries if s.cell.dataset == dataset)
 
     def kernels(self, summary: Summary) -> list[str]:
@@ -88,7 +90,7 @@ class Content:
         return list(dict.fromkeys(one.kernels for one in self.invocations if one.id in used))
 
     def cell_id(self, summary: Summary) -> str:
-        """The name under which a cell of a group is known on the page."""
+        """The id of a cell on the page."""
         return next(
             f"{number}-{group.cells.index(summary)}"
             for number, group in enumerate(self.groups)
@@ -105,9 +107,9 @@ def read_content(
     """Read a store; another process may be writing to it.
 
     Args:
-        path: of the store
-        experiment: whose claims are judged; by default that of the last command whose experiment
-            comes with the package and has more than a list of runs
+        path: the run store
+        experiment: the experiment whose claims are judged; by default that of the last command
+            whose experiment comes with the package and has more than a list of runs
         against: the method that all others are compared with
     """
     with Store.reading(path) as store:
@@ -116,9 +118,9 @@ def read_content(
         if not summaries:
             raise SagpoolError(f"{path} has no finished trainings yet; run `sagpool bench` first.")
         invocations = store.invocations()
-        experiment = experiment or _with_more(invocations)
+        experiment = experiment or _packaged_experiment(invocations)
         display = _display(summaries, experiment)
-        with names.displayed(display, _first(experiment)):
+        with names.displayed(display, _first_methods(experiment)):
             groups = _ordered(group_cells([s for s in summaries if s.learnt], experiment))
             without = [s for s in summaries if s.loss is not None]
             regressions = _ordered(group_cells(without, experiment))
@@ -154,12 +156,12 @@ def read_content(
         )
 
 
-def _first(experiment: Experiment | None) -> tuple[str, ...]:
+def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:
     return tuple(experiment.display) if experiment else ()
 
 
 def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dict[str, Display]:
-    """What the experiment and the registration of each method say."""
+    """Display names and colours, from the experiment and the registration of each method."""
     said = dict(experiment.display) if experiment else {}
     for method in dict.fromkeys(s.cell.method for s in summaries):
         if method not in methods():  # a plugin that is not loaded
@@ -173,11 +175,11 @@ def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dic
 
 
 def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
-    """Of all runs, or of some of them if there are many."""
+    """Curves of all runs, or of some if there are many."""
     return read_curves(store, [runs[i] for i in evenly_spaced(len(runs), MOST_CURVES)])
 
 
-def _with_more(invocations: Sequence[Invocation]) -> Experiment | None:
+def _packaged_experiment(invocations: Sequence[Invocation]) -> Experiment | None:
     for name in dict.fromkeys(one.experiment for one in reversed(invocations)):
         if name in experiment_names():
             found = load_experiment(name)
@@ -187,7 +189,7 @@ def _with_more(invocations: Sequence[Invocation]) -> Experiment | None:
 
 
 def _ordered(groups: Sequence[Group]) -> list[Group]:
-    """Data sets in the order of their requests, methods in the paper's order."""
+    """The groups with data sets in the order of their requests, methods in the paper's order."""
     datasets = list(dict.fromkeys(s.cell.dataset for group in groups for s in group.cells))
     ordered = names.in_order(s.method for group in groups for s in group.cells)
 

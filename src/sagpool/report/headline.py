@@ -16,14 +16,14 @@ from sagpool.report.leaders import leader
 
 
 def title(content: Content) -> str:
-    *others, last = dict.fromkeys(s.cell.dataset for s in _named(content))
+    *others, last = dict.fromkeys(s.cell.dataset for s in _titled_cells(content))
     named = f"{', '.join(others)} and {last}" if others else last
     return f"Graph pooling on {named if len(others) < 3 else f'{len(others) + 1} data sets'}"
 
 
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
-    cells = _named(content)
+    cells = _titled_cells(content)
     methods, datasets = len({s.method for s in cells}), len({s.cell.dataset for s in cells})
     seeds = max(len(np.unique(column(s.runs, "seed"))) for s in cells)
     folds = max(s.cell.settings["folds"] for s in cells)
@@ -32,8 +32,8 @@ def scope(content: Content) -> str:
     return " · ".join(counts)
 
 
-def _named(content: Content) -> Sequence[Summary]:
-    """The cells that the page is about."""
+def _titled_cells(content: Content) -> Sequence[Summary]:
+    """The cells in the title of the page."""
     return content.shown or content.regressions[0].cells
 
 
@@ -56,7 +56,7 @@ def sentences(content: Content) -> list[Markup]:
         for architecture in names.ARCHITECTURES
         if (members := [s for s in shown if names.architecture(s.cell.method) == architecture])
     }
-    if len(families) == 2:  # of one architecture alone
+    if len(families) == 2:  # for a single architecture
         del families[""]
     leads = [
         _leads(family, members, content, pairs)
@@ -66,13 +66,13 @@ def sentences(content: Content) -> list[Markup]:
     warned = content.groups[0].chosen is Chosen.BY_TEST
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
     first = leads or map(_single, shown[:3])
-    return [*warning, *first, *_higher_elsewhere(content), *_agreement(content)]
+    return [*warning, *first, *_higher_in_other_tables(content), *_agreement(content)]
 
 
 def _lowest_errors(content: Content) -> list[Markup]:
-    """Of regressions, without a test of their differences."""
+    """The lowest errors of regressions, without a test of their differences."""
     found = []
-    cells = _named(content)
+    cells = _titled_cells(content)
     for dataset in dict.fromkeys(s.cell.dataset for s in cells):
         errors = {
             s.method: scores["rmse"].mean
@@ -89,7 +89,7 @@ def _lowest_errors(content: Content) -> list[Markup]:
     return found
 
 
-def _higher_elsewhere(content: Content) -> list[Markup]:
+def _higher_in_other_tables(content: Content) -> list[Markup]:
     """The highest means of the store, if they are not in the first table."""
     found = []
     for dataset in content.datasets:
@@ -120,7 +120,7 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
     leaders = [leader(here, pairs) for here in compared.values()]
     if not leaders:
         return Markup("No two {}methods were run on one data set.").format(family)
-    # In the paper's order, which decides between methods with equally many leads.
+    # Sorted in the paper's order, which decides ties.
     leads = Counter(method for one in leaders for method in one.methods)
     most = max(names.in_order(leads), key=lambda method: leads[method])
     among = f"Among the {family}methods" if family else "Of all methods"
@@ -150,7 +150,7 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
 
 
 def _listed(methods: Sequence[str]) -> Markup:
-    """Up to three names, otherwise how many there are."""
+    """Up to three names, otherwise their number."""
     if len(methods) > 3:
         return Markup("<strong>{} methods</strong>").format(len(methods))
     *others, last = (
@@ -169,7 +169,7 @@ def _single(summary: Summary) -> Markup:
 
 
 def _agreement(content: Content) -> list[Markup]:
-    """Only cells with the data, settings and protocol of the paper count."""
+    """Agreement with the paper, for cells with its data, settings and protocol only."""
     if content.groups[0].differences or content.groups[0].chosen is Chosen.BY_TEST:
         return []
     known = content.experiment.datasets if content.experiment else content.datasets
@@ -179,7 +179,7 @@ def _agreement(content: Content) -> list[Markup]:
     if not deviations:
         return []
     if len(deviations) == 1:
-        sentence = "Our mean lies {:.1f} of the paper's standard deviations from the paper's."
+        sentence = "Our mean differs from the paper's by {:.1f} of the paper's standard deviations."
         return [Markup(sentence).format(deviations[0])]
     one, two = (sum(d <= limit for d in deviations) for limit in (1, 2))
     return [

@@ -8,7 +8,7 @@ from sagpool.bench.variants import Group
 from sagpool.report import names
 from sagpool.statistics import SIGNIFICANT
 
-SAME = 1e-9  # percentage points; means that differ by less differ by rounding
+SAME = 1e-9  # percentage points; smaller differences are rounding errors
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Leader:
 
     method: str
     second: str | None
-    p: float | None  # of the difference, after Holm's correction; None if not compared
-    tied: tuple[str, ...] = ()  # others with the same mean
+    p: float | None  # p of the difference, after Holm's correction; None if not compared
+    tied: tuple[str, ...] = ()  # other methods with the same mean
 
     @property
     def significant(self) -> bool:
@@ -26,18 +26,18 @@ class Leader:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """All with the highest mean."""
+        """All methods with the highest mean."""
         return (self.method, *self.tied)
 
     def beats_others(self, method: str) -> bool:
         return method in self.methods and self.second is not None
 
 
-NO_LEADER = Leader("", None, None)  # of cells that are not compared
+NO_LEADER = Leader("", None, None)  # for cells that are not compared
 
 
 def by_architecture(group: Group) -> dict[str, list[Summary]]:
-    """The main cells without variants of SAGPool, in groups that are compared."""
+    """The main cells without variants of SAGPool, grouped for comparison."""
     main = [s for s in group.main if not names.is_variant(s.cell.method)]
     groups = {
         architecture: [s for s in main if names.architecture(s.cell.method) == architecture]

@@ -1,6 +1,6 @@
 """Display names of methods and settings: ``sagpool-h-cheb`` is SAGPool with a subscript.
 
-A method of any name can be displayed; those of the package and of the paper have nicer names.
+A method of any name can be displayed; methods of the package and the paper have nicer names.
 """
 
 import re
@@ -65,7 +65,7 @@ _first: ContextVar[Sequence[str]] = ContextVar("first", default=())
 
 @contextmanager
 def displayed(displays: Mapping[str, Display], first: Sequence[str] = ()) -> Iterator[None]:
-    """In this block methods have these names and colours, and some come first, in this order."""
+    """In this block methods have these names and colours, and those in ``first`` come first."""
     tokens = _displays.set(displays), _first.set(first)
     try:
         yield
@@ -81,13 +81,13 @@ def display(method: str) -> Display:
 
 class Parts(NamedTuple):
     base: str
-    architecture: str  # g, h, or empty for a name of another form
+    architecture: str  # g, h, or empty for other names
     suffix: str
-    settings: str = ""  # with the comma before them
+    settings: str = ""  # with the preceding comma
 
 
 def parts(method: str) -> Parts:
-    """Of a method, or of a method with settings: ``diffpool-h, losses none``."""
+    """The parts of a method's name, with or without settings: ``diffpool-h, losses none``."""
     name, comma, settings = method.partition(", ")
     found = re.fullmatch(r"(.+?)-([gh])(?:-(.+))?", name)
     named = (found[1], found[2], found[3] or "") if found else (name, "", "")
@@ -105,9 +105,9 @@ def architecture(method: str) -> str:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Each method once: first those of the paper in its order, then the others as given.
+    """Each method once: first the paper's methods in its order, then the others as given.
 
-    A method with settings follows the method.
+    A method with settings follows the method without.
     """
     listed = list(dict.fromkeys(methods))
     plain = dict.fromkeys(method.partition(", ")[0] for method in listed)
@@ -117,7 +117,7 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 
 def label(method: str) -> str:
-    """In a figure: its display name, or the name by which it is called."""
+    """The display name in figures; by default the registered name."""
     name, comma, settings = method.partition(", ")
     return (display(method).name or name) + comma + settings
 
@@ -164,7 +164,7 @@ def settings(values: dict[str, Any]) -> str:
 
 
 def common_settings(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The settings with the same value everywhere; none if there is nothing to compare with."""
+    """The settings with the same value everywhere; empty if there is only one set."""
     first, *others = several
     return {k: v for k, v in first.items() if others and all(o.get(k) == v for o in others)}
 

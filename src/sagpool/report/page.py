@@ -1,4 +1,4 @@
-"""The HTML page: one file that needs no other."""
+"""The HTML page: a single self-contained file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def page(
     pictures: Mapping[Drawing, Picture],
     runs: Mapping[str, Any],
 ) -> str:
-    """The page; ``runs`` are the JSON values of `runs_behind`."""
+    """The page; ``runs`` is the result of `runs_behind`."""
     return template("report.html").render(
         title=headline.title(content),
         scope=headline.scope(content),

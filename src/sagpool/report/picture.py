@@ -33,7 +33,7 @@ STYLE: dict[Any, Any] = {  # matplotlib's type for keys lists every option
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure, the file name wanted for it (without suffix), and its caption."""
+    """A figure, its file name (without suffix), and its caption."""
 
     name: str
     caption: str
@@ -46,7 +46,7 @@ class Picture:
 
     name: str  # file name without suffix
     png: bytes
-    svg: str  # on white
+    svg: str  # for a white background
     inline: Markup  # for the page
 
 
@@ -65,7 +65,7 @@ def render_all(drawings: Iterable[Drawing]) -> dict[Drawing, Picture]:
 
 
 def _render(drawing: Drawing, name: str) -> Picture:
-    """Equal figures give equal bytes."""
+    """Render a figure; equal figures give equal bytes."""
     svg, png = to_svg(drawing.figure, name), io.BytesIO()
     with rc_context(STYLE):
         drawing.figure.patch.set_facecolor("white")
@@ -76,12 +76,12 @@ def _render(drawing: Drawing, name: str) -> Picture:
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """``name`` has to be unique among the figures of a page."""
+    """The SVG; ``name`` must be unique among the figures of a page."""
     file = io.StringIO()
     # Ids inside the SVG are hashes; a salt per figure keeps them unique on the page.
     with rc_context({**STYLE, "svg.hashsalt": name}):
         figure.patch.set_facecolor("none")
-        figure.set_dpi(DPI)  # of large graphs, which are pixels
+        figure.set_dpi(DPI)  # for large graphs, which are drawn as pixels
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
     return file.getvalue()
 
@@ -100,7 +100,7 @@ def inline(svg: str, caption: str) -> Markup:
     box = re.search(r'viewBox="[^"]*"', svg)
     assert box is not None
     opening = f'<svg class="figure" role="img" aria-label="{escape(caption)}" {box[0]}>'
-    # Blank lines and indentation make up a tenth of the size.
+    # Removes blank lines and indentation, a tenth of the size.
     svg = opening + svg[svg.index(">") + 1 :]
     lines = (line.strip() for line in svg.splitlines())
     return Markup("\n".join(line for line in lines if line))

@@ -1,12 +1,12 @@
-"""Published results of methods that are not among ours, from an experiment file."""
+"""Published results of methods that this package lacks, from an experiment file."""
 
 from sagpool.report.content import Content
 from sagpool.report.section import Part
 from sagpool.report.table import Cell, Head, RowGroup, Table, text
 
 CAPTION = (
-    "Test accuracy in percent as others have published it: mean, and standard deviation where it "
-    "is known. Nothing here was run, and splits, settings and the meaning of ± may differ, so "
+    "Test accuracy in percent as published by others: mean, and standard deviation where known. "
+    "None of these methods was run here; splits, settings and the meaning of ± may differ, so "
     "these figures are not compared with ours."
 )
 

@@ -1,4 +1,4 @@
-"""The runs behind a number of a table, in a few numbers: a page cannot hold a million rows."""
+"""A summary of the runs behind each number of a table: a page cannot hold a million rows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sagpool.report.content import Content
 from sagpool.report.sections.curves import TRAIN, VALIDATION, median_curve
 from sagpool.statistics import evenly_spaced
 
-MOST_SEEDS = 100  # whose means are drawn
-MOST_POINTS = 100  # of a curve
+MOST_SEEDS = 100  # most seeds whose means are drawn
+MOST_POINTS = 100  # most points of a curve
 
 
 def runs_behind(content: Content) -> dict[str, dict[str, Any]]:
     """JSON values for each cell in a table of results, by `Content.cell_id`."""
     return {
-        content.cell_id(summary): _behind(content, summary)
+        content.cell_id(summary): _summary_of_runs(content, summary)
         for group in content.groups
         for summary in group.cells
     }
 
 
-def _behind(content: Content, summary: Summary) -> dict[str, Any]:
+def _summary_of_runs(content: Content, summary: Summary) -> dict[str, Any]:
     curves = content.curves.get(summary.runs[0].key)
     means = _means_by(summary, "seed")
     return {

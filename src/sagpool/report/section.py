@@ -1,4 +1,4 @@
-"""What a section of the report consists of."""
+"""The parts of a section of the report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ class Part:
     table: Table | None = None
     html: Markup | None = None
     drawings: Sequence[Drawing] = ()
-    folded: bool = False  # show the heading alone until the reader clicks on it
+    folded: bool = False  # show only the heading until the reader clicks on it
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section; one without parts is left out of the report."""
+    """A section; without parts it is left out of the report."""
 
-    anchor: str  # its id on the page
+    anchor: str  # id on the page
     title: str
     parts: Sequence[Part]
-    intro: Sequence[str] = ()  # paragraphs that tell how to read the parts
+    intro: Sequence[str] = ()  # paragraphs that explain how to read the parts

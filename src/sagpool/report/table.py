@@ -1,4 +1,4 @@
-"""Tables, and the formats they are written in: Markdown, CSV, LaTeX and HTML."""
+"""Tables, and their output formats: Markdown, CSV, LaTeX and HTML."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ class Cell:
     plain: str
     html: Markup
     tex: str
-    runs: str = ""  # on the page: whose runs are behind the number, see `runs.py`
+    runs: str = ""  # on the page: id of the cell whose runs are behind the number, see `runs.py`
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Table:
     heads: Sequence[Head]
     groups: Sequence[RowGroup]
     records: Sequence[dict[str, Any]]  # the same data as plain values, for the CSV file
-    notes: Sequence[str] = ()  # explain the marks
+    notes: Sequence[str] = ()  # explanations of the marks
     matrix: bool = False  # cells have several lines and are centred
     prose: bool = False  # cells are sentences, which wrap
 
@@ -82,7 +82,7 @@ class Table:
         return file.getvalue()
 
     def to_tex(self) -> str:
-        """For documents that use the booktabs package."""
+        """LaTeX for documents that use the booktabs package."""
         numbers = "c" if self.matrix else "r"
         wrapped = rf"p{{{0.9 / len(self.heads):.2f}\linewidth}}"
         words = rf">{{\raggedright\arraybackslash}}{wrapped}" if self.prose else "l"
@@ -125,7 +125,7 @@ def words(title: str, values: Iterable[Cell | str]) -> Column:
 
 
 def numbers(title: str, values: Iterable[Cell | str | float | None], form: str = ".2f") -> Column:
-    """A column of numbers in this format; strings and cells are taken as they are."""
+    """A column of numbers in this format; strings and cells are used unchanged."""
     return Column(Head(text(title), number=True), [_as_cell(value, form) for value in values])
 
 
@@ -149,7 +149,7 @@ def method(name: str) -> Cell:
 
 
 def joined(cells: Iterable[Cell], between: str | None = None) -> Cell:
-    """Several cells in one, each on a line of its own unless ``between`` says otherwise."""
+    """Several cells in one, each on its own line unless ``between`` is given."""
     listed = list(cells)
     plain, html, tex = ("; ", "<br>", r" \newline ") if between is None else (between,) * 3
     return Cell(
@@ -184,7 +184,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _markdown(words: str) -> str:
-    """Escape what Markdown, or the HTML inside it, would interpret."""
+    """Escape characters that Markdown, or the HTML inside it, would interpret."""
     for mark, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
         words = words.replace(mark, escaped)
     return words.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Characters in LaTeX, such that pdflatex knows them in any font encoding."""
+"""Characters as LaTeX commands that pdflatex knows in any font encoding."""
 
 import unicodedata
 from unicodedata import combining
@@ -23,7 +23,7 @@ _MATHS = {
 }
 _COMMANDS = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
-    # Without braces they would be an argument of a line break or rule before them.
+    # Without braces they would become an argument of a preceding line break or rule.
     "[": "{[}",
     "*": "{*}",
     "\\": r"\textbackslash{}",
@@ -46,7 +46,7 @@ _GREEK = (
     "lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi",
     "psi", "omega",
 )  # fmt: skip
-# Those that look like Latin letters have no command.
+# Greek letters that look like Latin ones have no command.
 _LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))
 
 
@@ -64,7 +64,7 @@ _COMMANDS |= _greek_letters()
 
 
 class _Table(dict[int, str]):
-    """For ``str.translate``; looks a character up when it is first met."""
+    """A table for ``str.translate`` that looks up each character at its first use."""
 
     def __missing__(self, number: int) -> str:
         self[number] = _in_tex(chr(number))
@@ -85,7 +85,7 @@ def _in_tex(character: str) -> str:
         return character
     if character.isspace():
         return " "
-    # Without the accents of Greek letters; ligatures as letters.
+    # Removes accents of Greek letters, and splits ligatures into letters.
     parts = [one for one in unicodedata.normalize("NFKD", character) if not combining(one)]
     if all(one.isascii() or one in _COMMANDS for one in parts):
         return "".join(map(_in_tex, parts))

@@ -20,7 +20,7 @@ DOTS = "#1f78c8"
 
 
 def training_page(graphs: Graphs, fitted: Fit) -> str:
-    """One HTML file that needs no other."""
+    """The page, a single self-contained HTML file."""
     estimate = fitted.estimate
     pictures = render_all(_drawings(graphs, fitted))
     score = SCORE[estimate.task]
@@ -60,7 +60,7 @@ def _drawings(graphs: Graphs, fitted: Fit) -> list[Drawing]:
 
 
 def draw_calibration(axes: Axes, curve: list[Bin]) -> None:
-    """Observed frequencies against predicted probabilities."""
+    """Draw observed frequencies against predicted probabilities."""
     axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
     axes.plot(
         [one.probability for one in curve],
@@ -72,7 +72,7 @@ def draw_calibration(axes: Axes, curve: list[Bin]) -> None:
 
 
 def draw_predictions(axes: Axes, truth: np.ndarray, predicted: np.ndarray) -> None:
-    """Predicted against measured values."""
+    """Draw predicted against measured values."""
     known = np.flatnonzero(~np.isnan(truth))
     shown = known[:: max(1, len(known) // POINTS)]
     ends = [

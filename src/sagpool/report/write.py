@@ -1,4 +1,4 @@
-"""Writing a report into a folder."""
+"""Writes a report into a folder."""
 
 import os
 from pathlib import Path
@@ -25,11 +25,12 @@ def write_report(
     """Write ``report.html``, ``figures/`` and ``tables/`` from a run store.
 
     Args:
-        store_path: of a run store; another process may be writing to it
-        folder: created if missing; the files of an earlier report are replaced. A folder with
-            files other than those and the store is refused
-        experiment: whose claims are judged; by default one of the package that the store names
-        force: accept other files in the folder, and overwrite those of the same names
+        store_path: a run store; another process may be writing to it
+        folder: created if missing; the files of an earlier report are replaced. A folder with other
+            files (except the store) is refused
+        experiment: the experiment whose claims are judged; by default the packaged one that the
+            store names
+        force: whether to accept other files in the folder, and overwrite files of the same names
 
     Returns:
         the path of the page
@@ -39,13 +40,13 @@ def write_report(
 
 
 def report_folder(store: Path, folder: Path, *, force: bool = False) -> OutputFolder:
-    """The folder for the report of a store, which may be in it."""
+    """The folder for the report of a store; the store may lie in it."""
     return OutputFolder(folder, "report", force=force, beside=store)
 
 
 def write_content(content: Content, folder: OutputFolder) -> Path:
     """Write the report of a store that has been read; returns the path of the page."""
-    folder.create()  # before the drawing, which takes seconds
+    folder.create()  # fail early: drawing takes seconds
     with names.displayed(content.display, content.first):
         return _write(content, folder)
 

@@ -1,4 +1,4 @@
-"""Claims of a paper, and what the rows of a store say about them."""
+"""Claims of a paper, and verdicts on them from the rows of a store."""
 
 from sagpool.bench.claims.claim import Claim, read_claims
 from sagpool.bench.claims.evidence import CellRows, Evidence

@@ -20,7 +20,7 @@ class Claim:
 
     id: str
     text: Phrase
-    where: str  # in the paper
+    where: str  # place in the paper
     kind: str  # one of `KINDS`
     test: Test
 

@@ -19,9 +19,9 @@ from sagpool.statistics import MARGIN, SIGNIFICANT
 
 @dataclass(frozen=True)
 class _Comparison(ABC):
-    """The first of the methods against each of the others, on the same splits.
+    """The first method against each of the others, on the same splits.
 
-    A list in place of a method stands for the mean of several methods.
+    A list of methods stands for their mean.
     """
 
     first: Group
@@ -63,7 +63,7 @@ class _Comparison(ABC):
 
     @abstractmethod
     def verdict(self, found: Contrast) -> Verdict:
-        """What the comparison with one of the others says."""
+        """The verdict of the comparison with one of the other methods."""
 
     def combine(self, verdicts: Sequence[Verdict]) -> Verdict:
         return combine(verdicts)
@@ -78,7 +78,7 @@ class _Comparison(ABC):
 
 
 class Better(_Comparison):
-    """The first is better over all data sets, and on each of them."""
+    """The first method is better over all data sets, and on each of them."""
 
     def verdict(self, found: Contrast) -> Verdict:
         overall, single = found.overall.outcome, {one.outcome for one in found.by_dataset.values()}
@@ -90,7 +90,7 @@ class Better(_Comparison):
 
 
 class NoWorse(_Comparison):
-    """The first is not worse by the margin or more over all data sets, and worse on none."""
+    """The first method is not worse by the margin or more over all data sets, and worse on none."""
 
     def verdict(self, found: Contrast) -> Verdict:
         worse = any(one.outcome == "worse" for one in found.by_dataset.values())
@@ -116,7 +116,7 @@ class Equivalent(_Comparison):
 
 
 class Differ(_Comparison):
-    """The first differs from at least one of the others on at least one data set."""
+    """The first method differs from at least one other on at least one data set."""
 
     def verdict(self, found: Contrast) -> Verdict:
         outcomes = {one.outcome for one in found.by_dataset.values()}

@@ -11,7 +11,7 @@ from sagpool.bench.claims.evidence import CellRows, Evidence
 from sagpool.bench.claims.judgement import Gap, Line
 from sagpool.statistics import Difference, holm, mean_difference, outcome, paired_difference
 
-Group = tuple[str, ...]  # methods; several count with their mean
+Group = tuple[str, ...]  # methods; several count as their mean
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def contrasts(
 ) -> tuple[list[Contrast], list[Gap]]:
     """Compare the first group with each of the others.
 
-    Holm's correction is over all comparisons on single data sets, and over those of the means.
+    Holm's correction is over the comparisons on single data sets, and over those of the means.
     """
     differences: dict[tuple[Group, str], tuple[Difference, int]] = {}
     gaps: list[Gap] = []
@@ -86,7 +86,7 @@ def contrasts(
 
 
 def usable(evidence: Evidence, dataset: str, method: str) -> tuple[CellRows | None, list[Gap]]:
-    """The rows of a cell, if a claim may use them, and what is to be said about them."""
+    """The rows of a cell, if a claim may use them, and remarks about them."""
     rows = evidence.cells.get((dataset, method))
     if rows is None:
         return None, [Gap(dataset, method, "no rows")]

@@ -43,7 +43,7 @@ class CellRows:
 
     @property
     def seed_means(self) -> dict[int, float]:
-        """By seed, for seeds with all folds: a part of the folds may be the easy ones."""
+        """Means by seed, only for seeds with all folds: some folds are easier than others."""
         runs: dict[int, list[float]] = defaultdict(list)
         for (seed, _), value in sorted(self.accuracy.items()):
             runs[seed].append(value)
@@ -61,7 +61,7 @@ class Evidence:
     cells: Mapping[tuple[str, str], CellRows]  # by data set and method
     published: Mapping[tuple[str, str], Accuracy]
     published_seeds: int
-    runs: int  # of a complete cell
+    runs: int  # number of runs of a complete cell
 
     @staticmethod
     def of(experiment: Experiment, cells: Mapping[tuple[str, str], CellRows]) -> Evidence:

@@ -19,8 +19,8 @@ class Verdict(StrEnum):
 class Gap(NamedTuple):
     """Rows that a claim needs and that are missing, incomplete or from other data."""
 
-    dataset: str  # empty: all of them
-    method: str  # empty: all of them
+    dataset: str  # empty for all data sets
+    method: str  # empty for all methods
     reason: str
 
 
@@ -28,15 +28,15 @@ class Gap(NamedTuple):
 class Line:
     """One comparison for a claim; values are in percentage points, or ratios of spreads."""
 
-    dataset: str  # empty: the mean over the data sets
-    first: tuple[str, ...]  # methods; of several the mean
-    second: tuple[str, ...]  # empty: the published result
+    dataset: str  # empty for the mean over the data sets
+    first: tuple[str, ...]  # methods; several count as their mean
+    second: tuple[str, ...]  # empty for the published result
     value: float
     low: float | None  # 95 % interval
     high: float | None
     p: float  # after Holm's correction
     outcome: str
-    runs: int  # of our own, or splits that both methods have in common
+    runs: int  # number of our runs, or of splits that both methods have in common
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Judgement:
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of a claim that consists of several."""
+    """The verdict on a claim that consists of several."""
     found = set(verdicts)
     if len(found) <= 1:
         return found.pop() if found else Verdict.NOT_TESTED

@@ -23,7 +23,7 @@ Cells = Mapping[tuple[str, str], CellRows]  # by data set and name of the method
 class Judged(NamedTuple):
     claim: Claim
     found: Judgement
-    chosen: Chosen | None  # the cells it is judged on; None if it needs none, or there are none
+    chosen: Chosen | None  # the cells it is judged on; None if there are none, or none are needed
 
     @property
     def marked(self) -> bool:
@@ -32,23 +32,23 @@ class Judged(NamedTuple):
 
 
 def judge_claims(experiment: Experiment, cells: Mapping[Chosen, Cells]) -> list[Judged]:
-    """Those that do not hold come first, those that were not tested last."""
+    """Judge all claims. Claims that do not hold come first, untested ones last."""
     order = list(Verdict)
     judged = [_judge(claim, experiment, cells) for claim in experiment.claims]
     return sorted(judged, key=lambda one: order.index(one.found.verdict))
 
 
 def _judge(claim: Claim, experiment: Experiment, cells: Mapping[Chosen, Cells]) -> Judged:
-    """As `RULE` says."""
+    """Judge one claim as `RULE` says."""
     known = {way: Evidence.of(experiment, cells.get(way, {})) for way in Chosen}
     del known[Chosen.BY_TEST]
-    chosen = max(known, key=lambda way: _completeness(claim, known[way]))  # the first of equals
+    chosen = max(known, key=lambda way: _completeness(claim, known[way]))  # in a tie, the first
     found = claim.test.judge(known[chosen])
     return Judged(claim, found, chosen if any(_completeness(claim, known[chosen])) else None)
 
 
 def _completeness(claim: Claim, evidence: Evidence) -> tuple[int, int]:
-    """How many cells of the claim are complete, and how many there are."""
+    """Number of complete cells of the claim, and number of its usable cells."""
     rows = [evidence.cells.get(key) for key in claim.test.cells]
     usable = [cell for cell in rows if cell is not None and not cell.note]
     return sum(len(cell.accuracy) >= evidence.runs for cell in usable), len(usable)

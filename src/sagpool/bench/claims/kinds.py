@@ -17,21 +17,21 @@ from sagpool.errors import SagpoolError
 
 
 class Test(Protocol):
-    """What decides whether a claim holds."""
+    """Decides whether a claim holds."""
 
     @classmethod
     def read(cls, entry: Any, options: Mapping[str, Any], datasets: Sequence[str]) -> Self:
-        """From the file; an error continues a sentence that begins with the name of the entry.
+        """Read the test; an error continues a sentence that begins with the name of the entry.
 
         Args:
             entry: the value of the kind's name
-            options: the keys beside it
-            datasets: those of the experiment
+            options: the other keys of the entry
+            datasets: data sets of the experiment
         """
 
     @property
     def cells(self) -> Sequence[tuple[str, str]]:
-        """The data sets and methods whose rows decide it."""
+        """The data sets and methods whose rows decide the claim."""
 
     def judge(self, evidence: Evidence) -> Judgement: ...
 

@@ -13,7 +13,7 @@ Phrase = tuple[str, ...]  # to be joined; some parts are a `Method`
 
 
 def with_methods(text: str) -> Phrase:
-    """Methods are in backticks: "`sagpool-h` is ahead of `gpool-h`"."""
+    """Split a text with methods in backticks: "`sagpool-h` is ahead of `gpool-h`"."""
     parts = text.split("`")
     return tuple(Method(part) if number % 2 else part for number, part in enumerate(parts) if part)
 
@@ -35,7 +35,7 @@ def p_text(p: float) -> str:
 
 
 def listed(methods: Sequence[str]) -> Phrase:
-    """One method, or the mean of several."""
+    """Text for one method, or for the mean of several."""
     names = joined(((Method(method),) for method in methods), ", ")
     return names if len(methods) == 1 else ("mean (", *names, ")")
 

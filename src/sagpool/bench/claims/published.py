@@ -64,13 +64,13 @@ class AgreesWithPublished:
 
 
 class Deviation(NamedTuple):
-    """A cell of ours and the published one."""
+    """One of our cells and the published one."""
 
     dataset: str
     method: str
     seeds: int
     difference: Difference
-    spreads: tuple[float, float]  # over the seeds: ours, published
+    spreads: tuple[float, float]  # standard deviations over the seeds: ours, published
 
     def line(self, p: float) -> Line:
         mean = self.difference.mean

@@ -1,4 +1,4 @@
-"""Parts of the test of a claim; errors continue a sentence that names the test."""
+"""Reads parts of the test of a claim; errors continue a sentence that names the test."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

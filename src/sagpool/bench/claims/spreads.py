@@ -87,7 +87,7 @@ class Steadier:
 
 
 class Ratio(NamedTuple):
-    """Of the spreads of two methods on a data set."""
+    """The ratio of the spreads of two methods on a data set."""
 
     dataset: str
     value: float

@@ -1,4 +1,4 @@
-"""Which worker trains what: trainings are handed out in chunks, taken back and retried."""
+"""Assigns trainings to workers: in chunks, which can be taken back and retried."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Chunk:
 
     job: int
     numbers: tuple[int, ...]
-    failures: int = 0  # workers that have failed with all of them
-    avoid: str = ""  # node of the last of those workers
+    failures: int = 0  # number of workers that have failed with this chunk
+    avoid: str = ""  # node of the last worker that failed
 
 
 @dataclass(eq=False)
@@ -32,21 +32,21 @@ class Chunks:
     """All trainings of several jobs: waiting, assigned to a worker, or finished."""
 
     def __init__(self) -> None:
-        self.queued: deque[tuple[int, deque[int]]] = deque()  # the job of each group, its numbers
+        self.queued: deque[tuple[int, deque[int]]] = deque()  # job and numbers of each group
         self.requeued: deque[Chunk] = deque()
         self.assigned: dict[object, _Assignment] = {}
-        self.unfinished: dict[int, int] = {}  # how many trainings, by job
-        self.size, self.left_of_size = 0, 0  # size of the next chunks, and how many get it
+        self.unfinished: dict[int, int] = {}  # number of trainings, by job
+        self.size, self.left_of_size = 0, 0  # size of the next chunks, and how many chunks get it
 
     def add(self, job: int, groups: Iterable[Sequence[int]]) -> None:
         """Queue a job behind the others.
 
-        Each group has the numbers of trainings that can be in one fleet.
+        Each group lists the numbers of trainings that can share a fleet.
         """
         added = [(job, deque(group)) for group in groups]
         self.queued.extend(added)
         self.unfinished[job] = sum(len(group) for _, group in added)
-        self.left_of_size = 0  # there is more to divide now
+        self.left_of_size = 0  # there are more trainings to divide now
 
     def remove_ended(self) -> list[int]:
         """Forget jobs whose trainings are all finished, once their workers are idle."""
@@ -58,20 +58,20 @@ class Chunks:
 
     @property
     def waiting(self) -> int:
-        """Trainings that no worker has."""
+        """Number of trainings that no worker has."""
         requeued = sum(len(chunk.numbers) for chunk in self.requeued)
         return sum(len(group) for _, group in self.queued) + requeued
 
     def offer(
         self, worker: object, workers: int, now: float, node: str = "", nodes: Iterable[str] = ()
     ) -> Chunk | None:
-        """Assign a chunk to an idle worker; None if there is none for it.
+        """Assign a chunk to an idle worker; None if no chunk suits it.
 
-        What waits is divided equally among the workers, so that each fleet is as large as possible.
-        Workers and trainings differ in speed; `straggler` finds work for those that finish early.
+        Waiting trainings are divided equally among the workers, so that each fleet is as large as
+        possible. Workers and trainings differ in speed; `straggler` finds work for idle workers.
 
-        ``now`` is in seconds, ``node`` is that of the worker and ``nodes`` are those of all
-        ``workers``: a failed chunk is retried on another node first.
+        ``now`` is in seconds, ``node`` is the node of the worker and ``nodes`` are the nodes of all
+        ``workers``: a failed chunk is first retried on another node.
         """
         other_nodes = any(other != node for other in nodes)
         for chunk in self.requeued:
@@ -94,7 +94,7 @@ class Chunks:
         return chunk
 
     def accept(self, worker: object, count: int) -> None:
-        """The worker has begun, with the first trainings of its chunk; others are queued again."""
+        """The worker has begun the first trainings of its chunk; the others are queued again."""
         assignment = self.assigned[worker]
         assignment.accepted = True
         chunk = assignment.chunk
@@ -115,7 +115,7 @@ class Chunks:
         self.unfinished[assignment.chunk.job] -= 1
 
     def end(self, worker: object, parts: Sequence[tuple[int, ...]] = ()) -> None:
-        """The worker is idle; the parts hold the trainings that it did not finish."""
+        """The worker is idle; the parts hold its unfinished trainings."""
         assignment = self.assigned.pop(worker)
         assert assignment.unfinished == {number for part in parts for number in part}
         self.requeued.extend(replace(assignment.chunk, numbers=part) for part in parts)
@@ -146,9 +146,9 @@ class Chunks:
         return ()
 
     def straggler(self, now: float, seconds: float) -> object | None:
-        """The worker to split when nothing waits: the one with most unfinished trainings.
+        """The worker to split when no training waits: the one with most unfinished trainings.
 
-        Only workers whose chunk has run for that many seconds, and each chunk only once.
+        Considers only workers whose chunk has run for ``seconds``; each chunk is split only once.
         """
         if self.queued or self.requeued:
             return None

@@ -1,4 +1,4 @@
-"""Connecting to a Ray cluster, and how many workers it can run."""
+"""Connects to a Ray cluster, and counts how many workers it can run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class WorkerResources:
-    """What one worker occupies.
+    """Resources that one worker occupies.
 
-    On a CPU that is one thread: threads of one fleet synchronise after each epoch, workers do not.
+    On a CPU that is one thread: threads of a fleet wait for each other each epoch, workers never.
     """
 
     device: str
@@ -83,7 +83,7 @@ def _check_reachable(address: str) -> None:
 
 
 def choose_resources(device: str, nodes: Sequence[Mapping[str, Any]]) -> WorkerResources:
-    """What a worker on that device needs; ``auto`` means GPUs if the cluster has any."""
+    """Resources that a worker on that device needs; ``auto`` means GPUs if the cluster has any."""
     cpu, gpu = WorkerResources("cpu"), WorkerResources("cuda", gpus=1)
     if device not in ("auto", "cpu", "cuda"):
         raise SagpoolError(f"With Ray, the device must be auto, cpu or cuda, not '{device}'.")
@@ -99,7 +99,7 @@ def alive(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def slots(nodes: Sequence[Mapping[str, Any]], resources: WorkerResources) -> int:
-    """How many workers fit if nothing else runs in the cluster."""
+    """Number of workers that fit if nothing else runs in the cluster."""
     return sum(
         min(
             int(node["Resources"].get(kind, 0) // count)

@@ -14,7 +14,7 @@ class Job:
 
     graphs: Graphs
     trainings: tuple[Training, ...]
-    done: frozenset[Training]  # those with a stored outcome, which are skipped
+    done: frozenset[Training]  # trainings with a stored outcome, which are skipped
     precision: str  # a name in `sagpool.bench.precision.PRECISIONS`
     keep_weights: Callable[[Training], bool]  # whether a result should include the weights
     until: int | None = None  # the epoch after which trainings pause
@@ -32,10 +32,10 @@ Outcome = Result | Paused | FailedTraining
 
 
 class Watcher(Protocol):
-    """Is told what happens to jobs, always in the thread that called `Engine.run`."""
+    """Receives the events of jobs, always in the thread that called `Engine.run`."""
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
-        """A training has ended or paused; counts as done when this returns."""
+        """A training has ended or paused; it counts as done when this returns."""
 
     def progress(self, job: Job, progress: Progress) -> None:
         """A job has made progress."""
@@ -43,8 +43,8 @@ class Watcher(Protocol):
     def ended(self, job: Job, problem: str) -> Sequence[Job]:
         """All trainings of the job have an outcome, or the job has a problem and was given up.
 
-        Returns jobs to run next. Their trainings go on where they paused in this job; the states
-        of its other paused trainings are dropped.
+        Returns jobs to run next. Their trainings continue from where they paused in this job; the
+        states of its other paused trainings are dropped.
         """
 
 
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """A readable description of the hardware."""
 
     def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
-        """Run the unfinished trainings of the jobs, and the jobs that follow from them.
+        """Run the unfinished trainings of the jobs, and of the jobs that the watcher returns.
 
         Jobs run side by side as far as the hardware allows; earlier ones come first. Each outcome
         is reported at least once. An exception in the watcher, or Ctrl-C, ends the run; the next

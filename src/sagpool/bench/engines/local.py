@@ -29,10 +29,10 @@ class Local:
     Args:
         checkpoints: folder for checkpoints of running jobs; created when needed and removed with
             the last of them
-        device: to train on
+        device: where to train
         members: the largest fleet; by default as many as fit
-        checkpoint_seconds: between two checkpoints
-        profile: whether to note where the time goes, see `Local.profile`
+        checkpoint_seconds: time between two checkpoints
+        profile: whether to measure where the time goes, see `Local.profile`
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Local:
 
     def run(self, jobs: Iterable[Job], watcher: Watcher) -> None:
         for partial in self.checkpoints.glob(".*.part"):
-            partial.unlink()  # of a process that was killed while writing
+            partial.unlink()  # left by a process that was killed while writing
         if unfinished := list(self._unfinished(jobs, watcher)):
             self._run(unfinished, watcher)
         if self.checkpoints.is_dir() and not any(self.checkpoints.iterdir()):
@@ -65,13 +65,13 @@ class Local:
     def _run(self, jobs: list[Job], watcher: Watcher) -> None:
         scheduler = Scheduler(self.torch_device, self.checkpoint_seconds, self.profile)
         with ExitStack() as stack:
-            # The setting is torch's own, so the same for all.
+            # A global setting of torch, so the same for all jobs.
             for precision in dict.fromkeys(job.precision for job in jobs):
                 stack.enter_context(computing_in(precision, self.torch_device))
             scheduler.run(work for job in jobs for work in self._works(job, watcher, {}))
 
     def _unfinished(self, jobs: Iterable[Job], watcher: Watcher) -> Iterator[Job]:
-        """The jobs with trainings left; the others end here, and the jobs after them begin."""
+        """The jobs with trainings left; finished jobs end here, and their follow-up jobs begin."""
         for job in jobs:
             if job.done.issuperset(job.trainings):
                 self._interrupted(job, [])  # removes checkpoints that are no longer needed
@@ -82,7 +82,7 @@ class Local:
     def _works(
         self, job: Job, watcher: Watcher, begun: Mapping[Training, MemberState]
     ) -> list[Work]:
-        """The work of a job; of one that was stopped, first what its checkpoints have."""
+        """The works of a job; after an interruption, first the works of its checkpoints."""
         left = [training for training in job.trainings if training not in job.done]
         parts = []
         for file, trainings in self._interrupted(job, left):
@@ -103,7 +103,8 @@ class Local:
             def on_end(error: SagpoolError | None) -> list[Work]:
                 if error is None:
                     for outcome in made.outcomes():
-                        # Again: those that were only in the checkpoint have not been reported yet.
+                        # Report again: outcomes that are only in the checkpoint have not been
+                        # reported.
                         on_result(outcome)
                     file.unlink(missing_ok=True)
                 else:
@@ -146,7 +147,7 @@ class Local:
         ]
 
     def _interrupted(self, job: Job, left: list[Training]) -> list[tuple[Path, list[Training]]]:
-        """Checkpoints of this job, and the trainings in them.
+        """The checkpoints of this job, and the trainings in each.
 
         An interrupted job resumes with all of its trainings, even those whose rows were stored
         after its last checkpoint, so that it takes the same course as without the interruption.
@@ -164,11 +165,11 @@ class Local:
                     continue
                 same = identity == self._identity(job, started)
             except SagpoolError:
-                continue  # of a method that is not loaded here
+                continue  # belongs to a method that is not loaded here
             if not same:
                 continue
             if set(started).isdisjoint(left):
-                file.unlink()  # its last row was stored just before it could be removed
+                file.unlink()  # the process ended between storing its last row and removing it
                 continue
             found.append((file, started))
         return found
@@ -177,7 +178,7 @@ class Local:
         digest = hashlib.sha256(self._identity(job, left).encode()).hexdigest()[:16]
         stem, number = f"{job.graphs.name}-{digest}", 1
         file = self.checkpoints / f"{stem}.npz"
-        while file.exists():  # an unreadable one
+        while file.exists():  # unreadable, or it would be continued
             number += 1
             file = self.checkpoints / f"{stem}-{number}.npz"
         return file

@@ -28,14 +28,14 @@ from sagpool.models import method_version
 
 log = logging.getLogger("sagpool")
 
-REPORT_SECONDS = 0.25  # between two reports of a worker
-REPORTS_PER_SECOND = 500  # of all workers together: if there are many, each reports less often
-NODES_SECONDS = 1.0  # between two checks of which machines are in the cluster
-WARN_SECONDS = 30.0  # without a worker
+REPORT_SECONDS = 0.25  # time between two reports of a worker
+REPORTS_PER_SECOND = 500  # of all workers together: with many workers, each reports less often
+NODES_SECONDS = 1.0  # time between two checks of the machines in the cluster
+WARN_SECONDS = 30.0  # time without a worker before a warning
 # Jobs are taken when fewer trainings than this wait for each worker: four fleets on a GPU. So the
-# driver has neither all trainings nor the states of all paused ones of a large experiment at once.
+# driver never holds all trainings, or the states of all paused ones, of a large experiment.
 AHEAD = 2000
-LAST_SECONDS = 5.0  # to wait for the last rows after Ctrl-C
+LAST_SECONDS = 5.0  # time to wait for the last rows after Ctrl-C
 
 
 class Ray:
@@ -79,7 +79,7 @@ class Ray:
 
 
 class _Run:
-    """All jobs of a call of `Ray.run`, and those that follow from them."""
+    """All jobs of a call of `Ray.run`, and their follow-up jobs."""
 
     def __init__(self, engine: Ray, jobs: Iterable[Job], watcher: Watcher) -> None:
         self.engine, self.pool, self.watcher = engine, engine.pool, watcher
@@ -90,11 +90,11 @@ class _Run:
 
     @property
     def busy(self) -> list[RemoteWorker]:
-        """Workers with a chunk; others may still be starting."""
+        """Workers with a chunk; the others may still be starting."""
         return [worker for worker in self.pool.workers if worker in self.chunks.assigned]
 
     def step(self) -> bool:
-        """Hand out work and collect answers, once; whether there is more to do."""
+        """Hand out work and collect answers, once; returns whether there is more to do."""
         while self._end_jobs() or self._take_job():
             pass
         if not self.jobs:
@@ -112,7 +112,7 @@ class _Run:
         return True
 
     def collect_last_rows(self) -> None:
-        """Store what the workers have already sent."""
+        """Store the rows that workers have already sent."""
         polled = [worker.answer for worker in self.busy if worker.pending == "poll"]
         if polled:
             ray.wait(polled, num_returns=len(polled), timeout=LAST_SECONDS)
@@ -121,7 +121,7 @@ class _Run:
                 self._store(answer.worker, answer.value)
 
     def _end_jobs(self) -> bool:
-        """End finished jobs and queue those that follow; whether any has ended."""
+        """End finished jobs and queue their follow-up jobs; returns whether any has ended."""
         ended = self.chunks.remove_ended()
         for number in ended:
             running = self.jobs.pop(number)
@@ -130,7 +130,7 @@ class _Run:
         return bool(ended)
 
     def _take_job(self) -> bool:
-        """Queue the next job if little waits; whether there was one."""
+        """Queue the next job if few trainings wait; returns whether there was one."""
         if self.chunks.waiting >= AHEAD * max(1, len(self.pool.workers)):
             return False
         for job in self.next_jobs:
@@ -148,7 +148,7 @@ class _Run:
         self.chunks.add(number, running.groups())
 
     def _adjust_workers(self) -> None:
-        """Machines join and leave: have as many workers as fit and as have work."""
+        """Machines join and leave: keep as many workers as fit and have work."""
         now = time.monotonic()
         if self.nodes_known and now - self.nodes_at < NODES_SECONDS:
             return
@@ -159,7 +159,7 @@ class _Run:
             self.without_since = now
         elif now - self.without_since >= WARN_SECONDS:
             log.warning("All machines of the Ray cluster are busy or gone; waiting for one.")
-            self.without_since = math.inf  # warn once
+            self.without_since = math.inf  # so that it warns once
 
     def _hand_out(self) -> None:
         for worker in self.pool.idle:
@@ -167,7 +167,7 @@ class _Run:
                 worker, len(self.pool.workers), time.monotonic(), worker.node, self.pool.nodes
             )
             if chunk is None:
-                continue  # another worker may take the chunk that this one has to avoid
+                continue  # another worker may take the chunk that this worker must avoid
             running = self.jobs[chunk.job]
             if running.start is None:
                 running.start = time.monotonic()
@@ -240,7 +240,7 @@ class _Run:
         running = self._job_of(worker)
         running.running.pop(worker, None)
         self.nodes_known = False
-        # Trainings are not to blame for a machine that has left.
+        # If the machine has left, the trainings are not to blame.
         left = died and worker.node not in {node["NodeID"] for node in alive(ray.nodes())}
         for number in self.chunks.fail(worker, blame=not left, node=worker.node):
             failed = FailedTraining(running.trainings[number], reason)

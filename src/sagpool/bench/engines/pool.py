@@ -1,4 +1,4 @@
-"""The workers of a Ray cluster, as the driver sees them."""
+"""The workers of a Ray cluster, on the side of the driver."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from sagpool.bench.engines.worker import Worker, WorkerInfo, library_versions
 from sagpool.errors import SagpoolError
 from sagpool.models import loaded_plugins
 
-FAILED_STARTS = 5  # workers that may die in a row before any of them has started
+FAILED_STARTS = 5  # most workers that may die in a row before one has started
 
 
 @dataclass(eq=False)
@@ -21,10 +21,11 @@ class RemoteWorker:
     """One worker. It is idle when no call is pending."""
 
     actor: Any  # its Ray handle
-    pending: str = ""  # name of the method that was called
-    answer: Any = None  # a reference to the result of that call
+    pending: str = ""  # name of the method that was called; empty if idle
+    answer: Any = None  # reference to the result of that call
     node: str = ""  # id of its machine, once it has started
-    methods: dict[str, str] = field(default_factory=dict)  # versions of those that it knows
+    # Versions of the methods that it knows, by name.
+    methods: dict[str, str] = field(default_factory=dict)
 
     def call(self, method: str, *arguments: object) -> None:
         self.pending, self.answer = method, getattr(self.actor, method).remote(*arguments)
@@ -42,7 +43,7 @@ class Answer:
 
 
 class WorkerPool:
-    """As many workers as fit and have work; those that die are replaced."""
+    """As many workers as fit and have work; dead workers are replaced."""
 
     def __init__(self, resources: WorkerResources, train: Callable[..., object]) -> None:
         self.resources, self.train = resources, train
@@ -54,7 +55,7 @@ class WorkerPool:
         )(Worker)
 
     def fill(self, wanted: int, capacity: int) -> None:
-        """Start missing workers; ``capacity`` of them fit on the machines of the cluster now."""
+        """Start missing workers; ``capacity`` workers fit into the cluster now."""
         starting = [worker for worker in self.workers if not worker.node]
         for worker in starting[: max(0, len(self.workers) - capacity)]:
             self.drop(worker)  # its machine left before it had started
@@ -75,13 +76,13 @@ class WorkerPool:
         return {worker.node for worker in self.workers if worker.node}
 
     def answers(self, seconds: float) -> Iterator[Answer]:
-        """Wait up to that long for an answer; yields all answers that have arrived."""
+        """Wait up to ``seconds`` for an answer; yields all answers that have arrived."""
         waiting = {worker.answer: worker for worker in self.workers if worker.pending}
         if not waiting:
             time.sleep(seconds)
             return
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds, fetch_local=False)
-        if ready:  # and all others that have arrived
+        if ready:  # take all others that have arrived
             ready, _ = ray.wait(
                 list(waiting), num_returns=len(waiting), timeout=0, fetch_local=False
             )
@@ -93,7 +94,7 @@ class WorkerPool:
                 yield answer
 
     def drop(self, worker: RemoteWorker) -> None:
-        """Kill a worker, whatever it is doing."""
+        """Kill a worker, even if it is busy."""
         ray.kill(worker.actor)
         self.workers.remove(worker)
 
@@ -129,7 +130,7 @@ class WorkerPool:
 
 
 def _reason(error: RayError) -> str:
-    """Why a worker died, in one line."""
+    """The reason why a worker died, in one line."""
     text = " ".join(str(error).split())
     if isinstance(error, RayActorError):
         for start in ("The actor died", "The actor is dead", "The actor is temporarily"):

@@ -11,8 +11,8 @@ from sagpool.fleet import Paused, Progress, Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.state import MemberState
 
-# States of trainings are in Ray's object store, which moves to disk what does not fit into memory.
-# These are references to them. A state is freed when its last reference is dropped.
+# States of trainings are in Ray's object store, which spills to disk. These are references to them;
+# a state is freed when its last reference is dropped.
 States = dict[Training, Any]
 
 
@@ -20,8 +20,8 @@ class RunningJob:
     """The trainings of a job by number, their states, and the progress of the job.
 
     Args:
-        job: it runs the trainings that are not done
-        paused: states of trainings that paused in the job before
+        job: its trainings that are not done are run
+        paused: states of trainings that paused in the previous job
     """
 
     def __init__(self, job: Job, paused: Mapping[Training, Any]) -> None:
@@ -29,19 +29,19 @@ class RunningJob:
         unfinished = [training for training in job.trainings if training not in job.done]
         self.trainings = list(dict.fromkeys(unfinished))
         self.numbers = {training: number for number, training in enumerate(self.trainings)}
-        # Where trainings go on, also after a worker has failed.
+        # States to continue from, also after a worker has failed.
         self.begun: States = {one: paused[one] for one in self.trainings if one in paused}
         self.paused: States = {}
-        self.running: dict[object, int] = {}  # members of each worker's fleet
+        self.running: dict[object, int] = {}  # number of members of each worker's fleet
         self.epochs = 0
-        self.start: float | None = None  # of the first chunk
+        self.start: float | None = None  # start of the first chunk
 
     def groups(self) -> list[list[int]]:
-        """Numbers of trainings that can be in one fleet."""
+        """Numbers of trainings that can share a fleet."""
         return group_by_shape(self.job.graphs, self.trainings)
 
     def go_on_from(self, states: Mapping[Training, MemberState]) -> None:
-        """Trainings of a fleet that was stopped go on from there."""
+        """Continue the trainings of a stopped fleet from these states."""
         self.begun |= {training: ray.put(state) for training, state in states.items()}
 
     def finish(self, outcome: Outcome) -> None:
@@ -51,7 +51,7 @@ class RunningJob:
             self.paused[outcome.training] = ray.put(outcome.state)
 
     def progress(self, unfinished: int) -> Progress:
-        """``unfinished`` trainings are left."""
+        """The progress, if ``unfinished`` trainings are left."""
         total = len(self.trainings)
         done, now = total - unfinished, time.monotonic()
         passed = max(now - (now if self.start is None else self.start), 1e-9)

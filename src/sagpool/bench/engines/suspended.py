@@ -14,7 +14,7 @@ from sagpool.graphs import Graphs
 
 @dataclass(frozen=True, eq=False)
 class FleetPart:
-    """Unfinished trainings of a stopped fleet, and the states of those that have begun."""
+    """Unfinished trainings of a stopped fleet, with the states of begun ones."""
 
     trainings: tuple[Training, ...]
     states: dict[Training, MemberState]
@@ -24,12 +24,12 @@ class FleetPart:
 class StoppedFleet:
     """The state that a stopped call of `train` leaves."""
 
-    outcomes: tuple[Outcome, ...]  # also of those that it did not report any more
+    outcomes: tuple[Outcome, ...]  # including outcomes that were not reported
     parts: tuple[FleetPart, ...]
 
     @property
     def epochs(self) -> int:
-        """Of all trainings together, since they began."""
+        """Epochs of all trainings together, since they began."""
         states = [state for part in self.parts for state in part.states.values()]
         done = sum(len(outcome.curve.train_loss) for outcome in self.outcomes)
         return done + sum(state.epoch for state in states)
@@ -46,8 +46,8 @@ def split_checkpoint(
 ) -> StoppedFleet:
     """Distribute the unfinished trainings of a stopped call of `train` over several fleets.
 
-    The first argument is the file that the call wrote, the next five are those of the call. There
-    are as many parts as requested, or fewer if there are fewer trainings.
+    The first argument is the file that the call wrote; the next five are the arguments of the call.
+    There are as many parts as requested, or fewer if there are fewer trainings.
     """
     identity = identity_of(graphs, trainings, dtype, keep_weights, until, keep_predictions=True)
     saved = Checkpoint.load(checkpoint, identity) or Checkpoint(identity)

@@ -22,7 +22,7 @@ from sagpool.graphs import Graphs
 from sagpool.models import load_plugin, method_version, methods
 from sagpool.ops.device import find_device
 
-# A worker accepts this many times the trainings that fit into one fleet: freed slots are refilled
+# A worker accepts this many times the trainings of one fleet, so that free slots are refilled
 # without a round trip to the driver.
 FLEETS = 4
 
@@ -45,24 +45,24 @@ class WorkerInfo:
 class Task:
     """A chunk with everything that a worker needs to train it."""
 
-    trainings: tuple[Training, ...]  # of one shape
-    keep_weights: frozenset[Training]  # those whose results should include the weights
+    trainings: tuple[Training, ...]  # trainings of one shape
+    keep_weights: frozenset[Training]  # trainings whose results should include the weights
     precision: str  # a name in `PRECISIONS`
-    members: int | None  # the largest fleet; None: as many as fit
+    members: int | None  # size of the largest fleet; None for as many members as fit
     until: int | None  # the epoch after which trainings pause
-    begun: Mapping[Training, Any]  # references to the states of those that have begun
+    begun: Mapping[Training, Any]  # references to the states of begun trainings
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What has happened since the last report."""
+    """Events since the last report."""
 
     outcomes: tuple[Outcome, ...]
-    epochs: int  # of all members together
-    running: int  # members
+    epochs: int  # sum over all members, since the last report
+    running: int  # number of members
     ended: bool  # whether the worker is idle
     error: str
-    parts: tuple[FleetPart, ...]  # of a fleet that was stopped to be split
+    parts: tuple[FleetPart, ...]  # parts of a fleet that was stopped to be split
 
 
 class _SplitError(Exception):
@@ -87,7 +87,7 @@ class Worker:
         return WorkerInfo(node, library_versions(), known)
 
     def begin(self, data: Sequence[Any], task: Task) -> int:
-        """Start to train; returns how many of the trainings, from the first, are accepted.
+        """Start to train; returns how many trainings, counted from the first, are accepted.
 
         ``data`` is a reference to the graphs, in a list so that Ray does not fetch them each time.
         """
@@ -111,7 +111,7 @@ class Worker:
         return len(trainings)
 
     def poll(self, seconds: float) -> Report:
-        """Report after that many seconds, or when the chunk ends."""
+        """Report after ``seconds``, or when the chunk ends."""
         self.ended.wait(seconds)
         with self.lock:
             ended = self.ended.is_set()
@@ -120,7 +120,7 @@ class Worker:
             return Report(tuple(outcomes), epochs, self.running, ended, self.error, self.parts)
 
     def split(self, parts: int) -> None:
-        """Stop after this epoch and return the unfinished trainings in that many parts."""
+        """Stop after this epoch and return the unfinished trainings in ``parts`` parts."""
         self.split_into = parts
 
     def _run(
@@ -159,7 +159,7 @@ class Worker:
                         if outcome.training not in self.reported:
                             self._on_outcome(outcome)
                     self.parts = stopped.parts
-                    # Some may have been trained after the last progress that was reported.
+                    # Some epochs may have followed the last reported progress.
                     self.epochs = stopped.epochs - sum(state.epoch for state in begun.values())
         except SagpoolError as error:
             self.error = str(error)

@@ -32,7 +32,7 @@ ABSENT = -30.0  # logit of a class that no training graph has
 
 
 def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, link: Link) -> Forest:
-    """Boosted trees for each task, with the graphs for which it was measured."""
+    """Boosted trees for each task, fitted to the graphs for which it was measured."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
@@ -41,7 +41,7 @@ def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, li
     dense = dense[:, used]
     bias = np.zeros(problem.raw_outputs)
     trees: list[FlatTree] = []
-    several = problem.raw_outputs > problem.tasks  # trees for each class
+    several = problem.raw_outputs > problem.tasks  # each class has its own trees
     for task, (rows, target) in enumerate(problem.measured()):
         outputs = np.arange(problem.raw_outputs) if several else np.array([task])
         if len(np.unique(target)) < 2:
@@ -53,7 +53,7 @@ def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, li
             HistGradientBoostingRegressor if problem.regression else HistGradientBoostingClassifier
         )
         boosted = kind(**SETTINGS, early_stopping=False, random_state=random_state)
-        with threadpool_limits(1):  # sums do not depend on the number of threads
+        with threadpool_limits(1):  # so that sums do not depend on the number of threads
             weights = None if problem.regression else problem.weights(target)
             boosted.fit(dense[rows], target, sample_weight=weights)
         start = np.ravel(boosted._baseline_prediction)
@@ -77,7 +77,7 @@ def fit_boosting(matrix: np.ndarray | csr_array, problem: Problem, seed: int, li
 def _can_split(dense: np.ndarray) -> np.ndarray:
     """The columns in which enough graphs for a leaf differ from the most frequent value.
 
-    No tree can use the others, and boosting would look at them in every leaf.
+    No tree can use other columns, but boosting would look at them in every leaf.
     """
     frequent = [np.unique(column, return_counts=True)[1].max() for column in dense.T]
     found = np.flatnonzero(len(dense) - np.array(frequent) >= FEWEST_IN_LEAF)

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Contribution(NamedTuple):
-    """What one column added to the output of a graph."""
+    """The amount that one column added to the output of a graph."""
 
-    name: str  # of the column, in words
-    value: float  # of the column for this graph
+    name: str  # name of the column, in words
+    value: float  # value of the column for this graph
     amount: float
-    nodes: tuple[int, ...]  # of the graph that the column counts, if they are known
+    nodes: tuple[int, ...]  # nodes of the graph that the column counts, if known
 
 
 class Explained(NamedTuple):
     """An output of one graph as a sum: ``base + amounts of top + rest``.
 
-    For a regression and for a forest the sum is the value or the probability itself. For linear
-    and boosted models of classes it is a logit; with a linear model and more than two classes,
-    against the mean of the logits. ``base`` is the output without knowledge of the graph: for
-    the mean training graph (linear), or the mean over all training graphs (trees).
+    For a regression and for a forest the sum is the value or the probability itself. For linear and
+    boosted models of classes it is a logit; for a linear model with more than two classes, the
+    logit minus the mean of all logits. ``base`` is the output for the mean training graph (linear
+    models), or the mean output over all training graphs (trees).
     """
 
     output: int
     base: float
-    top: tuple[Contribution, ...]  # largest amounts first, of either sign
+    top: tuple[Contribution, ...]  # the largest absolute amounts first
     rest: float
 
 
@@ -57,12 +57,12 @@ def explained(
     """The columns with the largest amounts.
 
     Args:
-        features: what the columns are
+        features: the meaning of the columns
         graph: a single graph
         values: ``[columns]``
         amounts: ``[columns]``
-        most: how many of the columns
-        words: for names of columns; those for the subtrees of this graph are added
+        most: most columns to return
+        words: descriptions by column name; those of the subtrees of this graph are added
     """
     for column in largest(amounts, most):
         block, own = features.block_of(column)
@@ -75,23 +75,23 @@ def explained(
 
 
 def in_words(one: Explained, words: Mapping[str, str]) -> Explained:
-    """With words instead of column names, where there are any."""
+    """The same with descriptions instead of column names, where known."""
     top = (column._replace(name=words.get(column.name, column.name)) for column in one.top)
     return one._replace(top=tuple(top))
 
 
 def largest(amounts: np.ndarray, most: int) -> list[int]:
-    """The columns of the largest absolute amounts, without zeros."""
+    """The columns with the largest absolute amounts, without zeros."""
     order = np.argsort(-np.abs(amounts), kind="stable")[:most]
     return [int(column) for column in order if amounts[column]]
 
 
 def subtree_in_words(graph: Graphs, root: int, steps: int) -> str:
-    """For example ``C with C, C, O within 1 step``, for the labels of a single graph."""
+    """A description such as ``C with C, C, O within 1 step``, for the labels of a single graph."""
     distance = {root: 0}
     ptr, col = graph.row_ptr.tolist(), graph.col.tolist()
     queue = [root]
-    for node in queue:  # grows while it is read
+    for node in queue:  # grows during the loop
         if distance[node] == steps:
             break
         for other in col[ptr[node] : ptr[node + 1]]:

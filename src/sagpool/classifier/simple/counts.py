@@ -68,7 +68,7 @@ class Counts:
         ]
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
-        """The nodes with a label, a degree or a count that is not 0; otherwise none."""
+        """The nodes that a column counts by label, degree or attribute; otherwise none."""
         attributes, labels = len(self.attributes), len(self.labels)
         column -= WHOLE_GRAPH
         first_degree = 2 * (attributes + labels) + SPREADS * len(self.measured)
@@ -87,7 +87,7 @@ class Counts:
         return np.flatnonzero(graph.node_attr[:, own].cpu().numpy())
 
     def matrix(self, graphs: Graphs) -> np.ndarray:
-        """``[graphs, columns]`` float32"""
+        """``[graphs, columns]`` float32."""
         labels = len(graphs.node_label_names)
         attributes = graphs.num_features - labels
         if (attributes, labels) != (len(self.attributes), len(self.labels)):
@@ -132,7 +132,7 @@ class Counts:
 
 
 def _degrees(graphs: Graphs) -> np.ndarray:
-    """``[graphs, DEGREES + 1]`` float64: how many nodes have each degree."""
+    """``[graphs, DEGREES + 1]`` float64: number of nodes of each degree."""
     degree = np.minimum(graphs.degree.cpu().numpy().astype(np.int64), DEGREES)
     graph = np.repeat(np.arange(len(graphs)), graphs.node_counts)
     width = DEGREES + 1

@@ -45,12 +45,12 @@ class Environments:
         return np.zeros(0, np.int64)
 
     def matrix(self, graphs: Graphs) -> csr_array:
-        """``[graphs, columns]`` float32"""
+        """``[graphs, columns]`` float32."""
         return _counted(graphs).columns(self.vocabulary)
 
 
 def _counted(graphs: Graphs) -> Counted:
-    # Columns are selected by hand: SciPy would allocate an array with all 2**32 of them.
+    # SciPy's column selection would allocate an array of all 2**32 columns.
     fragments = graphs.fragments
     if fragments is None:
         raise SagpoolError(

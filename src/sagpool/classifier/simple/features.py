@@ -27,7 +27,8 @@ class Features:
     """Blocks of columns; the first block may be dense."""
 
     blocks: tuple[Block, ...]
-    logarithmic: bool  # of sparse counts: to a linear model, a second occurrence says less
+    # Whether sparse counts are logarithms: for linear models, further occurrences say less.
+    logarithmic: bool
 
     @staticmethod
     def fit(kinds: tuple[Kind, ...], graphs: Graphs, logarithmic: bool) -> Features:
@@ -55,7 +56,7 @@ class Features:
 
     @property
     def dense(self) -> int:
-        """How many of the first columns are dense."""
+        """Number of leading columns that are dense."""
         first = self.blocks[0]
         return len(first.names()) if isinstance(first, Counts) else 0
 
@@ -65,11 +66,11 @@ class Features:
 
     @cached_property
     def _names(self) -> list[list[str]]:
-        """Of each block; there may be many thousands of them."""
+        """The names of each block; there may be many thousands."""
         return [block.names() for block in self.blocks]
 
     def block_of(self, column: int) -> tuple[Block, int]:
-        """The block that has a column, and the number of the column there."""
+        """The block of a column, and its number in the block."""
         for block, names in zip(self.blocks, self._names, strict=True):
             width = len(names)
             if column < width:
@@ -83,12 +84,12 @@ class Features:
         return self._names[self.blocks.index(block)][own]
 
     def value_of(self, column: int, value: float) -> float:
-        """What a number of the matrix was before its logarithm was taken: a whole number."""
+        """The count behind a number of the matrix, before its logarithm was taken."""
         sparse = not isinstance(self.block_of(column)[0], Counts)
         return float(np.rint(np.expm1(value))) if self.logarithmic and sparse else value
 
     def matrix(self, graphs: Graphs) -> np.ndarray | csr_array:
-        """``[graphs, columns]`` float32"""
+        """``[graphs, columns]`` float32."""
         from scipy.sparse import csr_array, hstack
 
         parts = [block.matrix(graphs) for block in self.blocks]

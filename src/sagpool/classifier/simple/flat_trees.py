@@ -17,11 +17,11 @@ class FlatTree(NamedTuple):
     threshold: np.ndarray  # [nodes]
     right: np.ndarray  # [nodes]
     value: np.ndarray  # [nodes, width]
-    output: int  # the first of those that it predicts
+    output: int  # the first of the outputs that it predicts
 
 
 def forest_of(trees: list[FlatTree], bias: np.ndarray, link: Link) -> Forest:
-    """One tree after the other."""
+    """All trees as one `Forest`."""
     sizes = np.array([len(tree.column) for tree in trees])
     roots = np.cumsum(sizes) - sizes
     rights = [tree.right + root for tree, root in zip(trees, roots, strict=True)]
@@ -41,7 +41,7 @@ def forest_of(trees: list[FlatTree], bias: np.ndarray, link: Link) -> Forest:
 
 
 def constant_tree(value: np.ndarray, output: int) -> FlatTree:
-    """A single leaf: there is nothing to tell apart."""
+    """A tree of a single leaf."""
     return FlatTree(np.full(1, -1), np.zeros(1), np.zeros(1, np.int64), value[None], output)
 
 

@@ -15,7 +15,7 @@ from sagpool.errors import SagpoolError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-CHUNK = 2**24  # numbers of a dense part of the matrix
+CHUNK = 2**24  # most numbers in a dense part of the matrix
 
 
 class Step(NamedTuple):
@@ -30,16 +30,16 @@ class Step(NamedTuple):
 class Forest:
     """Trees in preorder, one after the other: the left child follows its parent.
 
-    A graph goes left where its column is at most the threshold. The raw output is the mean over
-    the trees of an output of the values at the leaves, plus the bias.
+    A graph goes left where its column is at most the threshold. The raw output is the bias plus the
+    mean, over the trees of that output, of the values at the leaves.
     """
 
     column: np.ndarray  # [nodes] int32; -1 is a leaf
     threshold: np.ndarray  # [nodes] float32
     right: np.ndarray  # [nodes] int32, the right child; 0 for a leaf
-    value: np.ndarray  # [nodes, width] float32, also of inner nodes
+    value: np.ndarray  # [nodes, width] float32, of inner nodes as well
     roots: np.ndarray  # [trees] int64
-    output: np.ndarray  # [trees] int32, the first of those that the tree predicts
+    output: np.ndarray  # [trees] int32, the first of the outputs that each tree predicts
     bias: np.ndarray  # [outputs] float64
     link: Link
 
@@ -65,7 +65,7 @@ class Forest:
         return {name: getattr(self, name) for name in names}
 
     def predict(self, matrix: np.ndarray | csr_array) -> np.ndarray:
-        """``[graphs, outputs]`` float64"""
+        """``[graphs, outputs]`` float64."""
         total = np.zeros((matrix.shape[0], len(self.bias)))
         width = self.value.shape[1]
         for rows, dense in dense_parts(matrix):
@@ -78,10 +78,10 @@ class Forest:
         return apply_link(total / trees + self.bias, self.link)
 
     def amounts(self, matrix: np.ndarray, output: int) -> np.ndarray:
-        """What each column adds to a raw output, ``[graphs, columns]`` float64.
+        """The amount that each column adds to a raw output, ``[graphs, columns]`` float64.
 
-        On its way to a leaf, a graph changes the value of the node it is in; each change belongs
-        to the column that was asked (Saabas' method). The changes of all trees, divided by their
+        From node to node on its way to a leaf, the value of a graph changes; each change belongs to
+        the column that the node tests (Saabas' method). The changes of all trees, divided by their
         number, add up to the raw output minus `base`.
         """
         amounts = np.zeros(matrix.shape)
@@ -96,7 +96,7 @@ class Forest:
         return amounts
 
     def base(self, output: int) -> float:
-        """The mean value of the roots, and the bias."""
+        """The mean value of the roots, plus the bias."""
         trees = self._trees(output)
         column = output - int(self.output[trees[0]])
         return float(
@@ -124,7 +124,7 @@ class Forest:
             node = child
 
     def _check(self, columns: int) -> None:
-        """Every path must end, inside its own tree; every output must have a tree."""
+        """Check that every path ends inside its own tree, and that every output has a tree."""
         nodes, width = self.value.shape
         ends = np.append(self.roots[1:], nodes)
         ordered = len(self.roots) and self.roots[0] == 0 and (ends > self.roots).all()

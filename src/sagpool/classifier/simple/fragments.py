@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-LARGEST_RADIUS = 3  # the number of an environment does not depend on the largest radius
+LARGEST_RADIUS = 3  # the hash of an environment does not depend on the largest radius
 
 
 class Fragment(NamedTuple):
-    """An environment as it occurs in a molecule."""
+    """An environment in a molecule."""
 
     smiles: str
-    atoms: tuple[tuple[int, ...], ...]  # of each occurrence, its centre first
+    atoms: tuple[tuple[int, ...], ...]  # atoms of each occurrence, its centre first
 
 
 def fragments_of(
     molecule: Mol, wanted: Callable[[str], bool] = lambda name: True
 ) -> dict[str, Fragment]:
-    """The environments of a molecule, by the names that columns of simple models have.
+    """The environments of a molecule, by their column names in simple models.
 
     Args:
-        molecule: whose atoms are numbered like the nodes of its graph
-        wanted: whether an environment is of interest; SMILES of many of them take long
+        molecule: a molecule whose atoms are numbered like the nodes of its graph
+        wanted: whether an environment is needed; making many SMILES is slow
     """
     from rdkit.Chem import rdFingerprintGenerator
 
@@ -67,7 +67,7 @@ def _smiles(molecule: Mol, atoms: tuple[int, ...], radius: int) -> str:
     from rdkit.Chem import GetMolFrags, MolFragmentToSmiles
 
     bonds = _bonds(molecule, atoms[0], radius)
-    # RDKit cannot begin with the centre if the molecule is a salt.
+    # For a salt, RDKit cannot begin with the centre.
     first = atoms[0] if len(GetMolFrags(molecule)) == 1 else -1
     return MolFragmentToSmiles(
         molecule, atomsToUse=list(atoms), bondsToUse=bonds, rootedAtAtom=first

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Linear:
-    """``link(x W + b)``"""
+    """``link(x W + b)``."""
 
     weight: np.ndarray  # [columns, outputs] float32
     bias: np.ndarray  # [outputs] float64
-    mean: np.ndarray  # [columns] float32, of the training graphs
+    mean: np.ndarray  # [columns] float32, mean of the training graphs
     link: Link
 
     @staticmethod
@@ -36,14 +36,14 @@ class Linear:
         return {"weight": self.weight, "bias": self.bias, "mean": self.mean}
 
     def predict(self, matrix: np.ndarray | csr_array) -> np.ndarray:
-        """``[graphs, outputs]`` float64"""
+        """``[graphs, outputs]`` float64."""
         return apply_link(self.raw(matrix), self.link)
 
     def amounts(self, matrix: np.ndarray, output: int) -> np.ndarray:
-        """What each column adds to a raw output, compared with the mean of the training graphs.
+        """The amount that each column adds to a raw output, relative to the mean training graph.
 
-        ``[graphs, columns]`` float64. A softmax is the same if all logits move, so there the
-        mean over outputs is subtracted.
+        ``[graphs, columns]`` float64. A softmax does not change if all logits move by the same
+        amount, so for a softmax the mean over outputs is subtracted.
         """
         return (matrix.astype(np.float64) - self.mean) * self._weight(output)
 
@@ -58,5 +58,5 @@ class Linear:
         return np.asarray(weight[:, output] - shift)
 
     def raw(self, matrix: np.ndarray | csr_array) -> np.ndarray:
-        """``[graphs, outputs]`` float64, before the link"""
+        """``[graphs, outputs]`` float64, before the link."""
         return np.asarray(matrix @ self.weight.astype(np.float64)) + self.bias

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)  # scikit-learn's C for rows whose mean square norm is 1
 INNER_FOLDS = 3
-ENOUGH_HELD_OUT = 1000  # graphs to choose a penalty by; then the other inner folds are not needed
+# With this many held-out graphs, a single inner fold is enough to choose the penalty.
+ENOUGH_HELD_OUT = 1000
 ABSENT = -30.0  # logit of a class that no training graph has
 
 
@@ -42,15 +43,16 @@ def fit_linear(
     Args:
         matrix: ``[graphs, columns]``
         problem: the targets of the graphs
-        seed: of the folds in which the penalty is chosen
-        link: of the task
-        dense: how many of the first columns of a sparse matrix are dense
+        seed: seed of the folds in which the penalty is chosen
+        link: link of the task
+        dense: number of leading dense columns of a sparse matrix
     """
     from threadpoolctl import threadpool_limits
 
     scaled = _scale(matrix, dense)
-    with threadpool_limits(1), warnings.catch_warnings():  # sums do not depend on threads
-        # A fit that stops after the given number of steps is only a little more regular.
+    # So that sums do not depend on the number of threads.
+    with threadpool_limits(1), warnings.catch_warnings():
+        # A fit that stops at the limit of steps is only slightly more regularised.
         warnings.simplefilter("ignore")
         strength = _strength(scaled.matrix, problem, link, seed)
         fitted = _fit(scaled.matrix, problem, link, strength)
@@ -60,7 +62,7 @@ def fit_linear(
 
 
 def _scale(matrix: np.ndarray | csr_array, dense: int) -> _Scaled:
-    """Dense columns are standardised, sparse ones not; both have rows of mean square norm 1."""
+    """Standardise dense columns, not sparse ones; rows of both get the mean square norm 1."""
     if isinstance(matrix, np.ndarray):
         return _standardised(matrix)
     from scipy.sparse import csr_array, hstack
@@ -80,7 +82,7 @@ def _scale(matrix: np.ndarray | csr_array, dense: int) -> _Scaled:
 
 
 def _standardised(matrix: np.ndarray) -> _Scaled:
-    """Columns that do not vary become 0."""
+    """Standardised columns; constant columns become 0."""
     values = matrix.astype(np.float64)
     shift, spread = values.mean(0), values.std(0)
     varies = spread > 1e-9 * np.maximum(np.abs(shift), 1e-9)
@@ -89,7 +91,7 @@ def _standardised(matrix: np.ndarray) -> _Scaled:
 
 
 def _strength(matrix: np.ndarray | csr_array, problem: Problem, link: Link, seed: int) -> float:
-    """The best of the strengths, which are tried until the loss rises: it has one minimum."""
+    """The best strength; strengths are tried until the loss rises, because it has one minimum."""
     best, lowest = STRENGTHS[0], np.inf
     for strength in STRENGTHS:
         loss = _loss(matrix, problem, link, strength, seed)

@@ -10,7 +10,7 @@ Link = Literal["identity", "sigmoid", "softmax"]
 
 
 def apply_link(raw: np.ndarray, link: Link) -> np.ndarray:
-    """``[graphs, outputs]`` float64, of the same shape"""
+    """Probabilities or values from raw outputs, ``[graphs, outputs]`` float64."""
     if link == "identity":
         return raw
     if link == "sigmoid":
@@ -20,7 +20,7 @@ def apply_link(raw: np.ndarray, link: Link) -> np.ndarray:
 
 
 def inverse_link(outputs: np.ndarray, link: Link) -> np.ndarray:
-    """Raw outputs that give these; probabilities are neither 0 nor 1."""
+    """Raw outputs for these probabilities or values; probabilities must not be 0 or 1."""
     if link == "identity":
         return outputs
     return np.asarray(np.log(outputs) - (np.log1p(-outputs) if link == "sigmoid" else 0.0))

@@ -33,7 +33,7 @@ from sagpool.graphs.graphs import Graphs, Task
 
 
 class Recipe(NamedTuple):
-    """The two halves of a simple model."""
+    """Features and model: the two halves of a simple model."""
 
     features: tuple[Kind, ...]
     model: Literal["linear", "forest", "boosted"]
@@ -71,13 +71,13 @@ class SimpleModel:
 
     name: str
     task: Task
-    outputs: int  # classes, or tasks
+    outputs: int  # number of classes, or of tasks
     features: Features
     fitted: Linear | Forest
 
     @staticmethod
     def from_saved(config: Any, arrays: Arrays) -> SimpleModel:
-        """The model of `to_saved`; an error that says what is wrong if it is anything else."""
+        """The model of `to_saved`; an error names what is wrong if the values are anything else."""
         with decoding(lambda reason: f"A simple model is damaged: {reason}."):
             saved = decode(_Config, config, "a simple model")
             if saved.name not in RECIPES:
@@ -105,7 +105,7 @@ class SimpleModel:
         )
 
     def predict(self, graphs: Graphs) -> np.ndarray:
-        """``[graphs, outputs]`` float64: probabilities of the classes or of each task, or values"""
+        """``[graphs, outputs]`` float64: probabilities of classes or of each task, or values."""
         raw = self.fitted.predict(self.features.matrix(graphs))
         if self.task == "classification" and self.outputs == 2:
             return np.concatenate([1 - raw, raw], axis=1)
@@ -114,22 +114,22 @@ class SimpleModel:
     def contributions(
         self, graphs: Graphs, outputs: np.ndarray, most: int = 10
     ) -> tuple[Explained, ...]:
-        """Which columns moved one output of each graph.
+        """The columns that moved one output of each graph most.
 
         Args:
-            graphs: with the features of the training graphs
+            graphs: graphs with the features of the training graphs
             outputs: ``[graphs]`` the class or task of each graph to explain
-            most: how many columns of each graph
+            most: most columns per graph
         """
         found: dict[int, Explained] = {}
-        words: dict[str, str] = {}  # of one graph, for all: others may lack that subtree
+        words: dict[str, str] = {}  # shared, because a graph may lack the subtree of a column
         for rows, dense in dense_parts(self.features.matrix(graphs)):
             chosen = np.asarray(outputs)[rows]
             for output in np.unique(chosen).tolist():
                 place = np.flatnonzero(chosen == output)
                 raw, sign = self._raw(output)
                 base = self._base(output)
-                # Of all graphs with this output at once: a forest is walked tree by tree.
+                # All graphs with this output at once: a forest is walked tree by tree.
                 amounts = sign * self.fitted.amounts(dense[place], raw)
                 for values, own, number in zip(
                     dense[place], amounts, (rows.start + place).tolist(), strict=True
@@ -141,7 +141,7 @@ class SimpleModel:
 
     @property
     def scale(self) -> Scale:
-        """What the amounts of `contributions` add up to."""
+        """The quantity that the amounts of `contributions` add up to."""
         if self.task == "regression":
             return "value"
         return "probability" if self.fitted.link == "identity" else "log-odds"
@@ -157,7 +157,7 @@ class SimpleModel:
         return tuple(Importance(names[one], float(mean[one])) for one in largest(mean, most))
 
     def _raw(self, output: int) -> tuple[int, float]:
-        """The raw output and its sign: that of two classes is of the second one."""
+        """The number of the raw output, and its sign; two classes have one, of the second class."""
         if not 0 <= output < self.outputs:
             raise SagpoolError(f"There is no output {output}, only {self.outputs} of them.")
         if self.task == "classification" and self.outputs == 2:
@@ -184,9 +184,9 @@ def fit_simple(
 
     Args:
         name: one of `simple_names`
-        graphs: with classes or targets
+        graphs: graphs with classes or targets
         train_ids: the numbers of the training graphs
-        seed: of the random numbers of a forest and of inner splits
+        seed: seed of a forest's random numbers and of inner splits
         class_weight: ``balanced`` gives all classes the same total weight
     """
     if name not in simple_names(graphs):
@@ -214,6 +214,7 @@ def _raw_outputs(task: Task, outputs: int) -> int:
 
 
 def _link(recipe: Recipe, task: Task, outputs: int) -> Link:
-    if task == "regression" or recipe.model == "forest":  # leaves of a forest are probabilities
+    # The leaves of a forest are probabilities already.
+    if task == "regression" or recipe.model == "forest":
         return "identity"
     return "softmax" if task == "classification" and outputs > 2 else "sigmoid"

@@ -1,4 +1,4 @@
-"""What a simple model learns: the targets of the training graphs, task by task."""
+"""The targets that a simple model learns from the training graphs, task by task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Problem:
     """
 
     task: Task
-    classes: int  # of a classification; 2 for multitask
+    classes: int  # number of classes; 2 for multitask
     target: np.ndarray  # [graphs, tasks] float64, NaN where not measured
     balanced: bool = False  # whether all classes have the same total weight
 
@@ -52,7 +52,7 @@ class Problem:
 
     @property
     def raw_outputs(self) -> int:
-        """Numbers that a model computes: one per class (one for two classes), or per task."""
+        """Raw outputs of a model: one per class (one for two classes), or one per task."""
         if self.task == "classification" and self.classes > 2:
             return self.classes
         return self.tasks
@@ -91,9 +91,10 @@ class Problem:
             yield Measured(rows, column[rows] if self.regression else column[rows].astype(np.int64))
 
     def prior(self, task: int) -> np.ndarray:
-        """The constant prediction if all targets of a task are equal.
+        """The constant prediction for a task whose targets are all equal.
 
-        ``[outputs of the task]``: the mean, or probabilities with half a graph more of each class.
+        ``[outputs of the task]``: the mean, or probabilities after adding half a graph to each
+        class.
         """
         known = self.target[~np.isnan(self.target[:, task]), task]
         if self.regression:

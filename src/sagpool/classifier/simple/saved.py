@@ -24,7 +24,7 @@ def prefixed(prefix: str, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def below(prefix: str, arrays: Arrays) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with the prefix, without it."""
+    """The arrays whose names begin with the prefix, which is removed."""
     start = f"{prefix}."
     return {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
 
@@ -49,7 +49,7 @@ def take(arrays: Arrays, name: str, kind: Any, *shape: int | None) -> np.ndarray
 
 
 def take_ascending(arrays: Arrays, name: str) -> np.ndarray:
-    """``[any]`` int64, each larger than the one before: a vocabulary that is searched."""
+    """``[any]`` int64, strictly ascending: a vocabulary for binary search."""
     array = take(arrays, name, np.int64, None)
     if (array[1:] <= array[:-1]).any():
         raise SagpoolError(f"A simple model is damaged: '{name}' is not in ascending order.")

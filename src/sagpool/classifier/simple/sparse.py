@@ -1,4 +1,4 @@
-"""Sparse counts of things that are known by a number of up to 64 bits."""
+"""Sparse counts of things that are identified by integers of up to 64 bits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counted(graph: np.ndarray, thing: np.ndarray, graphs: int) -> Counted:
 
 
 def frequent(found: Counted, most: int) -> np.ndarray:
-    """The things of at least two graphs, or the most frequent of them, ascending, int64."""
+    """The things in at least two graphs, or the most frequent of them, ascending, int64."""
     things, graphs = np.unique(found.thing, return_counts=True)
     things, graphs = things[graphs >= 2], graphs[graphs >= 2]
     if len(things) > most:

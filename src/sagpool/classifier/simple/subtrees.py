@@ -39,7 +39,7 @@ class Subtrees:
 
     @staticmethod
     def fit(graphs: Graphs) -> Subtrees:
-        """The colours that occur in at least two of the graphs, or the most frequent of them."""
+        """The colours that occur in at least two graphs, or the most frequent of them."""
         whole = tuple(map(int, np.flatnonzero(whole_columns(graphs))))
         found = counted(*_colours(graphs, whole), len(graphs))
         return Subtrees(whole, frequent(found, MOST_COLUMNS))
@@ -55,7 +55,7 @@ class Subtrees:
         return Saved({"whole": list(self.whole)}, {"vocabulary": self.vocabulary})
 
     def names(self) -> list[str]:
-        """The hashes; `describe` has words for the subtrees of a graph."""
+        """The hashes; `subtree_in_words` describes the subtrees of a graph."""
         return [f"subtree {colour & (2**64 - 1):016x}" for colour in self.vocabulary.tolist()]
 
     def nodes(self, graph: Graphs, column: int) -> np.ndarray:
@@ -65,13 +65,13 @@ class Subtrees:
         return np.unique(found % graph.num_nodes)
 
     def steps(self, graph: Graphs, column: int) -> int:
-        """How many steps from its root this subtree of a single graph reaches."""
+        """Number of steps from the root that this subtree of a single graph reaches."""
         _, colours = _colours_of_one(graph, self.whole)
         rounds = np.flatnonzero(colours == self.vocabulary[column]) // graph.num_nodes
         return int(rounds[0])
 
     def matrix(self, graphs: Graphs) -> csr_array:
-        """``[graphs, columns]`` float32"""
+        """``[graphs, columns]`` float32."""
         width = graphs.num_features - len(graphs.node_label_names)
         if max(self.whole, default=-1) >= width:
             raise SagpoolError(
@@ -87,7 +87,7 @@ def _colours(graphs: Graphs, whole: tuple[int, ...]) -> tuple[np.ndarray, np.nda
     return np.tile(graph, len(rounds)), np.concatenate(rounds).view(np.int64)
 
 
-@lru_cache(maxsize=1)  # several subtrees of a graph are asked for, one after the other
+@lru_cache(maxsize=1)  # several subtrees of one graph are requested in a row
 def _colours_of_one(graph: Graphs, whole: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return _colours(graph, whole)
 

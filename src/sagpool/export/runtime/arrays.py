@@ -1,16 +1,16 @@
-"""`NumpyArrays`: the array operations of a forward pass, by NumPy."""
+"""`NumpyArrays`: the array operations of a forward pass, in NumPy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-Array = Any  # an array of NumPy, or a value of an ONNX graph
-LONG_SEGMENT = 64  # rows; the rest of longer segments is summed segment by segment
+Array = Any  # a NumPy array, or a value of an ONNX graph
+LONG_SEGMENT = 64  # rows; the rest of a longer segment is summed separately
 
 
 class NumpyArrays:
-    """The operations that layers are made of, beside ``+ - * / // % @ < >= == &``.
+    """The operations that layers use, besides ``+ - * / // % @ < >= == &``.
 
     Indices are int64, numbers float32. A segment is a run of rows with the same index.
 
@@ -31,11 +31,11 @@ class NumpyArrays:
         return np.array(values, np.float64)
 
     def either(self, x: Array, y: Array) -> Array:
-        """The larger one of two integers."""
+        """The larger of two integers."""
         return np.maximum(x, y)
 
     def codes(self, texts: Array, names: Sequence[str]) -> Array:
-        """The place of each text in the names, -1 if it is not there."""
+        """The position of each text in the names, -1 if it is not among them."""
         number = {name: place for place, name in enumerate(names)}
         return np.array([number.get(text, -1) for text in texts], np.int64)
 
@@ -50,7 +50,7 @@ class NumpyArrays:
         return len(x)
 
     def reshape(self, x: Array, shape: Sequence[Any]) -> Array:
-        """To sizes that are integers or scalars; at most one is -1."""
+        """Reshape to sizes that are integers or scalars; at most one is -1."""
         return x.reshape([int(size) for size in shape])
 
     def transpose(self, x: Array) -> Array:
@@ -65,7 +65,7 @@ class NumpyArrays:
         return x[:, start:stop]
 
     def last(self, x: Array) -> Array:
-        """The last number, a scalar."""
+        """The last element, a scalar."""
         return x[-1]
 
     def as_float(self, x: Array) -> Array:
@@ -119,7 +119,7 @@ class NumpyArrays:
         return x.argmax(1)
 
     def softmax(self, x: Array) -> Array:
-        """Over the last dimension."""
+        """Softmax over the last dimension."""
         e = np.exp(x - x.max(-1, keepdims=True))
         return e / e.sum(-1, keepdims=True)
 
@@ -141,22 +141,22 @@ class NumpyArrays:
         return np.flatnonzero(mask)
 
     def unique(self, keys: Array) -> tuple[Array, Array]:
-        """The different integers in ascending order, and where each occurs first."""
+        """The distinct integers in ascending order, and the first position of each."""
         return np.unique(keys, return_index=True)
 
     def cumsum(self, x: Array) -> Array:
         return np.cumsum(x)
 
     def by_falling(self, x: Array) -> Array:
-        """The order in which numbers fall; ties in the order of their indices."""
+        """The order of descending numbers; ties in the order of their indices."""
         return np.argsort(-x, kind="stable")
 
     def by_rising(self, keys: Array) -> Array:
-        """The order in which integers rise; equal ones in the order of their indices."""
+        """The order of ascending integers; ties in the order of their indices."""
         return np.argsort(keys, kind="stable")
 
     def places(self, keys: Array, name: str) -> Array:
-        """The place of each integer in an ascending array of the model, -1 if it is not there."""
+        """The position of each integer in an ascending array of the model, -1 if missing."""
         known = self.weights[name]
         if not len(known):
             return np.full(len(keys), -1)
@@ -171,17 +171,17 @@ class NumpyArrays:
         return (x.view(np.uint64) >> np.uint64(bits)).view(np.int64)
 
     def float_bits(self, x: Array) -> Array:
-        """The bits of each number as float64, as an int64; -0.0 has those of 0.0."""
+        """The bits of each number as float64, in an int64; -0.0 has the bits of 0.0."""
         return (x.astype(np.float64) + 0.0).view(np.int64)
 
     def scatter(self, rows: Any, index: Array, values: Array) -> Array:
-        """Zeros, and ``values`` at the rows of ``index``, which are all different."""
+        """Zeros, with ``values`` at the rows of ``index``, which must be distinct."""
         out = np.zeros((rows, *values.shape[1:]), values.dtype)
         out[index] = values
         return out
 
     def segment_sum(self, x: Array, index: Array, rows: Any) -> Array:
-        """The sum of the rows of x with the same index, which ascends; 0 for no row."""
+        """The sums of rows of x with the same index, which ascends; 0 for an index without rows."""
         return self._segments(x, index, rows, np.add)
 
     def segment_max(self, x: Array, index: Array, rows: Any) -> Array:

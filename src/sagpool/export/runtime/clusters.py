@@ -98,7 +98,7 @@ def for_each_graph(ops: Any, layer: Layer, seeds: Array, graphs: Any) -> Array:
 
 
 def attend_to_nodes(ops: Any, layer: Layer, query: Array, pairs: Array, structure: Any) -> Array:
-    """``[graphs * k, hidden]`` of keys ‖ values, ``[rows, 2 * hidden]``."""
+    """``[graphs * k, hidden]``, from keys ‖ values of the nodes, ``[rows, 2 * hidden]``."""
     members, hidden, width = layer["members"], layer["hidden"], layer["hidden"] // layer["heads"]
     heads = []
     for start in range(0, hidden, width):
@@ -116,7 +116,7 @@ def attend_to_nodes(ops: Any, layer: Layer, query: Array, pairs: Array, structur
 
 
 def attend(ops: Any, layer: Layer, query: Array, pairs: Array, graphs: Any, over: str) -> Array:
-    """As the query, ``[graphs * q, hidden]``, of keys ‖ values, ``[graphs * k, 2 * hidden]``."""
+    """``[graphs * q, hidden]`` like the query, from keys ‖ values, ``[graphs * k, 2 * hidden]``."""
     hidden, width = layer["hidden"], layer["hidden"] // layer["heads"]
     heads = []
     for start in range(0, hidden, width):

@@ -1,4 +1,4 @@
-"""From what the caller has (labels, features, edges) to the columns that a model reads."""
+"""Turns inputs (labels, features, edges) into the columns that a model reads."""
 
 from typing import Any, NamedTuple
 
@@ -9,12 +9,12 @@ MAIN_LABEL = "labels"
 
 
 class Columns(NamedTuple):
-    """What is known about the nodes and edges of the graphs."""
+    """The columns of the nodes."""
 
     x: Array  # [nodes, columns] float32: numbers and counts, then one-hot labels
-    label: Array | None  # [nodes] column of the one-hot label, -1 if it is unknown
+    label: Array | None  # [nodes] column of the one-hot label, -1 if unknown
     attr: Array | None  # [nodes, columns] float32, x without the labels
-    unknown: Array | None  # [nodes] int64, 1 for nodes with a label that the model does not know
+    unknown: Array | None  # [nodes] int64, 1 for nodes with a label unknown to the model
 
 
 def read_columns(
@@ -60,7 +60,7 @@ def attributes(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse
 
 
 def edge_attributes(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse) -> Block:
-    """The sums over the edges of each node."""
+    """Sums of the attributes over the edges of each node."""
     edges = structure.edges
     values = ops.as_double(ops.gather(ops.as_float(inputs["edge_features"]), edges.origin))
     return ops.as_float(ops.segment_sum(values, edges.target, structure.rows)), None
@@ -73,7 +73,7 @@ def node_labels(ops: Any, group: Any, inputs: dict[str, Array], structure: Spars
 
 
 def edge_labels(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse) -> Block:
-    """How many edges of each label a node has."""
+    """Number of edges of each label, for each node."""
     edges, texts = structure.edges, inputs[group["input"]]
     code = ops.codes(texts, group["names"])
     unknown = ops.gather(missing(ops, texts, code), edges.origin)
@@ -93,7 +93,7 @@ def degrees(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse) -
 
 
 def neighbours(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse) -> Block:
-    """How many neighbours each node has of a label, at the end of an edge of a label."""
+    """Number of neighbours of each pair of edge label and node label, for each node."""
     if not group["pairs"]:
         return None, None
     edges = structure.edges
@@ -103,7 +103,7 @@ def neighbours(ops: Any, group: Any, inputs: dict[str, Array], structure: Sparse
     of_node = {
         name: number for number, name in enumerate(dict.fromkeys(n for _, n in group["pairs"]))
     }
-    # Unknown labels are the last row and column of the table.
+    # The last row and column of the table are for unknown labels.
     width = len(of_node) + 1
     table = [-1] * ((len(of_edge) + 1) * width)
     for column, (edge, node) in enumerate(group["pairs"]):
@@ -122,7 +122,7 @@ def hot_columns(ops: Any, code: Array, group: Any) -> Array | None:
 
 
 def missing(ops: Any, texts: Array, code: Array) -> Array:
-    """1 for labels that the model does not know; an empty text is no label."""
+    """1 for labels unknown to the model; an empty text is no label."""
     empty = ops.codes(texts, [""])
     return ops.as_int(code < 0) * ops.as_int(empty < 0)
 

@@ -1,11 +1,12 @@
-"""The inputs of a model as arrays, and what is wrong with them in words."""
+"""Converts the inputs of a model to arrays, and describes errors in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-NODE_LABELS, EDGE_LABELS = "node_labels:", "edge_labels:"  # before the titles of further labels
+# Prefixes of the titles of further labels.
+NODE_LABELS, EDGE_LABELS = "node_labels:", "edge_labels:"
 FRAGMENTS = ("fragments", "fragment_counts", "fragment_graphs")
 EDGE_FEATURES = "edge_features"
 
@@ -13,7 +14,7 @@ EDGE_FEATURES = "edge_features"
 def checked_inputs(
     plan: dict[str, Any], given: Mapping[str, Any], edges: Any, sizes: Any
 ) -> dict[str, Any]:
-    """Arrays of the right types; a ValueError that says what is wrong."""
+    """Arrays of the right types; a ValueError says what is wrong."""
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
     inputs: dict[str, Any] = {}
     lengths: dict[str, int] = {}
@@ -22,7 +23,7 @@ def checked_inputs(
             continue
         values = given.get(name)
         if values is None and name.startswith(("edge", "node_labels")) and not len(edges):
-            values = []  # without edges, nothing is known about them
+            values = []  # without edges there are no values
         if values is None:
             raise ValueError(f"The model needs {name}.")
         if name in ("features", EDGE_FEATURES):
@@ -59,7 +60,7 @@ def numbers(name: str, values: Any, columns: int) -> np.ndarray:
 
 
 def counted(sizes: Any, lengths: Mapping[str, int]) -> np.ndarray:
-    """``[graphs]`` nodes of each graph; of one graph if they are not given."""
+    """``[graphs]`` number of nodes; a single graph if not given."""
     if sizes is None:
         if not lengths:
             raise ValueError("The model needs sizes: without labels, nodes are not counted.")
@@ -73,7 +74,7 @@ def counted(sizes: Any, lengths: Mapping[str, int]) -> np.ndarray:
 def flat_fragments(
     fragments: Sequence[Mapping[int, int]] | None, graphs: int
 ) -> dict[str, np.ndarray]:
-    """The counts of all graphs one after the other."""
+    """The counts of all graphs in a row."""
     if fragments is None or len(fragments) != graphs:
         raise ValueError(f"The model needs fragments: a mapping for each of {graphs} graphs.")
     found = [(key, count, i) for i, one in enumerate(fragments) for key, count in one.items()]

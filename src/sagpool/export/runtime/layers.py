@@ -1,7 +1,7 @@
 """Layers with weights, and graph convolutions by their kinds.
 
 Every layer is a function of array operations, a description (`layer`, JSON values that name the
-layer's weights), and rows. Rows are those of all members, member after member.
+layer's weights), and rows. There are rows for all members, member after member.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from sagpool.export.runtime.arrays import Array
 from sagpool.export.runtime.structure import Walks
 
 Layer = dict[str, Any]
-ATTENTION_SLOPE = 0.2  # of the leaky ReLU of GAT
+ATTENTION_SLOPE = 0.2  # negative slope of the leaky ReLU of GAT
 NORM_EPS = 1e-5
 
 
@@ -76,7 +76,7 @@ def graph_norm(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
 
 
 def segment_mean(ops: Any, x: Array, structure: Any) -> Array:
-    """Over the rows of each graph, ``[graphs, channels]``."""
+    """The mean over the rows of each graph, ``[graphs, channels]``."""
     sums = ops.segment_sum(x, structure.graph, structure.graphs)
     return sums / ops.reshape(ops.as_float(structure.sizes), (-1, 1))
 
@@ -100,7 +100,7 @@ def conv(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
 
 
 def gcn(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
-    """``D̃^-1/2 Ã D̃^-1/2 X Θ + b``; sums over neighbours where the rows are narrower."""
+    """``D̃^-1/2 Ã D̃^-1/2 X Θ + b``; sums over neighbours on the side where rows are narrower."""
     own = layer["linear"]
     if own["shape"][2] < own["shape"][1]:
         return add_bias(ops, own, structure.gcn(product(ops, own, x)))

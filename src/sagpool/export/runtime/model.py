@@ -27,7 +27,7 @@ def forward(ops: Any, plan: dict[str, Any], inputs: dict[str, Array]) -> dict[st
     Args:
         ops: array operations
         plan: the description of the model
-        inputs: ``edges`` ``[edges, 2]``, ``sizes`` ``[graphs]``, and those that the plan names
+        inputs: ``edges`` ``[edges, 2]``, ``sizes`` ``[graphs]``, and the inputs that the plan names
     """
     structure = joined(ops, inputs["edges"], inputs["sizes"])
     columns = read_columns(ops, plan, inputs, structure)
@@ -70,7 +70,7 @@ def net_outputs(
 
 
 def kept_nodes(ops: Any, members: int, output: NetOutput) -> dict[str, Array]:
-    """For each level the nodes of the input that the first member kept, and their scores."""
+    """For each level, the input nodes that the first member kept, and their scores."""
     found, rows = {}, None
     for number, level in enumerate(output.levels, 1):
         source, gate, presence = level.source, level.gate, level.presence
@@ -95,7 +95,7 @@ def first_member(ops: Any, x: Array, members: int) -> Array:
 
 
 def with_temperature(ops: Any, plan: dict[str, Any], p: Array) -> Array:
-    """The log-odds divided by the temperature."""
+    """Probabilities with their log-odds divided by the temperature."""
     temperature, least = plan["temperature"], plan["least"]
     if plan["task"] == "regression" or temperature == 1:
         return p
@@ -106,9 +106,9 @@ def with_temperature(ops: Any, plan: dict[str, Any], p: Array) -> Array:
 
 
 def decided(ops: Any, plan: dict[str, Any], p: Array) -> dict[str, Array]:
-    """Probabilities, what is predicted, and the promise: a set or an interval.
+    """Probabilities, the prediction, and a prediction set or interval.
 
-    With several tasks, a set has two columns for each: whether a 0, and whether a 1 is possible.
+    With several tasks, a set has two columns for each task: whether it contains 0, and 1.
     """
     task, bounds, tasks = plan["task"], plan["conformal"], len(plan["names"])
     if task == "regression":
@@ -137,21 +137,21 @@ def decided(ops: Any, plan: dict[str, Any], p: Array) -> dict[str, Array]:
 
 
 class Model:
-    """An exported model, run by NumPy alone.
+    """An exported model, run by NumPy.
 
     >>> model = Model("model.npz")
     >>> out = model(labels=["C", "C", "O"], edges=[[0, 1], [1, 2]])
     >>> out["probabilities"], model.names
 
     Args:
-        path: of the ``.npz`` file; by default the one beside this file, with its name
+        path: the ``.npz`` file; by default the one next to this file, with the same name
     """
 
     def __init__(self, path: Any = None) -> None:
         with np.load(path or Path(__file__).with_suffix(".npz"), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         self.plan: dict[str, Any] = json.loads(arrays.pop("plan").tobytes())
-        self.names: list[str] = self.plan["names"]  # of the classes, or of the targets
+        self.names: list[str] = self.plan["names"]  # names of the classes, or of the targets
         self._ops = NumpyArrays(arrays)
 
     def __call__(
@@ -166,7 +166,7 @@ class Model:
         edge_labels: Mapping[str, Sequence[str | None]] | None = None,
         fragments: Sequence[Mapping[int, int]] | None = None,
     ) -> dict[str, np.ndarray]:
-        """The outputs for a batch of graphs, by name. The model uses what it was trained with.
+        """The outputs for a batch of graphs, by name. Inputs that training did not use are ignored.
 
         Args:
             edges: ``[edges, 2]`` nodes, numbered through all graphs; each edge in one direction or
@@ -177,7 +177,7 @@ class Model:
             edge_features: ``[edges, columns]`` numbers
             node_labels: further labels ``[nodes]`` by title, such as ``charge``; None is no label
             edge_labels: labels ``[edges]`` by title, such as ``bond``
-            fragments: of each graph the counts of its Morgan environments
+            fragments: for each graph, the counts of its Morgan environments
         """
         titled = {f"{NODE_LABELS}{title}": texts for title, texts in (node_labels or {}).items()}
         titled |= {f"{EDGE_LABELS}{title}": texts for title, texts in (edge_labels or {}).items()}

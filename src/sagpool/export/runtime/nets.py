@@ -10,7 +10,7 @@ from sagpool.export.runtime.structure import Sparse
 
 class NetOutput(NamedTuple):
     logits: Array  # [members * graphs, outputs]
-    levels: list[PooledLevel]  # of the pooling layers that selected nodes
+    levels: list[PooledLevel]  # levels of the pooling layers that selected nodes
 
 
 def net(ops: Any, layer: Layer, x: Array, structure: Sparse) -> NetOutput:
@@ -28,7 +28,7 @@ def hierarchical(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
         if level.presence is not None:
             x = x * level.presence
         level = pool(ops, pooling, x, level.structure, None)
-        # Below clusters, rows are no longer nodes of the input.
+        # After a pooling to clusters, rows are no longer nodes of the input.
         of_nodes = of_nodes and pooling["kind"] not in ("diffpool", "soft")
         if of_nodes and level.source is not None:
             levels.append(level)
@@ -75,7 +75,7 @@ def sagnet(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
 
 
 def sum_mean_max(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
-    """Of each graph, the sum in units of an average graph."""
+    """Sum ‖ mean ‖ max of each graph; the sum in units of an average graph."""
     total = ops.segment_sum(x, structure.graph, structure.graphs)
     mean = total / ops.reshape(ops.as_float(structure.sizes), (-1, 1))
     by_member = ops.reshape(total, (layer["members"], -1, layer["channels"]))
@@ -84,7 +84,7 @@ def sum_mean_max(ops: Any, layer: Layer, x: Array, structure: Any) -> Array:
 
 
 def rescaled(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
-    """A network that learnt standardised targets, in the units of the targets."""
+    """A network that learnt standardised targets; its outputs in the units of the targets."""
     found = net(ops, layer["net"], x, structure)
     members = layer["members"]
     values = ops.reshape(found.logits, (members, -1, layer["outputs"]))
@@ -93,7 +93,7 @@ def rescaled(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
 
 
 def gin_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
-    """GIN layers, the sums of all of which go to an MLP."""
+    """GIN layers; the sums of all layers go to an MLP."""
     sums = []
     for own in layer["convs"]:
         x = ops.relu(conv(ops, own, x, structure))

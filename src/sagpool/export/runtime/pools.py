@@ -16,12 +16,12 @@ from sagpool.export.runtime.structure import Dense, Sparse, Thinned, Walks
 
 
 class PooledLevel(NamedTuple):
-    """What a pooling layer leaves."""
+    """The result of a pooling layer."""
 
     x: Array  # [rows, channels], or one row for each graph
     structure: Any
-    source: Array | None = None  # [rows] of the input, if nodes were selected
-    gate: Array | None = None  # [rows] factor of each row that is left
+    source: Array | None = None  # [rows], the input row of each row, if nodes were selected
+    gate: Array | None = None  # [rows] factor of each remaining row
     presence: Array | None = None  # [rows, 1], 0 for rows that are absent
 
 
@@ -43,7 +43,7 @@ def readout(ops: Any, kind: str, level: PooledLevel) -> Array:
     if level.presence is None:
         mean = segment_mean(ops, x, structure)
     else:
-        # Of a graph of which little is there, the sum.
+        # If less than one node is present, use the sum instead of the mean.
         present = ops.segment_sum(level.presence, structure.graph, structure.graphs)
         sums = ops.segment_sum(x, structure.graph, structure.graphs)
         mean = sums / ops.maximum(present, 1.0)
@@ -70,7 +70,7 @@ def top_rows(ops: Any, rank: Array, structure: Any, kept: Array) -> Array:
 
 
 def kept_counts(ops: Any, layer: Layer, sizes: Array) -> Array:
-    """⌈ratio · N⌉ nodes of each graph, exactly, or k, or all of fewer than k."""
+    """⌈ratio · N⌉ nodes of each graph, exactly, or k, or all if there are fewer than k."""
     if layer["k"] is not None:
         return ops.minimum(sizes, sizes * 0 + layer["k"])
     numerator, denominator = layer["ratio"]
@@ -145,7 +145,7 @@ def sort_pool(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | No
 
 
 def sort_conv(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None) -> PooledLevel:
-    """DGCNN's ending: 1-D convolutions along the top nodes in falling order."""
+    """DGCNN's ending: 1-D convolutions along the top nodes in descending order."""
     k, width, channels = layer["k"], layer["width"], layer["channels"]
     level = keep_rows(ops, layer, x, structure, ops.reshape(rank, (-1,)), None)
     smaller = level.structure
@@ -161,14 +161,14 @@ def sort_conv(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | No
     outs = []
     for position in range(positions):
         window = ops.columns(flat, position * channels, (position + width) * channels)
-        # The layer's weights take the channels first, then the places of the window.
+        # The layer's weights have the channels first, then the positions of the window.
         turned = ops.transpose(ops.reshape(window, (-1, width, channels)))
         outs.append(linear(ops, layer["second"], ops.reshape(turned, (-1, width * channels))))
     return PooledLevel(ops.relu(ops.concat(outs, 1)), structure)
 
 
 def set2set(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None) -> PooledLevel:
-    """``q = LSTM(q*)``, ``a = softmax(x · q)``, ``r = Σ a x``, ``q* = q ‖ r``, some times over."""
+    """``q = LSTM(q*)``, ``a = softmax(x · q)``, ``r = Σ a x``, ``q* = q ‖ r``, repeatedly."""
     channels, graph = layer["channels"], structure.graph
     state = ops.full(structure.graphs, channels, 0.0)
     cell, read = state, state
@@ -189,7 +189,7 @@ def set2set(ops: Any, layer: Layer, x: Array, structure: Any, rank: Array | None
 def clusters(
     make: Callable[..., tuple[Array, Dense]],
 ) -> Callable[..., PooledLevel]:
-    """A layer that gives the rows and the structure of clusters."""
+    """A layer that returns the rows and the structure of clusters."""
     return lambda ops, layer, x, structure, rank: PooledLevel(*make(ops, layer, x, structure))
 
 

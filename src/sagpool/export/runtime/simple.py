@@ -8,7 +8,7 @@ from sagpool.export.runtime.layers import linked
 from sagpool.export.runtime.structure import Sparse
 
 COUNT_LIMIT = 1e30
-MIX_1, MIX_2 = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64  # of SplitMix64
+MIX_1, MIX_2 = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64  # constants of SplitMix64
 
 
 class Entries(NamedTuple):
@@ -29,7 +29,7 @@ def simple_outputs(
     ]
     raw = MODELS[part["kind"]](ops, part, blocks, structure.graphs) + ops.weight(part["bias"])
     raw = linked(ops, part["link"], raw)
-    if part["binary"]:  # of one class; the other one has the rest
+    if part["binary"]:  # the probability of one class; the other class has the rest
         return ops.concat([1.0 - raw, raw], 1)
     return raw
 
@@ -61,13 +61,13 @@ def counts(
     blocks.append(sums(ops.one_hot(capped, config["degrees"] + 1)))
     dense = ops.concat(blocks, 1)
     bounded = ops.minimum(ops.maximum(dense, -COUNT_LIMIT), dense * 0.0 + COUNT_LIMIT)
-    return ops.as_double(ops.as_float(bounded))  # rounded as in training
+    return ops.as_double(ops.as_float(bounded))  # rounded to float32 as in training
 
 
 def subtrees(
     ops: Any, config: Any, columns: Columns, structure: Sparse, inputs: dict[str, Array]
 ) -> Entries:
-    """Counts of Weisfeiler-Lehman colours, 64-bit hashes of what surrounds a node."""
+    """Counts of Weisfeiler-Lehman colours, 64-bit hashes of the neighbourhood of a node."""
     none = ops.arange(structure.rows) * 0
     colour = mix(ops, (none if columns.label is None else columns.label + 1) + 1)
     rounds = [colour]
@@ -90,14 +90,14 @@ def subtrees(
 def environments(
     ops: Any, config: Any, columns: Columns, structure: Sparse, inputs: dict[str, Array]
 ) -> Entries:
-    """Counts of Morgan environments, which the caller gives."""
+    """Counts of Morgan environments, which the caller passes."""
     known = ops.places(inputs["fragments"], config["vocabulary"])
     found = ops.reshape(ops.as_double(inputs["fragment_counts"]), (-1, 1))
     return counted_entries(ops, inputs["fragment_graphs"], known, found, config["columns"])
 
 
 def counted_entries(ops: Any, graph: Array, code: Array, values: Array, columns: int) -> Entries:
-    """Sums of the values of each graph and code; -1 is no code."""
+    """Sums of the values by graph and code; -1 is no code."""
     there = ops.nonzero(code >= 0)
     keys = ops.gather(graph, there) * columns + ops.gather(code, there)
     order = ops.by_rising(keys)
@@ -111,7 +111,7 @@ def counted_entries(ops: Any, graph: Array, code: Array, values: Array, columns:
 
 
 def mix(ops: Any, z: Array) -> Array:
-    """The finaliser of SplitMix64 of each 64-bit number, in int64 that wraps."""
+    """SplitMix64's finaliser for each 64-bit number, in int64 that wraps around."""
     z = ops.xor(z, ops.shifted(z, 30)) * MIX_1
     z = ops.xor(z, ops.shifted(z, 27)) * MIX_2
     return ops.xor(z, ops.shifted(z, 31))
@@ -132,7 +132,7 @@ def linear_model(ops: Any, part: dict[str, Any], blocks: list[Any], graphs: Any)
     for block, name in zip(blocks, part["weights"], strict=True):
         weight = ops.as_double(ops.weight(name))
         if isinstance(block, Entries):
-            # Of sparse counts the logarithm is used: a second occurrence says less.
+            # The logarithm of sparse counts is used: further occurrences say less.
             terms = ops.gather(weight, block.column) * ops.log(block.count + 1.0)
             own = ops.segment_sum(terms, block.graph, graphs)
         else:
@@ -152,7 +152,7 @@ def forest(ops: Any, part: dict[str, Any], blocks: list[Any], graphs: Any) -> Ar
     matrix = dense[0] if len(dense) == 1 else ops.concat(dense, 1)
     x = ops.reshape(ops.as_float(matrix), (-1,))
     place = ops.arange(graphs * trees)
-    first = place // trees * columns  # where the graph's numbers begin
+    first = place // trees * columns  # offset of the graph's numbers
     node = ops.gather(ops.weight(part["roots"]), place % trees)  # [graphs * trees]
     for _ in range(part["depth"]):
         asked = ops.gather(column, node)
@@ -161,7 +161,7 @@ def forest(ops: Any, part: dict[str, Any], blocks: list[Any], graphs: Any) -> Ar
         onward = ops.where(left, node + 1, ops.gather(right, node))
         node = ops.where(asked < 0, node, onward)
     leaf = ops.as_double(ops.gather(ops.weight(part["value"]), node))  # [graphs * trees, width]
-    if width == 1 and part["outputs"] > 1:  # every tree is for one output
+    if width == 1 and part["outputs"] > 1:  # every tree predicts one output
         return ops.reshape(leaf, (graphs, trees)) @ ops.weight(part["averages"])
     return ops.sum(ops.reshape(leaf, (graphs, trees, width)), 1) / float(trees)
 
@@ -173,7 +173,7 @@ def dense_block(ops: Any, block: Entries, columns: int, graphs: Any) -> Array:
 
 
 def unlike(ops: Any, config: Any, columns: Columns, structure: Sparse) -> Array:
-    """``[graphs]`` bool: what the graph has on average is far from the training graphs."""
+    """``[graphs]`` bool: whether the mean descriptors are far from those of the training graphs."""
     nodes = ops.reshape(ops.as_double(structure.sizes), (-1, 1))
 
     def sums(values: Array) -> Array:
@@ -185,7 +185,7 @@ def unlike(ops: Any, config: Any, columns: Columns, structure: Sparse) -> Array:
     if config["attributes"]:
         blocks.append(sums(ops.columns(columns.attr, 0, config["attributes"])) / nodes)
     if config["labels"]:
-        width = config["labels"]  # the last is for labels that have no other column
+        width = config["labels"]  # the last column is for all other labels
         label: Array = columns.label
         other = ops.where(label < 0, width - 1, label)
         other = ops.minimum(other, other * 0 + (width - 1))

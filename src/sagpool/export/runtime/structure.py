@@ -1,4 +1,4 @@
-"""Which rows are joined: `Sparse` of nodes, `Thinned` of nodes that may be absent, `Dense`."""
+"""Which rows are joined: `Sparse` nodes, `Thinned` nodes that may be absent, `Dense` clusters."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ class Edges(NamedTuple):
 
     target: Array  # [edges]
     source: Array  # [edges]
-    origin: Array  # [edges] the given edge whose features each one carries
+    origin: Array  # [edges] the input edge from which each edge has its features
 
 
 class Sparse:
-    """A + I of graphs laid end to end, as entries that are sorted by target, then by source.
+    """A + I of graphs laid end to end, as entries sorted by target, then by source.
 
     Args:
         ops: array operations
@@ -23,7 +23,7 @@ class Sparse:
         source: ``[entries]`` rows, one of which is the target itself
         graph: ``[rows]`` graph of each row, ascending
         sizes: ``[graphs]`` rows of each graph
-        make_two_hop: gives the structure of nodes one or two hops apart in the input
+        make_two_hop: returns the structure of nodes one or two hops apart in the input
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Sparse:
         ones = ops.as_int(target == target)
         self.lengths = ops.segment_sum(ops.reshape(ones, (-1, 1)), target, self.rows)
         self.degree = ops.as_float(self.lengths - 1)  # [rows, 1]
-        self.edges: Edges  # of the input alone
+        self.edges: Edges  # only for the input
         self._scale: Array = None
         self._two_hop: Sparse | None = None
 
@@ -69,9 +69,9 @@ class Sparse:
         return ops.segment_sum(sent, self.target, self.rows)
 
     def keep(self, rows: Array, sizes: Array) -> "Sparse":
-        """The graphs of these rows, which ascend; ``sizes`` of them are in each graph."""
+        """The graphs of these ascending rows; ``sizes`` of them are in each graph."""
         ops = self.ops
-        number = ops.arange(ops.rows(rows)) + 1  # 0 for rows that are dropped
+        number = ops.arange(ops.rows(rows)) + 1  # 0 for dropped rows
         number = ops.reshape(ops.scatter(self.rows, rows, ops.reshape(number, (-1, 1))), (-1,))
         target, source = ops.gather(number, self.target), ops.gather(number, self.source)
         left = ops.nonzero((target >= 1) & (source >= 1))
@@ -85,17 +85,17 @@ class Sparse:
         )
 
     def two_hop(self) -> "Sparse":
-        """Joins nodes that were one or two hops apart in the input."""
+        """The structure that joins nodes one or two hops apart in the input."""
         if self._two_hop is None:
             self._two_hop = self.pairs() if self.make_two_hop is None else self.make_two_hop()
         return self._two_hop
 
     def pairs(self) -> "Sparse":
-        """Joins the nodes that are one or two hops apart here."""
+        """The structure that joins nodes one or two hops apart here."""
         ops = self.ops
         lengths = ops.reshape(self.lengths, (-1,))
         begin = ops.cumsum(lengths) - lengths  # first entry of each row
-        # From the end of each entry a walk goes on along all entries of that row.
+        # From the end of each entry, a walk continues along all entries of that row.
         walks = ops.gather(lengths, self.source)
         start = ops.cumsum(walks) - walks
         marks = ops.reshape(ops.as_int(start == start), (-1, 1))
@@ -109,7 +109,7 @@ class Sparse:
 
 
 class Walks:
-    """A + A², of which only products are needed: (A + A²) x = Ax + A(Ax)."""
+    """A + A², only as products: (A + A²) x = Ax + A(Ax)."""
 
     def __init__(self, base: Any) -> None:
         self.ops, self.base = base.ops, base
@@ -129,7 +129,7 @@ class Walks:
 
 
 class Thinned:
-    """Graphs of which some nodes are absent: ``presence`` ``[rows, 1]`` is 0 for those."""
+    """Graphs with absent nodes: ``presence`` ``[rows, 1]`` is 0 for them."""
 
     def __init__(self, base: Sparse, presence: Array) -> None:
         self.ops, self.base, self.presence = base.ops, base, presence
@@ -176,8 +176,8 @@ def scaled_gcn(ops: Any, structure: Any, x: Array) -> Array:
 def joined(ops: Any, edges: Array, sizes: Array) -> Sparse:
     """The structure of graphs with these edges, in both directions, each once.
 
-    An edge that was given more than once carries the features of the first; one that was given in
-    one direction only carries them in both.
+    An edge that was given more than once has the features of the first; an edge that was given in
+    one direction only has them in both.
 
     Args:
         ops: array operations
@@ -188,7 +188,7 @@ def joined(ops: Any, edges: Array, sizes: Array) -> Sparse:
     a = ops.reshape(ops.columns(edges, 0, 1), (-1,))
     b = ops.reshape(ops.columns(edges, 1, 2), (-1,))
     own = ops.arange(rows)
-    # Given directions come before those that are added, so that they count as the first.
+    # Given directions come before added ones, so that they count as the first.
     keys, first = ops.unique(ops.concat([b * rows + a, a * rows + b, own * rows + own], 0))
     target, source = keys // rows, keys % rows
     structure = Sparse(ops, target, source, graph_of_rows(ops, sizes, rows), sizes)

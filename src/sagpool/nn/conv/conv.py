@@ -1,4 +1,4 @@
-"""`Conv`: what every graph convolution of a network can do; `Level`: what it reads."""
+"""`Conv`: the interface of graph convolutions; `Level`: their input."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from sagpool.ops import LabelSums
 
 
 class Level:
-    """Rows of a packed batch, and which of them are joined: what a convolution reads."""
+    """Rows of a packed batch, and their structure: the input of a convolution."""
 
     x: Tensor  # [rows, channels]
     structure: Structure
@@ -48,26 +48,28 @@ class InputLevel(Level):
 
 @dataclass(frozen=True, eq=False)
 class HiddenLevel(Level):
-    """What a convolution gave, for the next one."""
+    """The output of a convolution, as input of the next."""
 
     x: Tensor
     structure: Structure
 
     @cached_property
-    def propagated(self) -> Tensor | LabelSums:  # read again for `Conv.last_channel`
+    # Cached, because `Conv.last_channel` reads it again.
+    def propagated(self) -> Tensor | LabelSums:
         return self.structure.gcn(self.x)
 
 
 class Activated(NamedTuple):
     x: Tensor  # [rows, out_channels], after ReLU
-    projected: Tensor | None  # [rows, scores], x times the weight asked for, if it came with x
+    # [rows, scores], x times the requested weight, if computed along with x.
+    projected: Tensor | None
 
 
 class Conv(nn.Module, ABC):
     """A graph convolution.
 
     A subclass has the constructor ``(in_channels, out_channels, *, members)``, defines `forward`,
-    and may replace the other methods by faster ones that give the same.
+    and may replace the other methods by faster ones with the same results.
     """
 
     @abstractmethod
@@ -75,7 +77,7 @@ class Conv(nn.Module, ABC):
         """``[rows, in_channels]`` to ``[rows, out_channels]``."""
 
     def activate(self, level: Level, score_weight: Tensor | None = None) -> Activated:
-        """ReLU of the convolution, and perhaps its product with a weight.
+        """ReLU of the convolution, and optionally its product with a weight.
 
         Args:
             level: the rows and their structure
@@ -88,7 +90,7 @@ class Conv(nn.Module, ABC):
         return self(level.x, level.structure)[:, -1]
 
     def row_weight(self) -> Tensor | None:
-        """``[members, in_channels, columns]``, if x times this is all that is needed of x."""
+        """``[members, in_channels, columns]``, if only x times this weight is needed."""
         return None
 
     def of_product(self, product: Tensor, structure: Structure) -> Tensor:

@@ -11,7 +11,7 @@ from sagpool.nn.linear import Linear
 class SAGEConv(Conv):
     """``X Θ_root + D^-1 A X Θ + b`` (Hamilton et al., 2017, mean aggregator).
 
-    The mean over no neighbours is zero. Weighted edges have a weighted mean.
+    The mean over no neighbours is zero. With edge weights, the mean is weighted.
 
     Args:
         in_channels: size of each input row

@@ -14,8 +14,9 @@ class TriangleConv(Conv):
     M counts the triangles that an edge is in. A sum over neighbours alone cannot tell graphs with
     and without triangles apart if their nodes have the same degrees, however often it is repeated.
 
-    For the graphs of a batch M is computed once for the whole collection. After a pooling it is
-    computed anew in each step, on the host, so this is for networks with one pooling at their end.
+    For the graphs of a batch, M is computed once for the whole collection. After a pooling it is
+    computed in each step, on the host, so this layer is for networks with a single pooling at the
+    end.
 
     Args:
         in_channels: size of each input row

@@ -11,9 +11,9 @@ from sagpool.ops import Layout
 class TwoHop(Structure):
     """The structure A + A² (the paper's Equation 7).
 
-    (A + A²) X = AX + A(AX), and its row sums come from doing that to ones: memory stays linear
-    in nodes and edges. A² counts walks, so a node is its own two-hop neighbour as many times as
-    it has neighbours; the paper does not say otherwise.
+    (A + A²) X = AX + A(AX), and its row sums come from applying this to ones: memory stays linear
+    in nodes and edges. A² counts walks, so a node is its own two-hop neighbour as many times as it
+    has neighbours; the paper does not say otherwise.
     """
 
     def __init__(self, one_hop: Structure) -> None:
@@ -42,9 +42,9 @@ class TwoHop(Structure):
 
 
 def two_hop_pairs(adjacency: Adjacency) -> Adjacency:
-    """The graphs in which nodes are joined that are one or two hops apart.
+    """The graphs in which nodes one or two hops apart are joined.
 
-    Attention compares each pair by itself, so it needs the pairs one by one.
+    Attention compares each pair separately, so it needs a list of pairs.
     """
     row_ptr, col = two_hop_csr(adjacency.row_ptr, adjacency.col)
     return Adjacency(adjacency.layout, row_ptr, col, symmetric=adjacency.symmetric)

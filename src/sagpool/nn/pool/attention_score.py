@@ -72,37 +72,37 @@ class AttentionScore(nn.Module):
                 conv.reset_parameters()
 
     def score_weight(self) -> Tensor | None:
-        """``[members, in_channels, columns]``, if X times this is all that is needed of X."""
-        return self._first.row_weight() if self._single else None
+        """``[members, in_channels, columns]``, if the score needs only X times this weight."""
+        return self._first_conv.row_weight() if self._single else None
 
     def product_score(self) -> ProductScore | None:
-        """The score of one model, if it is a GCN alone, and no hook waits for a call."""
-        conv, hooked = self._first, self._forward_hooks or self._forward_pre_hooks
+        """The score of one model, if it is a single GCN without hooks."""
+        conv, hooked = self._first_conv, self._forward_hooks or self._forward_pre_hooks
         alone = self._single and self._masks == 1 and not self.augmentation and not hooked
         if not alone or not isinstance(conv, GCNConv) or len(conv.linear.weight) > 1:
             return None
         return ProductScore(conv.linear.weight, conv.linear.bias, neighbours=True)
 
     def _graphs(self, structure: Structure) -> Structure:
-        """In which the scores are computed."""
+        """The graphs in which the scores are computed."""
         if self.augmentation == "two-hop":
             return structure.csr().two_hop
         return TwoHop(structure) if self.augmentation else structure
 
     @property
-    def _first(self) -> Conv:
+    def _first_conv(self) -> Conv:
         return self.gnns[0][0]  # type: ignore[index]
 
     def forward(self, x: Tensor, structure: Structure, projected: Tensor | None = None) -> Scores:
         graphs = self._graphs(structure)
-        conv = self._first
+        conv = self._first_conv
         if projected is not None and isinstance(conv, GCNConv):
             assert conv.linear.bias is not None
             return Scores(*graphs.gcn_score_and_gate(projected, conv.linear.bias))
         if projected is not None:
             scores = [conv.of_product(projected, graphs).view(-1)]
         else:
-            scores = [_in_a_row(gnn.children(), x, graphs).view(-1) for gnn in self.gnns]
+            scores = [_serial(gnn.children(), x, graphs).view(-1) for gnn in self.gnns]
         if len(scores) == 1:
             return Scores(rank=scores[0], gate=scores[0].tanh())
         mean = torch.stack(scores).tanh().mean(0)
@@ -112,11 +112,11 @@ class AttentionScore(nn.Module):
         """The scores of every mask before tanh, ``[rows, masks]``."""
         graphs = self._graphs(structure)
         if projected is not None:
-            return self._first.of_product(projected, graphs)
-        return _in_a_row(self.gnns[0].children(), x, graphs)
+            return self._first_conv.of_product(projected, graphs)
+        return _serial(self.gnns[0].children(), x, graphs)
 
 
-def _in_a_row(convs: Iterable[nn.Module], x: Tensor, graphs: Structure) -> Tensor:
+def _serial(convs: Iterable[nn.Module], x: Tensor, graphs: Structure) -> Tensor:
     """Convolutions with tanh between them (the paper's Equation 8)."""
     *inner, last = convs
     for conv in inner:

@@ -10,29 +10,30 @@ from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.ops import segment_max, segment_sum
 from sagpool.ops.matching import greedy_matching, merged_csr
 
-NEVER = -1e30  # in place of a row's score of itself: a finite number has no NaN as gradient
+NEVER = -1e30  # replaces a row's score of itself: finite, so that gradients are not NaN
 
 
 class EdgePool(Pool):
     """EdgePool (Diehl, 2019).
 
     The score of an edge from j to i is ``s_ij = 0.5 + softmax_j(W [x_i ‖ x_j])`` over all j with an
-    edge to i. Edges are contracted by descending score, as long as none of their ends is a part of
-    another one. The new node has ``s_ij (x_i + x_j)``, and all edges of both; other nodes stay.
+    edge to i. Edges are contracted by descending score, unless one of their ends already belongs to
+    another contracted edge. The new node has ``s_ij (x_i + x_j)`` and the edges of both; other
+    nodes stay.
 
     In the softmax the half of W for x_i and the bias cancel out, so they are left out. Of the two
     directions of an edge, the higher score counts.
 
-    How many nodes are left depends on the scores, so the rows of nodes that became a part of
-    another stay, without edges and features, and do not count: see `Pooled.presence`.
+    The number of nodes left depends on the scores. So the rows of merged nodes stay, without edges
+    and features, and do not count: see `Pooled.presence`.
 
     Args:
         in_channels: size of each input row
         members: how many models train side by side
 
     Shapes:
-        x: ``[rows, in_channels]``, not below 0 (the readout ``max`` sees the zeros of nodes that
-            are gone); result: the same shape
+        x: ``[rows, in_channels]``, at least 0, because the readout ``max`` sees the zeros of merged
+            nodes; result: the same shape
     """
 
     leaves = "clusters"
@@ -69,7 +70,8 @@ class EdgePool(Pool):
         return Pooled(
             torch.where(first, both * gate[:, None], 0),
             Adjacency(layout, row_ptr, new_col, symmetric=graphs.symmetric),
-            presence=(row_ptr.diff() > 0).to(x.dtype),  # a node has itself as an entry
+            # A node that is left has an entry for itself.
+            presence=(row_ptr.diff() > 0).to(x.dtype),
         )
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
@@ -83,7 +85,7 @@ class EdgePool(Pool):
 
 
 def _log_sums(raw: Tensor, graphs: Adjacency) -> Tensor:
-    """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number if there are none."""
+    """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number without neighbours."""
     row, col = graphs.entry_row, graphs.col
     energy = torch.where(row == col, NEVER, raw.index_select(0, col))[:, None]
     largest = segment_max(energy.detach(), graphs.row_ptr, row)

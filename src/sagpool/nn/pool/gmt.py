@@ -29,17 +29,17 @@ class GMT(Pool):
     convolutions of the nodes; in SelfAtt, Q, K and V are linear in its k rows; in GMPool_1, Q is
     one seed. All Q_i, K_i and V_i are projections of their own.
 
-    The paper is silent about the rFF, which is here ``relu(x W + b)`` as in the authors' code,
-    and about what the softmax sums to 1 over: by default the queries (``seeds``), as in the
-    authors' commands for these data sets; or the keys (``nodes``), as attention usually does.
-    GMPool_1 always does over the keys: over its single query, all weights would be 1.
+    The paper is silent about the rFF, here ``relu(x W + b)`` as in the authors' code, and about the
+    dimension over which the softmax sums to 1: by default the queries (``seeds``), as in the
+    authors' commands for these data sets; or the keys (``nodes``), as usual in attention. GMPool_1
+    always uses the keys: over its single query, all weights would be 1.
 
     Args:
         in_channels: size of each input row
         hidden: d, size of the seeds and of the result
         seeds: k
-        heads: h, by which d is divided
-        over: what the weights of the attention sum to 1 over
+        heads: h, a divisor of d
+        over: dimension over which attention weights sum to 1
         members: how many models train side by side
 
     Shapes:
@@ -78,7 +78,7 @@ class GMT(Pool):
         for layer in (self.nodes, self.rows, self.last, *self.blocks):
             layer.reset_parameters()
         for seeds in (self.seeds, self.seed):
-            bound = math.sqrt(6 / sum(seeds.shape[1:]))  # Glorot's
+            bound = math.sqrt(6 / sum(seeds.shape[1:]))  # Glorot's bound
             nn.init.uniform_(seeds, -bound, bound)
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
@@ -107,7 +107,7 @@ class GMT(Pool):
         return self.hidden
 
     def _attend_to_nodes(self, query: Tensor, x: Tensor, structure: Structure) -> Tensor:
-        """``[members, graphs, k, hidden]`` of the same ``[members * k, hidden]`` for all graphs."""
+        """``[members, graphs, k, hidden]``; all graphs have the query ``[members * k, hidden]``."""
         layout, heads, width = structure.layout, self.heads, self.hidden // self.heads
         key, value = self.nodes(x, structure).chunk(2, dim=1)
         query = (query / math.sqrt(self.hidden)).view(layout.members, -1, heads, width)
@@ -123,7 +123,7 @@ class GMT(Pool):
         return torch.cat(read, dim=2).unflatten(0, (layout.members, -1))
 
     def _attend(self, query: Tensor, pairs: Tensor, over: Over) -> Tensor:
-        """Within each graph.
+        """Attention within each graph.
 
         Args:
             query: ``[members, graphs, q, hidden]``
@@ -131,7 +131,7 @@ class GMT(Pool):
             over: the queries (``seeds``) or the keys (``nodes``)
 
         Returns:
-            as the query
+            like the query
         """
         pairs = pairs.view(*query.shape[:2], -1, 2, self.heads, self.hidden // self.heads)
         key, value = pairs.transpose(2, 4).unbind(3)  # [members, graphs, heads, k, hidden / heads]
@@ -156,7 +156,7 @@ class _Block(nn.Module):
             layer.reset_parameters()
 
     def forward(self, query: Tensor, attended: Tensor) -> Tensor:
-        """Both, and the result, are ``[members, graphs, q, channels]``."""
+        """All arguments and the result are ``[members, graphs, q, channels]``."""
         first, second = self.norms
         z = first(query.flatten(0, 2) + self.out(attended.flatten(0, 2)))
         return second(z + self.feed_forward(z).relu()).view_as(attended)
@@ -165,18 +165,18 @@ class _Block(nn.Module):
 def _segment_attend(energy: Tensor, value: Tensor, segments: Segments, layout: Layout) -> Tensor:
     """``softmax(E)ᵀ V`` with a softmax over the rows of each graph, ``[graphs, k, channels]``.
 
-    The sums are divided by the total of the weights, and not each weight: there are fewer sums.
+    The sums are divided by the total of the weights, instead of each weight: there are fewer sums.
 
     Args:
         energy: E, ``[rows, k]``
         value: V, ``[rows, channels]``
-        segments: of the rows
-        layout: of the rows
+        segments: segments of the rows
+        layout: layout of the rows
     """
     # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(energy.detach(), layout.node_ptr, layout.graph)
     weight = (energy - largest.index_select(0, layout.graph)).exp()
     ones = value.new_ones(len(value), 1)
     sums = segment_matmul(weight, torch.cat([value, ones], dim=1), segments)
-    # The largest adds 1; only fillers, of which not all rows count, may have less.
+    # The largest weight is 1, so the total is at least 1, except for fillers, which lack some rows.
     return sums[..., :-1] / sums[..., -1:].clamp(min=1)

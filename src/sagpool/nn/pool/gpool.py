@@ -16,7 +16,7 @@ from sagpool.ops.pool_by_product import ProductScore
 
 def unit(projection: Tensor) -> Tensor:
     """Vectors ``[members, in, ...]`` divided by their length."""
-    # Not by less: where all rows are zero, weight decay shrinks the vector to 0.
+    # Clamped: where all rows are zero, weight decay shrinks the vector to 0.
     norm = torch.linalg.vector_norm(projection, dim=1, keepdim=True).clamp_min(1e-12)
     return projection / norm
 

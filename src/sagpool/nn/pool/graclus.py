@@ -19,7 +19,7 @@ class Graclus(Coarsening):
     def coarsen(self, graphs: HostGraphs) -> Coarse:
         inverse = 1 / np.maximum(graphs.degree, np.finfo(np.float64).tiny)
         gain = (graphs.weight * (inverse[graphs.row] + inverse[graphs.col])).tolist()
-        # Lists: reading single numbers of an array takes several times as long.
+        # Lists, because reading single elements of an array is several times slower.
         ptr, col = graphs.row_ptr.tolist(), graphs.col.tolist()
         label = [-1] * graphs.nodes
         for node in range(graphs.nodes):

@@ -1,4 +1,4 @@
-"""`HierarchyPool`: pools to clusters that were found once for the whole data set."""
+"""`HierarchyPool`: pools to clusters that were computed once for the whole data set."""
 
 from typing import Literal, get_args
 
@@ -17,11 +17,11 @@ Reduce = Literal["max", "mean", "sum"]
 class HierarchyPool(Pool):
     """The nodes of each cluster become one node; clusters and weights are known beforehand.
 
-    They depend on the graphs alone, so all members share them, and nothing is learnt here.
+    They depend only on the graphs, so all members share them, and nothing is learnt here.
 
     Args:
-        coarsening: how the graphs of a level follow from those before
-        reduce: of the rows of each cluster
+        coarsening: computes the graphs of a level from the previous level
+        reduce: how the rows of each cluster are combined
 
     Shapes:
         x: ``[rows, channels]``, result: ``[new rows, channels]``
@@ -44,7 +44,7 @@ class HierarchyPool(Pool):
         return Pooled(cluster_sum(x, *clusters, mean=self.reduce == "mean"), left)
 
     def rows_left(self, sizes: np.ndarray) -> None:
-        """Depends on the graphs, not only on their sizes."""
+        """None: it depends on the graphs, not only on their sizes."""
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return True

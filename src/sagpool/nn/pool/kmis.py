@@ -12,14 +12,14 @@ from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs, merge
 class KMIS(Coarsening):
     """Maximal k-independent sets (Bacciu, Conte and Landolfi, 2023), by structure alone.
 
-    Nodes are ranked by ``((A + I)^k 1)_i``, the lowest first: with the weights all equal, the
-    paper's greedy order, which leaves many nodes. In that order a node is chosen if no chosen one
-    is within k hops. All rounds are parallel: the nodes that are the first within k hops are
-    chosen, and everything within k hops of them is out. Every node goes to the nearest chosen one,
-    of several to the first. ``A'`` has the sums of the weights between clusters.
+    Nodes are ranked by ``((A + I)^k 1)_i``, the lowest first. If all weights are equal this is the
+    paper's greedy order, which leaves many nodes. In that order a node is chosen if no chosen node
+    is within k hops. Rounds are parallel: nodes that are the first within k hops are chosen, and
+    all nodes within k hops of them are excluded. Every node is assigned to the nearest chosen node,
+    in a tie to the first. ``A'`` has the sums of the weights between clusters.
 
     Args:
-        k: hops, at least 1
+        k: number of hops, at least 1
     """
 
     k: int = 1
@@ -30,7 +30,7 @@ class KMIS(Coarsening):
 
     def coarsen(self, graphs: HostGraphs) -> Coarse:
         rank = self._ranks(graphs)
-        none = graphs.nodes  # later than all
+        none = graphs.nodes  # a rank after all others
         left = np.ones(graphs.nodes, bool)
         chosen = np.zeros(graphs.nodes, bool)
         while left.any():
@@ -51,7 +51,7 @@ class KMIS(Coarsening):
         return merge(graphs, by_rank[owner])
 
     def _ranks(self, graphs: HostGraphs) -> np.ndarray:
-        """``[nodes]``, 0 for the node that comes first."""
+        """``[nodes]`` ranks, 0 for the first node."""
         walks = np.ones(graphs.nodes)
         for _ in range(self.k):
             walks = walks + np.bincount(graphs.row, walks[graphs.col], graphs.nodes)
@@ -61,7 +61,7 @@ class KMIS(Coarsening):
 
 
 def _first_within_a_hop(graphs: HostGraphs, rank: np.ndarray) -> np.ndarray:
-    """The lowest number of each node and its neighbours."""
+    """The lowest rank among each node and its neighbours."""
     lowest = rank.copy()
     joined = np.flatnonzero(np.diff(graphs.row_ptr))
     if len(joined):

@@ -1,4 +1,4 @@
-"""`LearnedRatioPool`: how many nodes are kept depends on the graph, and is learnt."""
+"""`LearnedRatioPool`: the number of kept nodes is learnt and depends on the graph."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from sagpool.ops import Layout, gate_rows, matmul_with_passthrough, segment_sum
 
 @dataclass(frozen=True, eq=False)
 class ThinnedGraphs(Structure):
-    """Graphs in which some nodes are present only in part, or not at all.
+    """Graphs in which some nodes are partly or fully absent.
 
     The rows of absent nodes stay, so that the host knows all shapes. Their features are zero, so
     they send nothing; here they do not count as neighbours either.
@@ -68,27 +68,27 @@ class ThinnedGraphs(Structure):
 
 
 class LearnedRatioPool(Pool):
-    """Keeps the nodes with positive scores, however many those are.
+    """Keeps all nodes with positive scores.
 
     ``g = σ(s + GNN(X, A))``, ``X_out = X ⊙ g`` for the nodes whose gate is at least one half. The
-    others are as if they were not there: they send nothing, have no weight in a mean, and stay
-    away on all later levels. Gradients pass through as if every node were there to the extent of
-    its gate (a straight-through estimator), so that a dropped node can come back. Training and
-    prediction are the same: gates that were soft in training alone gave validation losses so
-    different from the training's that trainings stopped too early.
+    other nodes are treated as absent: they send nothing, have no weight in a mean, and stay absent
+    on all later levels. In the backward pass every node counts with its gate (a straight-through
+    estimator), so a dropped node can come back. Training and prediction compute the same: with
+    gates that were soft only in training, validation and training losses differed so much that
+    trainings stopped too early.
 
-    The loss gets ``budget`` times the fraction of the nodes that is kept: what does not help to
-    tell the classes apart is dropped. With no budget nothing is, since no node does harm on
-    graphs like those of the training.
+    The loss includes ``budget`` times the fraction of kept nodes, so nodes that do not help to tell
+    the classes apart are dropped. Without a budget none are, since no node does harm on graphs like
+    those of the training.
 
     Args:
         in_channels: size of each input row
-        conv: of the score, a key of `CONVS`
-        budget: what it costs to keep all nodes of a graph
-        start: s. At first scores are near 0, so with an s of 3 all nodes are kept then, and with 0
-            a random half of them
-        max_ratio: at most this fraction of the nodes is kept, those with the highest scores; the
-            rows of the others are removed
+        conv: convolution of the score, a key of `CONVS`
+        budget: cost of keeping all nodes of a graph
+        start: s. Scores are near 0 at first, so s = 3 begins with all nodes, and s = 0 with a
+            random half of them
+        max_ratio: keep at most this fraction of the nodes, those with the highest scores; the rows
+            of the others are removed
         supervision: weight of `score_losses`, which training then adds; 0 for no such loss
         members: how many models train side by side
     """
@@ -168,7 +168,7 @@ class _StraightThrough(Function):
 
 
 def presence_and_gate(soft: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether each node is kept, 0 or 1, and by what it is multiplied; see `LearnedRatioPool`.
+    """Whether each node is kept, 0 or 1, and its factor; see `LearnedRatioPool`.
 
     Both have the gradient of the gate.
 
@@ -195,11 +195,11 @@ def keep_positive(
 
     Args:
         x: ``[rows, channels]``
-        structure: of the rows
-        rank: ``[rows]``, of which the gate is the sigmoid
-        selection: how many nodes may be kept at most
-        budget: what it costs to keep all nodes of a graph
-        factor: ``[rows]``, by which x has still to be multiplied, if any
+        structure: structure of the rows
+        rank: ``[rows]``; the gate is its sigmoid
+        selection: the most nodes to keep
+        budget: cost of keeping all nodes of a graph
+        factor: ``[rows]``, a pending factor of x, if any
     """
     check_rows(x, structure.layout)
     layout = structure.layout
@@ -210,7 +210,7 @@ def keep_positive(
         present, gate = present * before, gate * (before > 0)
     whole = gate if factor is None else gate * factor
     if selection.fraction < 1 or selection.k is not None:
-        if before is not None:  # absent ones come last
+        if before is not None:  # so that absent nodes come last
             rank = torch.where(before > 0, rank, torch.finfo(rank.dtype).min)
         left = keep_selected(x, base, select_top(layout, rank, whole, selection))
         base, kept, source, fused = left.structure.csr(), left.x, left.perm, None

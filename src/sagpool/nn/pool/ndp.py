@@ -6,8 +6,8 @@ import numpy as np
 
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
-SMALL_CUT = 0.5  # a cut through less of the weight than this is replaced by a random one
-MOST_DENSE = 100  # nodes of a component whose eigenvectors are all computed
+SMALL_CUT = 0.5  # a cut with a smaller fraction of the weight is replaced by a random one
+MOST_DENSE = 100  # components with more nodes compute only one eigenvector
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class NDP(Coarsening):
       ``L' = L[V+, V+] - L[V+, V-] L[V-, V-]^-1 L[V-, V+]``.
     - Weights of ``A' = -L'`` below the threshold are dropped.
 
-    The paper's graphs are connected. Here every connected component is cut by itself: an
+    The paper's graphs are connected. Here every connected component is cut separately: an
     eigenvector would be zero on all components but one. The sign of u is such that its largest
     entry is positive, and in a random half the first of all nodes stays.
 
@@ -60,7 +60,7 @@ class NDP(Coarsening):
 
 
 def _block(graphs: HostGraphs, own: np.ndarray) -> np.ndarray:
-    """A of the nodes of a component, dense."""
+    """A of a component as a dense matrix."""
     counts = np.diff(graphs.row_ptr)[own]
     edges = np.repeat(graphs.row_ptr[own] - (np.cumsum(counts) - counts), counts)
     edges = edges + np.arange(len(edges))
@@ -72,7 +72,7 @@ def _block(graphs: HostGraphs, own: np.ndarray) -> np.ndarray:
 
 
 def _cut(a: np.ndarray) -> np.ndarray:
-    """``[nodes]`` bool, True for those on the side that stays."""
+    """``[nodes]`` bool, True for nodes on the side that stays."""
     degree = a.sum(1)
     scale = 1 / np.sqrt(degree)
     normal = np.eye(len(a)) - scale[:, None] * a * scale
@@ -96,7 +96,7 @@ def _cut(a: np.ndarray) -> np.ndarray:
 
 
 def _kron_reduction(a: np.ndarray, stays: np.ndarray) -> np.ndarray:
-    """``A'`` of the nodes that stay, without self-loops."""
+    """``A'`` of the remaining nodes, without self-loops."""
     laplacian = np.diag(a.sum(1)) - a
     inner = laplacian[stays][:, stays]
     if not stays.all():

@@ -10,7 +10,7 @@ from sagpool.nn.pool.score_pool import ScorePool
 from sagpool.nn.pool.scores import Scores
 from sagpool.nn.pool.selection import Ratio
 
-LONGEST = 2  # paths
+LONGEST = 2  # length of the longest paths
 
 
 class PANPool(ScorePool):
@@ -18,12 +18,12 @@ class PANPool(ScorePool):
 
     ``y = X p + β diag(M)``, ``idx = top-rank(y, ⌈kN⌉)``, ``X_out = X[idx] ⊙ tanh(y[idx])``,
     ``A_out = A[idx, idx]``, with the maximal entropy transition matrix
-    ``M = Z^-1/2 (Σ_n e^(-E(n) / T) A^n) Z^-1/2`` for n = 0, ..., L, Z being the diagonal matrix of
-    the row sums of the sum. The energies ``E(n) / T`` are learnt.
+    ``M = Z^-1/2 (Σ_n e^(-E(n) / T) A^n) Z^-1/2`` for n = 0, ..., L, where Z is the diagonal matrix
+    of the row sums of the sum. The energies ``E(n) / T`` are learnt.
 
     L is 2: the number of closed paths of length 2 is the degree, so that no power of A is formed.
-    The convolutions between the poolings are those of the network, not the paper's PANConv, and
-    have their own parameters; the energies are those of this layer.
+    The convolutions between poolings are those of the network, not the paper's PANConv, and have
+    their own parameters; the energies belong to this layer.
 
     Args:
         in_channels: size of each input row

@@ -1,4 +1,4 @@
-"""`Pool`: the contract of every pooling layer; `Pooled`: what it returns."""
+"""`Pool`: the contract of every pooling layer; `Pooled`: its result."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def readout(
         x: ``[rows, channels]``
         layout: which rows belong to which graph
         kind: a key of `READOUTS`
-        presence: ``[rows]``, the weight that each row, multiplied by it already, has in a mean
+        presence: ``[rows]``, the weight of each row in a mean; x is already multiplied by it
 
     Returns:
         ``[members * graphs, readout_width(kind) * channels]``
@@ -48,14 +48,14 @@ def readout(
 
 
 def readout_width(kind: str) -> int:
-    """How many times as many channels a readout has as the nodes."""
+    """The number of channels of a readout, as a multiple of the channels of a node."""
     if kind not in READOUTS:
         raise SagpoolError(f"Unknown readout '{kind}'; choose from {', '.join(READOUTS)}.")
     return 2 if kind == "mean-max" else 1
 
 
 class Edges(NamedTuple):
-    """The edges as a PyG user gave them."""
+    """The edges of PyG's call."""
 
     pairs: Tensor  # [2, edges] int64, from source to target
     weight: Tensor | None  # [edges]
@@ -63,19 +63,19 @@ class Edges(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What a network knows beside the rows; a layer takes what it needs.
+    """What a network passes to a layer besides the rows; a layer uses what it needs.
 
     Args:
         streams: random numbers of each member; a layer that draws any must take them from here
-        projected: ``[rows, columns]``, rows times the layer's `score_weight`
-        projected_rows: the rows that were projected; the product counts for these alone
+        projected: ``[rows, columns]``, the rows times the layer's `score_weight`
+        projected_rows: the rows that were projected; the product is valid only for these
         next_weight: `Conv.input_weight` of the convolution that reads the result. A layer may
-            return rows that are multiplied by it (`Fused.multiplied`)
-        factor: ``[rows]``, by which the layer has to multiply both the rows and ``projected``;
-            for a layer with `Pool.takes_factor`
-        rank: gives ``[rows]``, the last channel before the last ReLU
-        node_target: gives ``[rows]``, at least 0, what scores are to learn; None if not known
-        edges: of PyG's call, for convolutions of PyG
+            return rows already multiplied by it (`Fused.multiplied`)
+        factor: ``[rows]``; the layer must multiply both the rows and ``projected`` by it; only for
+            a layer with `Pool.takes_factor`
+        rank: returns ``[rows]``, the last channel before the last ReLU
+        node_target: returns ``[rows]``, at least 0, the targets of the scores; None if unknown
+        edges: the edges of PyG's call, for convolutions of PyG
     """
 
     streams: Streams | None = None
@@ -94,23 +94,25 @@ class Context:
 class Fused(NamedTuple):
     """Results that a kernel computed along with the pooled rows."""
 
-    x: Tensor  # the rows that these belong to: they count for no others
+    x: Tensor  # the rows that these results belong to; invalid for other rows
     mean_max: Tensor | None  # the readout ``mean-max``
-    divisor: Tensor | None = None  # [members * graphs], of the mean; None for the number of rows
-    multiplied: bool = False  # by `Context.next_weight`; the readout is of the rows before that
+    # [members * graphs], divisor of the mean; None for the number of rows.
+    divisor: Tensor | None = None
+    # Whether x is multiplied by `Context.next_weight`; the readout is of the rows before that.
+    multiplied: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Pooled(Level):
-    """What a pooling layer leaves of a packed batch.
+    """The result of a pooling layer on a packed batch.
 
     Args:
         x: ``[new rows, channels]``
-        structure: of the new rows; of a layer that leaves graphs, the input's
+        structure: structure of the new rows; that of the input if the layer leaves graphs
         source: ``[new rows]`` integers, the input row of each new row, if nodes were selected
         gate: ``[input rows]``, the factor of each row, if there is one
-        presence: ``[new rows]`` from 0 to 1, how much of each row is there: its weight in a mean,
-            and a factor of whatever the next convolution makes of it; None: all are
+        presence: ``[new rows]`` from 0 to 1, how far each row is present: its weight in a mean, and
+            a factor of the next convolution's output; None: all are present
         assignment: ``[input rows, clusters]``, how much of each row is in each cluster of its
             graph, if clusters were made
         auxiliary: ``[members * graphs]``, added to the loss of each graph in training
@@ -161,7 +163,7 @@ class Pooled(Level):
 
     @property
     def score(self) -> Tensor | None:
-        """``[new rows]``, what each row was multiplied by; None for nothing."""
+        """``[new rows]``, the factor of each row; None if there is none."""
         return None if self.gate is None else self.gate.index_select(0, self.perm)
 
 
@@ -170,14 +172,15 @@ class Pool(nn.Module, ABC):
 
     A subclass says what it leaves: some of the ``nodes``, ``clusters`` as nodes of new graphs, or
     one row for each of the ``graphs``. Weights have the members as their first dimension; see
-    `sagpool.nn.Linear`. Buffers are not allowed, since a fleet could not tell whose they are.
+    `sagpool.nn.Linear`. Buffers are not allowed, since a fleet could not tell to which member they
+    belong.
     """
 
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
-    learned: bool = False  # whether it is learnt how many nodes of a graph are kept
-    # Whether its gradient is, on purpose, that of a smoother function.
+    learned: bool = False  # whether the number of kept nodes is learnt
+    # Whether its gradient is intentionally that of a smoother function.
     straight_through: bool = False
-    masks: int = 1  # how many pooled graphs are left of each graph, as members of their own
+    masks: int = 1  # number of pooled graphs per graph, which count as members
     one_k: bool = False  # whether the members of a fleet must all have the same k
     takes_factor: ClassVar[bool] = False  # whether it reads `Context.factor`
     supervision: float = 0.0  # weight of a loss that needs `Context.node_target`, 0 for none
@@ -188,7 +191,7 @@ class Pool(nn.Module, ABC):
 
     @abstractmethod
     def rows_left(self, sizes: np.ndarray) -> np.ndarray | None:
-        """How many rows are left of graphs of these sizes; None if that depends on the scores."""
+        """Number of rows left of graphs of these sizes; None if it depends on the scores."""
 
     def can_record(self, dtype: torch.dtype) -> bool:
         """Whether a training step with this layer can be recorded as a CUDA graph.
@@ -202,23 +205,23 @@ class Pool(nn.Module, ABC):
         """Called before each epoch: numbers that the fleet owns (k) may have changed in place."""
 
     def max_rows(self) -> int | None:
-        """The largest k, on which the shapes of a recorded step depend; None without a k."""
+        """The largest k, which the shapes of a recorded step depend on; None without a k."""
         return None
 
     def score_weight(self) -> Tensor | None:
         """``[members, in_channels, columns]``, if the layer needs the product of x with this.
 
-        A network may then compute it on its way and pass it as `Context.projected`.
+        A network may then compute the product and pass it as `Context.projected`.
         """
         return None
 
     def graph_channels(self) -> int:
-        """Size of the row of each graph, of a layer that leaves graphs."""
+        """Size of the row of each graph, for a layer that leaves graphs."""
         raise SagpoolError(f"{type(self).__name__} leaves {self.leaves}, not one row per graph.")
 
 
 def check_rows(x: Tensor, layout: Layout) -> None:
-    """Refuse rows of other graphs: kernels would read outside of them."""
+    """Refuse rows of other graphs: kernels would read out of bounds."""
     if len(x) != layout.total_rows:
         raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
 

@@ -1,4 +1,4 @@
-"""Layers of PyG as ours, and ours as PyG's, with copies of their weights."""
+"""Converts PyG's pooling layers to ours and back, copying their weights."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -22,8 +22,9 @@ from sagpool.nn.pool.selection import Selection
 def from_pyg(layer: nn.Module) -> SAGPooling | TopKPooling:
     """Our layer in place of PyG's ``SAGPooling`` or ``TopKPooling``.
 
-    It keeps the same nodes and edges and gives the same numbers, but for the order of the rows of
-    a graph and for ties. Weights and options are copied; so are type, device and training mode.
+    It keeps the same nodes and edges and returns the same numbers, except for the order of a
+    graph's rows and for ties. Weights and options are copied, and so are type, device and training
+    mode.
     """
     from torch_geometric import nn as pyg
     from torch_geometric.nn.pool.connect import FilterEdges
@@ -48,11 +49,11 @@ def from_pyg(layer: nn.Module) -> SAGPooling | TopKPooling:
 
 
 def to_pyg(layer: ScorePool) -> nn.Module:
-    """PyG's layer in place of one of ours, the other way round.
+    """PyG's layer in place of one of ours.
 
-    A ratio of `SAGPool` and `GPool` is made smaller by 2e-7 of itself unless it is exact in
-    binary: PyG multiplies in floating point, so that 0.6 of 25 nodes would be 16. Graphs may have
-    loops (unless conv is ``sage``) and directed edges (unless it is ``cheb``).
+    A ratio of `SAGPool` and `GPool` is reduced by a factor of 2e-7 unless it is exact in binary:
+    PyG multiplies in floating point, so that 0.6 of 25 nodes would be 16. The graphs may have
+    self-loops (unless conv is ``sage``) and directed edges (unless it is ``cheb``).
     """
     from torch_geometric import nn as pyg
 
@@ -97,7 +98,7 @@ def _pyg_ratio(selection: Selection) -> float | int:
 
 
 def _pyg_gnn(layer: SAGPool) -> nn.Module:
-    """The convolution of PyG that gives the same scores."""
+    """The convolution of PyG with the same scores."""
     attention = layer.attention
     assert attention is not None
     convs: list[Any] = [conv for gnn in attention.gnns for conv in gnn.children()]
@@ -116,12 +117,12 @@ def _pyg_gnn(layer: SAGPool) -> nn.Module:
     return theirs
 
 
-# A new layer of PyG, and its parameters with what each of them is to hold.
+# A new layer of PyG, and its parameters with their new values.
 _Made = tuple[nn.Module, list[tuple[Tensor, Tensor | None]]]
 
 
 def _transposed(linear: Any) -> Tensor:
-    """``[in, out]`` of the only member as PyG's ``[out, in]``."""
+    """The ``[in, out]`` weight of the only member as PyG's ``[out, in]``."""
     return linear.weight[0].T.contiguous()
 
 

@@ -1,4 +1,4 @@
-"""PyG's calling convention for the layers that keep top nodes."""
+"""PyG's calling convention for layers that keep the top nodes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class PoolOutput(NamedTuple):
 def check_pyg(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None
 ) -> None:
-    """Check a PyG user's arguments: shapes and types, and values where reading them is free.
+    """Check a PyG user's arguments: shapes, types, and values that are free to read.
 
     On a GPU the operators refuse indices that are out of range.
     """
@@ -39,7 +39,7 @@ def check_pyg(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} of "
             f"shape {tuple(edge_index.shape)}."
         )
-    rows, edges = x.shape[0], edge_index.shape[1]  # not len(), which torch.export fixes
+    rows, edges = x.shape[0], edge_index.shape[1]  # len() would be fixed by torch.export
     if batch is not None and (batch.shape != x.shape[:1] or batch.dtype != torch.int64):
         raise SagpoolError(
             f"batch must have one int64 entry for each of {rows} nodes, not {batch.dtype} of "
@@ -67,9 +67,9 @@ def keep_by_product(
     min_score: float | None,
     positions: bool,
 ) -> MarkedGraph | None:
-    """What `keep_highest`, or with a ``min_score`` `keep_above`, leaves, in one operator.
+    """The result of `keep_highest`, or with a ``min_score`` of `keep_above`, by one operator.
 
-    None where there is no such operator.
+    None if there is no such operator.
     """
     k = selection.k
     if isinstance(k, np.ndarray) or selection.rounds:
@@ -95,7 +95,7 @@ def keep_highest(
 
 
 def highest(rank: Tensor, batch: Tensor | None, selection: Selection) -> tuple[Tensor, int | None]:
-    """Mark the rows with the highest ranks, ``[rows]`` bool; how many, if the host knows."""
+    """Mark the rows with the highest ranks, ``[rows]`` bool; and their number, if known."""
     k, ratio = selection.k, selection.fraction
     if isinstance(k, np.ndarray) or selection.rounds:
         batch = torch.zeros_like(rank, dtype=torch.int64) if batch is None else batch
@@ -114,14 +114,14 @@ def keep_above(
     min_score: float,
     positions: bool,
 ) -> MarkedGraph:
-    """The rows whose softmax is above ``min_score``, and the highest of each graph."""
+    """The rows whose softmax is above ``min_score``, and the highest row of each graph."""
     softmax = softmax_of_graphs(scores.rank, batch)
     mask = rows_above(softmax, batch, min_score)
     return keep_marked(x, softmax.to(x.dtype), mask, edge_index, batch, None, positions)
 
 
 def unpack_pyg(left: MarkedGraph, edge_attr: Tensor | None) -> PoolOutput:
-    """What is left, in PyG's form."""
+    """The pooled graphs in PyG's form."""
     if edge_attr is not None:
         assert left.edges is not None
         edge_attr = edge_attr.index_select(0, left.edges)
@@ -129,7 +129,7 @@ def unpack_pyg(left: MarkedGraph, edge_attr: Tensor | None) -> PoolOutput:
 
 
 def as_more_graphs(parts: Sequence[PoolOutput], batch: Tensor | None) -> PoolOutput:
-    """The pooled graphs of all masks: those of the first, then those of the second, ...
+    """The pooled graphs of all masks, mask after mask.
 
     With b graphs in the batch, graph g of mask m, both counted from 0, is graph m · b + g.
     """
@@ -149,7 +149,7 @@ def as_more_graphs(parts: Sequence[PoolOutput], batch: Tensor | None) -> PoolOut
 
 
 def nothing_pooled(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> PoolOutput:
-    """The result of a batch that has no node."""
+    """The result for a batch without nodes."""
     if edge_index.numel():
         raise SagpoolError("edge_index has edges, but there are no nodes.")
     none = edge_index.new_zeros(0)

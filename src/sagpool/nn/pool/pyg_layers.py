@@ -19,7 +19,7 @@ from sagpool.ops.pool_by_product import ProductScore
 
 
 class PyGPool(ScorePool):
-    """What both layers have in common: the parts of PyG that hold the weight and the options."""
+    """The common base: PyG's modules that hold the weight and the options."""
 
     select: Any  # PyG's SelectTopK
     connect: Any  # PyG's FilterEdges
@@ -27,7 +27,7 @@ class PyGPool(ScorePool):
     def __init__(
         self, in_channels: int, ratio: Ratio | None, min_score: float | None, multiplier: float
     ) -> None:
-        # PyG reads 1.0 as a number of nodes too, against its documentation.
+        # PyG reads 1.0 as a number of nodes too, contrary to its documentation.
         k = int(ratio) if ratio is not None and ratio >= 1 else None
         super().__init__(
             in_channels,
@@ -41,12 +41,12 @@ class PyGPool(ScorePool):
     def set_parts(self, select: nn.Module, connect: nn.Module) -> None:
         self.select, self.connect = select, connect
         ratio, fraction = self.selection.ratio, self.selection.fraction
-        # The products of 0.5 and the like are exact in floating point.
+        # Products with fractions like 0.5 are exact in floating point.
         if self.selection.k is None and float(np.float32(ratio)) != fraction:
             self.selection = RoundedSelection(ratio, dtype_of=select)
 
     def direction(self) -> Tensor:
-        """``[1, channels]``, the weight of the select part, of length 1 but for a min_score."""
+        """``[1, channels]``, the weight of the select part; of length 1 without a min_score."""
         weight = self.select.weight
         return weight if self.min_score is not None else unit(weight)
 
@@ -65,12 +65,12 @@ class SAGPooling(PyGPool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept; from 1 on, the number of nodes
+        ratio: fraction of each graph's nodes to keep; from 1 on, the number of nodes
         GNN: a convolution of PyG, called ``GNN(in_channels, 1, **kwargs)``; None for GraphConv
         min_score: keep the nodes whose softmax score is above this instead
         multiplier: factor of the rows that are kept
         nonlinearity: in place of tanh, a function or its name in PyG
-        **kwargs: of the GNN
+        **kwargs: arguments of the GNN
 
     Shapes:
         ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a `PoolOutput`
@@ -89,7 +89,7 @@ class SAGPooling(PyGPool):
         from torch_geometric.nn import GraphConv
 
         super().__init__(in_channels, ratio, min_score, multiplier)
-        # In PyG's order, twice: the same seed gives the same weights.
+        # In PyG's order, and twice, so that the same seed gives the same weights.
         self.gnn = (GNN or GraphConv)(in_channels, 1, **kwargs)
         self.set_parts(*_parts(1, ratio, min_score, nonlinearity))
         self.reset_parameters()
@@ -122,7 +122,7 @@ class TopKPooling(PyGPool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept; from 1 on, the number of nodes
+        ratio: fraction of each graph's nodes to keep; from 1 on, the number of nodes
         min_score: keep the nodes whose softmax score is above this instead
         multiplier: factor of the rows that are kept
         nonlinearity: in place of tanh, a function or its name in PyG
@@ -172,10 +172,10 @@ def _parts(
 
 @dataclass(eq=False)
 class RoundedSelection(Selection):
-    """As many nodes as PyG keeps: ⌈ratio · N⌉ with the rounding of the scores' type.
+    """PyG's number of nodes: ⌈ratio · N⌉ with the rounding of the scores' type.
 
     Args:
-        dtype_of: its weight has the type of the scores
+        dtype_of: a layer whose weight has the type of the scores
     """
 
     dtype_of: Any = None

@@ -1,4 +1,4 @@
-"""The graphs of each member without fillers, for layers that know neither, and back."""
+"""Splits a batch into the real graphs of each member, for layers without members and fillers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,8 +18,8 @@ class Member(NamedTuple):
     """The real graphs of one member."""
 
     x: Tensor  # [nodes, channels]
-    edges: Edges  # of nodes counted from 0
-    sizes: np.ndarray  # [graphs] nodes of each
+    edges: Edges  # between nodes counted from 0
+    sizes: np.ndarray  # [graphs] number of nodes
 
     @property
     def batch(self) -> Tensor:
@@ -27,27 +27,27 @@ class Member(NamedTuple):
         return to_device(np.repeat(np.arange(len(self.sizes)), self.sizes), self.x.device)
 
     def graphs(self) -> list["Member"]:
-        """One by one."""
+        """One `Member` for each graph."""
         graph, ends = self.batch[self.edges.pairs[1]], np.cumsum(self.sizes).tolist()
         found = []
         for number, (end, size) in enumerate(zip(ends, self.sizes.tolist(), strict=True)):
-            edges = _some(self.edges, graph == number)
+            edges = _selected_edges(self.edges, graph == number)
             edges = edges._replace(pairs=edges.pairs - (end - size))
             found.append(Member(self.x[end - size : end], edges, np.array([size])))
         return found
 
 
 class Part(NamedTuple):
-    """What a layer leaves of some graphs."""
+    """The result of a layer for some graphs."""
 
     x: Tensor  # [rows, channels]
-    edges: Edges  # of rows counted from 0
-    sizes: np.ndarray  # [graphs] rows of each
+    edges: Edges  # between rows counted from 0
+    sizes: np.ndarray  # [graphs] number of rows
     losses: Tensor | None = None  # [graphs]
 
 
 def real_graphs(structure: Structure) -> np.ndarray:
-    """``[members, graphs]`` bool, which graphs are no fillers; waits for the device."""
+    """``[members, graphs]`` bool, False for fillers; waits for the device."""
     layout = structure.layout
     if isinstance(structure, WeightedEdges):
         real = structure.real
@@ -59,15 +59,15 @@ def real_graphs(structure: Structure) -> np.ndarray:
 
 
 def take_apart(x: Tensor, structure: Structure, real: np.ndarray) -> list[Member]:
-    """The ``[rows, channels]`` and the graphs of each member, those that are ``real``."""
+    """The rows, ``[rows, channels]``, and the edges of each member, only of ``real`` graphs."""
     layout = structure.layout
     edges, sizes = _edges(structure), np.where(real, layout.sizes, 0)
     kept = to_device(np.repeat(real.ravel(), layout.sizes.ravel()), x.device)  # [rows]
-    place = torch.cumsum(kept, 0) - 1  # of a row, among those of all real graphs
+    place = torch.cumsum(kept, 0) - 1  # position of a row among those of all real graphs
     rows, member = x[kept], edges.pairs[1] // layout.rows  # fillers have no edges
     found, first = [], 0
     for number, nodes in enumerate(sizes.sum(1).tolist()):
-        own = _some(edges, member == number)
+        own = _selected_edges(edges, member == number)
         own = own._replace(pairs=place[own.pairs] - first)
         found.append(Member(rows[first : first + nodes], own, sizes[number][real[number]]))
         first += nodes
@@ -77,14 +77,14 @@ def take_apart(x: Tensor, structure: Structure, real: np.ndarray) -> list[Member
 def put_together(
     x: Tensor, layout: Layout, parts: Sequence[Part | None], real: np.ndarray, name: str
 ) -> Pooled:
-    """What is left of all members, each with a filler that makes their rows equal in number.
+    """The results of all members, each with a filler that pads it to the same number of rows.
 
     Args:
         x: the input rows
-        layout: of the input
-        parts: what is left of the real graphs of each member; None if it has no such graph
+        layout: layout of the input
+        parts: result for the real graphs of each member; None if it has none
         real: ``[members, graphs]``
-        name: of the layer, for errors
+        name: name of the layer, for errors
     """
     if not layout.filler:
         raise SagpoolError(f"{name} needs a batch with fillers, as sagpool.graphs.pack makes it.")
@@ -118,7 +118,7 @@ def rows_of_graphs(rows: Tensor, real: np.ndarray) -> Tensor:
 
 
 def join(parts: Sequence[Part], like: Tensor) -> Part:
-    """The graphs of all parts as one; ``like`` has the channels of no part at all."""
+    """The graphs of all parts as one; if there are no parts, ``like`` gives the channels."""
     if not parts:
         none = torch.zeros(2, 0, dtype=torch.int64, device=like.device)
         return Part(like[:0], Edges(none, None), np.zeros(0, np.int64))
@@ -142,13 +142,13 @@ def _edges(structure: Structure) -> Edges:
     return Edges(pairs[:, pairs[0] != pairs[1]], None)
 
 
-def _some(edges: Edges, wanted: Tensor) -> Edges:
+def _selected_edges(edges: Edges, wanted: Tensor) -> Edges:
     weight = None if edges.weight is None else edges.weight[wanted]
     return Edges(edges.pairs[:, wanted], weight)
 
 
 def _adjacency(layout: Layout, pairs: Tensor, real_rows: Tensor) -> Adjacency:
-    """Edges without weights. Real rows are joined to themselves, once; rows of fillers are not."""
+    """Edges without weights. Real rows have an entry for themselves; rows of fillers do not."""
     source, target = torch.cat([pairs, real_rows.expand(2, -1)], 1)
     entries = torch.unique(target * layout.total_rows + source)  # sorted by target
     row, col = entries // layout.total_rows, entries % layout.total_rows

@@ -24,7 +24,7 @@ from sagpool.nn.pool.pyg_members import (
     take_apart,
 )
 
-# How a layer is called, by the first of these arguments that its `forward` has.
+# How to call a layer, by the first of these arguments that its `forward` has.
 _KINDS = {
     "index": "aggregation",
     "adj": "dense",
@@ -35,28 +35,28 @@ _KINDS = {
 
 
 class PyGModule(Pool):
-    """A layer of PyG, with weights of its own for each member, and a call for each member.
+    """A layer of PyG, with separate weights and a separate call for each member.
 
-    How the layer is called is told by the arguments of its ``forward``:
+    The arguments of the layer's ``forward`` decide how it is called:
 
-    - ``(x, edge_index, batch)``, perhaps with ``edge_weight`` or ``edge_attr``: TopKPooling,
+    - ``(x, edge_index, batch)``, optionally with ``edge_weight`` or ``edge_attr``: TopKPooling,
       SAGPooling, ASAPooling, EdgePooling, ClusterPooling;
     - ``(x, M, batch)``: PANPooling. M is D̃^-1/2 Ã D̃^-1/2, the paths of at most one edge, and the
       edges that it leaves have no weights, as in PyG's example;
     - ``(x, adj, mask)``: DMoNPooling, or a module around ``dense_mincut_pool`` and the like, which
-      returns features, adjacency and losses, perhaps after an assignment. It gets one graph at a
-      time: its losses are means over what it is given, and a graph's loss must not depend on the
+      returns features, adjacency and losses, optionally after an assignment. It gets one graph at a
+      time: its losses are means over its input, and a graph's loss must not depend on the
       other graphs of its batch;
     - ``(x, batch)``: MemPooling, which leaves no edges;
     - ``(x, index, ...)``: an aggregation, which leaves one row per graph.
 
-    Edges without weights that join a row to itself are left out, since convolutions add them.
+    Unweighted self-loops are left out, since convolutions add their own.
     Filler graphs never reach the layer. Every call waits for the device.
 
     Args:
         make: makes one layer, with new weights
         in_channels: size of each input row
-        one_k: whether the layer depends on k, so that members of a fleet must have the same
+        one_k: whether the layer depends on k, so that members of a fleet must have the same k
         members: how many models train side by side
     """
 
@@ -124,7 +124,7 @@ class PyGModule(Pool):
         return self._sparse(self._run(member, x, given.edges.pairs, batch=batch, **weights), graphs)
 
     def _sparse(self, result: Any, graphs: int) -> Part:
-        """From PyG's four, five or six results."""
+        """The result, from PyG's four, five or six values."""
         if not isinstance(result, tuple) or len(result) not in (4, 5, 6):
             raise SagpoolError(
                 f"{self.name} must return PyG's (x, edge_index, batch, info) or (x, edge_index, "
@@ -161,7 +161,7 @@ class PyGModule(Pool):
 
 
 class _Paths:
-    """What PANPooling reads of its sparse matrix M, here that of `GCNConv`."""
+    """The interface of the sparse matrix M that PANPooling reads; here the matrix of `GCNConv`."""
 
     def __init__(self, given: Member) -> None:
         nodes = torch.arange(len(given.x), device=given.x.device)
@@ -186,12 +186,12 @@ def _convention(layer: nn.Module) -> tuple[str, str | None]:
 
 
 def _stacked(layers: list[nn.Module]) -> nn.Module:
-    """The first layer; each of its parameters is now that of all layers, members first."""
+    """The first layer, with the parameters of all layers stacked, members first."""
     first, others = layers[0], [dict(layer.named_parameters()) for layer in layers[1:]]
     made = {}
     for name, parameter in first.named_parameters():
         values = [parameter.detach(), *(other[name].detach() for other in others)]
-        # Of one member a view: a fleet recognises what was drawn by its address.
+        # With one member a view: a fleet recognises drawn parameters by their address.
         made[parameter] = nn.Parameter(torch.stack(values) if others else values[0][None])
     for module in first.modules():
         for name, own in module._parameters.items():
@@ -201,7 +201,7 @@ def _stacked(layers: list[nn.Module]) -> nn.Module:
 
 
 def _channels_read(layer: nn.Module, in_channels: int) -> int:
-    """How many channels an aggregation gives, found by a call of a copy on the CPU."""
+    """The number of output channels of an aggregation, found by a call of a copy on the CPU."""
     copied = copy.deepcopy(layer).to_empty(device="cpu").eval()
     with torch.device("cpu"), torch.no_grad():
         rows = copied(torch.zeros(2, in_channels), index=torch.zeros(2, dtype=torch.int64))

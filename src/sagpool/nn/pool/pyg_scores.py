@@ -1,4 +1,4 @@
-"""Scores by a graph convolution of PyG, with our operators where they give the same."""
+"""Scores by a graph convolution of PyG, by our operators where these give the same result."""
 
 import inspect
 from typing import Any
@@ -12,7 +12,7 @@ from sagpool.graphs import Structure
 from sagpool.nn.pool.pool import Context, Edges
 from sagpool.ops.pool_by_product import ProductScore
 
-# A hook sees what goes through PyG's own methods, so these must run then.
+# Hooks observe PyG's own methods, so with hooks these must run.
 _HOOKS = tuple(
     f"_{part}forward{when}hooks"
     for part in ("", "propagate_", "message_", "aggregate_")
@@ -31,12 +31,13 @@ def pyg_product_score(gnn: Any) -> ProductScore | None:
 
 
 def pyg_scores(gnn: Any, x: Tensor, structure: Structure, context: Context) -> Tensor:
-    """The score of each row, ``[rows]``: the sum over the channels that the convolution gives.
+    """The score of each row, ``[rows]``: the sum over the output channels of the convolution.
 
     Args:
-        gnn: of PyG, called as ``gnn(x, edge_index)``, with ``edge_weight`` if the caller gave it
+        gnn: a convolution of PyG, called as ``gnn(x, edge_index)``, with ``edge_weight`` if the
+            caller gave it
         x: ``[rows, in_channels]``
-        structure: of the rows
+        structure: structure of the rows
         context: with the edges of PyG's call, and with x times `pyg_score_weight`, if there is one
     """
     edges = context.edges
@@ -66,9 +67,9 @@ def _check_weight(gnn: Any, weight: Tensor, edges: int) -> None:
 
 
 def _narrow_sum(gnn: Any, x: Tensor, edges: Edges) -> Tensor:
-    """``X Θ_root + aggr_j x_j Θ + b``: the product before the sum, which is one number per edge.
+    """``X Θ_root + aggr_j x_j Θ + b``: the product first, so the sum has one number per edge.
 
-    PyG sums whole rows first. Loops count here, as they do there.
+    PyG sums whole rows first. Self-loops count, as in PyG.
     """
     if type(gnn).__name__ == "GraphConv":
         own, other = gnn.lin_root, gnn.lin_rel
@@ -111,7 +112,7 @@ def _is_linear(gnn: Any) -> bool:
 
 
 def _is_plain(gnn: Any, name: str) -> bool:
-    """Whether it is this class of PyG itself, and nothing watches its messages."""
+    """Whether it is exactly this class of PyG, without hooks on its messages."""
     kind = type(gnn)
     return (
         f"{kind.__module__}.{kind.__name__}" == f"torch_geometric.nn.conv.{name}"

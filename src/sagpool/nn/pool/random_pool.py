@@ -12,10 +12,10 @@ from sagpool.nn.pool.selection import Ratio, SelectingPool, Selection, keep_top
 class RandomPool(SelectingPool):
     """Keeps ⌈kN⌉ nodes of each graph at random, drawn anew at each call, and does not gate them.
 
-    A baseline: what a learned pooling gains over it is due to its scores.
+    A baseline: the advantage of a learned pooling over it is due to the scores.
 
     Args:
-        ratio: fraction of each graph's nodes that is kept
+        ratio: fraction of each graph's nodes to keep
         k: keep this many nodes of each graph instead
     """
 

@@ -32,8 +32,8 @@ class SAGPool(ScorePool):
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept; an integer is a k; ``learned``: as many
-            as have positive scores, multiplied by the sigmoid, see `LearnedRatioPool`
+        ratio: fraction of each graph's nodes to keep; an integer is a k; ``learned``: keep all
+            nodes with positive scores, multiplied by the sigmoid, see `LearnedRatioPool`
         GNN: score by this convolution of PyG, ``GNN(in_channels, 1, **kwargs)``, instead
         min_score: keep the nodes whose softmax score is above this instead
         multiplier: factor of the rows that are kept
@@ -52,15 +52,15 @@ class SAGPool(ScorePool):
         budget: with a learnt ratio: the cost of keeping all nodes of a graph
         start: with a learnt ratio: added to all scores; 3 by default, to begin with all nodes
         members: how many models train side by side
-        **kwargs: of the GNN
+        **kwargs: arguments of the GNN
 
     Shapes:
         packed: ``pool(x, structure, context)`` returns a `Pooled`
         PyG's call: ``pool(x, edge_index, edge_attr=None, batch=None, attn=None)`` returns a
-        `PoolOutput`. With a learnt ratio it has all nodes in training, and those that are dropped
-        have a ``score`` and features of 0; the mean of budget · score over the nodes of each graph
-        is to be added to the loss. In evaluation it has those with a score of at least one half,
-        and one node of every graph
+        `PoolOutput`. With a learnt ratio it has all nodes in training, and dropped nodes have a
+        ``score`` and features of 0; add the mean of budget · score over the nodes of each graph to
+        the loss. In evaluation it has the nodes with a score of at least one half, and at least one
+        node of every graph
     """
 
     attention: AttentionScore | None
@@ -166,7 +166,8 @@ class SAGPool(ScorePool):
                 scores = gated(raw, self.nonlinearity, self.min_score)
         if self.learned:
             raw = raw + self.start
-            return Scores(raw, raw.sigmoid())  # the sign of the score decides, not that of the gate
+            # The sign of the score decides, not the sign of the gate.
+            return Scores(raw, raw.sigmoid())
         return scores._replace(rank=-scores.rank) if self.lowest else scores
 
     def _pool_packed(self, x: Tensor, structure: Structure, context: Context) -> Pooled:
@@ -213,7 +214,7 @@ class SAGPool(ScorePool):
         return keep_marked(x, gate, mask, edge_index, batch, None, positions)
 
     def can_record(self, dtype: torch.dtype) -> bool:
-        # The pairs of nodes two hops apart are counted on the host.
+        # Pairs of nodes two hops apart are computed on the host.
         own = self.attention
         return self.min_score is None and own is not None and not own.needs_pairs
 

@@ -1,4 +1,4 @@
-"""`score_losses`: what scores lose where it is known which nodes they should choose."""
+"""`score_losses`: the loss of scores, if the relevant nodes are known."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ def score_losses(score: Tensor, target: Tensor, layout: Layout) -> Tensor:
     Args:
         score: ``[rows]``
         target: ``[rows]``, at least 0
-        layout: of the rows
+        layout: layout of the rows
 
     Returns:
         ``[members * graphs]``
@@ -25,7 +25,7 @@ def score_losses(score: Tensor, target: Tensor, layout: Layout) -> Tensor:
     target = target.to(score.dtype)
     # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(score.detach()[:, None], ptr, graph)  # [members * graphs, 1]
-    # Spare rows refer to an empty graph, whose largest is -inf.
+    # Unused rows refer to an empty graph, whose maximum is -inf.
     score = (score - largest.view(-1).index_select(0, graph)).clamp(max=0)
     entropy = torch.special.xlogy(target, target)
     columns = torch.stack([target, entropy, target * score, score.exp()], 1)

@@ -1,4 +1,4 @@
-"""`ScorePool`: what the layers that keep the nodes with the top scores have in common."""
+"""`ScorePool`: the common base of layers that keep the nodes with the highest scores."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -39,16 +39,16 @@ from sagpool.ops.pool_by_product import ProductScore
 
 
 class ScorePool(SelectingPool):
-    """Keeps the nodes with the top scores, multiplied by their gates.
+    """Keeps the nodes with the highest scores, multiplied by their gates.
 
-    A subclass defines `scores`. One whose scores need no more of x than its product with a weight
-    returns that weight from `score_weight`; the product is then computed once and passed on.
+    A subclass defines `scores`. If its scores need only the product of x with a weight, it returns
+    that weight from `score_weight`; the product is then computed once and passed on.
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's nodes that is kept, ⌈ratio · N⌉; an integer is a k; None
+        ratio: fraction of each graph's nodes to keep, ⌈ratio · N⌉; an integer is a k; None
             leaves it to k or min_score
-        k: keep this many nodes of each graph instead, or all where there are fewer; a number or
+        k: keep this many nodes of each graph instead, or all if there are fewer; a number or
             one for each graph
         min_score: keep the nodes whose softmax over the graph is above this instead, and gate by
             the softmax, as PyG does
@@ -112,11 +112,11 @@ class ScorePool(SelectingPool):
         edge_weight: Tensor | None = None,
         context: Context | None = None,
     ) -> Pooled | PoolOutput:
-        """``pool(x, structure, context)`` of a packed batch, or ``pool(x, edge_index, ...)``.
+        """``pool(x, structure, context)`` for a packed batch, or ``pool(x, edge_index, ...)``.
 
-        The second is PyG's call and returns PyG's six results. ``attn``, ``[rows, in_channels]``,
-        is scored in place of x; ``edge_weight``, ``[edges]``, goes to a score by a convolution of
-        PyG that takes one.
+        The second form is PyG's call and returns PyG's six results. ``attn``, ``[rows,
+        in_channels]``, is scored in place of x; ``edge_weight``, ``[edges]``, goes to a score by a
+        convolution of PyG that takes one.
         """
         if not isinstance(edge_index, Structure):
             attr = cast(Tensor | None, edge_attr)
@@ -142,7 +142,7 @@ class ScorePool(SelectingPool):
         attn: Tensor | None,
         edge_weight: Tensor | None,
     ) -> PoolOutput:
-        """Rows stay in their order, whatever the order of the batch."""
+        """Pool in PyG's form; rows stay in their order, whatever the order of the batch."""
         if torch.jit.is_tracing():  # type: ignore[attr-defined]
             raise SagpoolError(self._no_script())
         if edge_index.dtype == torch.int32:
@@ -152,7 +152,7 @@ class ScorePool(SelectingPool):
         _check_features(scored, self.in_channels, "x" if attn is None else "attn")
         if edge_weight is not None and not hasattr(self, "gnn"):
             raise SagpoolError("edge_weight is for a layer that scores with a GNN of PyG.")
-        if not x.shape[0]:  # not len(), which torch.export fixes
+        if not x.shape[0]:  # len() would be fixed by torch.export
             return nothing_pooled(x, edge_index, edge_attr)
         check_pyg(x, edge_index, edge_attr, batch)
         positions = edge_attr is not None
@@ -180,9 +180,9 @@ class ScorePool(SelectingPool):
         return pooled if self.multiplier == 1 else pooled._replace(x=pooled.x * self.multiplier)
 
     def product_score(self) -> ProductScore | None:
-        """The score in PyG's call, if it is this and no more, and its gate is tanh or a softmax.
+        """The score in PyG's call, if it is exactly a `ProductScore` gated by tanh or a softmax.
 
-        Must be None for a subclass with `scores` of its own.
+        Must be None for a subclass that replaces `scores`.
         """
         return None
 
@@ -194,7 +194,7 @@ class ScorePool(SelectingPool):
         batch: Tensor | None,
         positions: bool,
     ) -> MarkedGraph:
-        """What is left in PyG's call, with the positions of edges if they are wanted."""
+        """The kept part in PyG's call, with the positions of edges if requested."""
         if self.min_score is None:
             return keep_highest(x, scores, edge_index, batch, self.selection, positions)
         return keep_above(x, scores, edge_index, batch, self.min_score, positions)

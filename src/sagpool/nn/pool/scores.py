@@ -1,4 +1,4 @@
-"""`Scores`: what nodes are ranked by and multiplied by, and how the one makes the other."""
+"""`Scores`: the numbers that rank nodes and those that multiply them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,25 +13,25 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class Scores(NamedTuple):
-    """Nodes are ranked by one number and multiplied by another.
+    """Each node is ranked by one number and multiplied by another.
 
-    tanh saturates: the number before it tells nodes apart that tanh makes equal.
+    tanh saturates: two nodes with equal tanh can still be ranked by the value before it.
     """
 
     rank: Tensor  # [rows], or [rows, masks]
     gate: Tensor  # [rows], or [rows, masks]
 
     def of_masks(self) -> "list[Scores]":
-        """Those of each mask, ``[rows]`` each."""
+        """The scores of each mask, ``[rows]`` each."""
         pairs = zip(self.rank.unbind(1), self.gate.unbind(1), strict=True)
         return [Scores(rank, gate) for rank, gate in pairs]
 
 
 def gated(raw: Tensor, nonlinearity: Activation, min_score: float | None) -> Scores:
-    """Scores ``[rows]`` with their gates, which decide the ranks too unless they are a tanh.
+    """Scores ``[rows]`` with their gates; nodes are ranked by the gates, unless these are a tanh.
 
-    A function that does not always rise, like an absolute value, is meant to change the ranks.
-    With a min_score the gates are a softmax of the ranks, which comes later.
+    A function that is not monotonic, like an absolute value, is meant to change the ranks. With a
+    min_score the gates are a softmax of the ranks, which is computed later.
     """
     if min_score is not None:
         return Scores(rank=raw, gate=raw)

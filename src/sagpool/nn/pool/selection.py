@@ -33,7 +33,7 @@ Ratio = float | Fraction
 
 @dataclass(eq=False)
 class Selection:
-    """⌈ratio · N⌉ nodes of each graph, or k, or all of fewer than k.
+    """⌈ratio · N⌉ nodes of each graph, or k nodes, or all if there are fewer.
 
     Args:
         ratio: in (0, 1]; a float stands for a simple fraction, so that 0.6 of 25 nodes are 15;
@@ -44,9 +44,9 @@ class Selection:
 
     ratio: Ratio = 0.5
     k: int | np.ndarray | None = None
-    fraction: Fraction = field(init=False, repr=False)  # that the ratio stands for
+    fraction: Fraction = field(init=False, repr=False)  # the fraction that the ratio stands for
     _k_on_device: Tensor | None = field(default=None, repr=False)
-    _copied: tuple[int, ...] = field(default=(), repr=False)  # what is there
+    _copied: tuple[int, ...] = field(default=(), repr=False)  # k as copied to the device
 
     def __post_init__(self) -> None:
         if isinstance(self.ratio, Integral) and not isinstance(self.ratio, bool) and self.ratio > 0:
@@ -61,7 +61,7 @@ class Selection:
         self.fraction = Fraction(self.ratio).limit_denominator(10**9)
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
-        """Nodes kept of each graph, ``[members, graphs]`` as ``sizes``."""
+        """Number of nodes kept of each graph, ``[members, graphs]`` like ``sizes``."""
         if self.k is not None:
             try:
                 return np.minimum(sizes, np.broadcast_to(self.k, sizes.shape))
@@ -74,7 +74,7 @@ class Selection:
 
     @property
     def rounds(self) -> bool:
-        """Whether only `counts` knows how many nodes are kept, and the fraction does not."""
+        """Whether `counts` rounds, so that the number does not follow from the fraction."""
         return False
 
     @property
@@ -110,7 +110,7 @@ class Selection:
 
 
 class SelectingPool(Pool):
-    """What the layers that keep some of the nodes have in common.
+    """The common base of layers that keep some of the nodes.
 
     Args:
         selection: how many nodes are kept
@@ -136,7 +136,7 @@ class Selected(NamedTuple):
     """Which rows are to be kept."""
 
     chosen: Chosen  # one row of each filler
-    layout: Layout  # of the rows that will be left
+    layout: Layout  # layout of the rows that will be left
     gate: Tensor | None  # [rows], the factor of each row, if there is one
 
 
@@ -160,7 +160,7 @@ def keep_on_host(layout: Layout, rank: Tensor, selection: Selection) -> tuple[Ke
 def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:
     """The nodes whose gate is above ``min_score``, and the highest of each graph in any case.
 
-    Nodes as high as the highest up to rounding stay with it, as in PyG. How many nodes are kept
+    Nodes that equal the highest up to rounding are kept too, as in PyG. The number of kept nodes
     depends on the scores, so the host has to wait for the device.
     """
     one = HostLayout(np.ones_like(layout.sizes), filler=layout.filler, device=layout.device)
@@ -184,9 +184,9 @@ def keep_selected(
 
     Args:
         x: ``[rows, channels]``
-        structure: of the rows
+        structure: structure of the rows
         selected: which rows are kept
-        layout: of the rows of which some are kept, if those are copies of the rows x: see
+        layout: layout of the rows to select from, if they are copies of the rows x: see
             `repeated_layout`
     """
     new = selected.layout
@@ -222,9 +222,9 @@ def keep_top(x: Tensor, structure: Structure, rank: Tensor, selection: Selection
 
     Args:
         x: ``[rows, channels]``
-        structure: of the rows
-        rank: ``[rows]``, by which nodes are selected
-        selection: how many are kept
+        structure: structure of the rows
+        rank: ``[rows]``; the highest nodes are selected
+        selection: how many nodes are kept
     """
     check_rows(x, structure.layout)
     return keep_selected(x, structure, select_top(structure.layout, rank, None, selection))
@@ -236,9 +236,9 @@ def _layout_left(layout: Layout, selection: Selection) -> HostLayout:
 
 
 def _padded(counts: np.ndarray, layout: Layout) -> HostLayout:
-    """The layout with these row counts, which leave out the fillers."""
+    """The layout with these row counts, which do not include fillers."""
     if layout.filler:
-        # Every member gets as many rows as the largest needs, and at least one of a filler.
+        # Every member gets as many rows as the largest member needs, with at least one filler row.
         real = counts.sum(axis=1)
         counts = np.concatenate([counts, (real.max() + 1 - real)[:, None]], axis=1)
     return HostLayout(counts, filler=layout.filler, device=layout.device)

@@ -14,10 +14,10 @@ from sagpool.nn.pool.selection import SelectingPool, Selection, keep_top
 
 
 class SortPool(SelectingPool):
-    """Keeps the K nodes of each graph that are highest in their last channel (Zhang et al., 2018).
+    """Keeps the K nodes of each graph with the highest last channel (Zhang et al., 2018).
 
-    Graphs with fewer keep all. Nodes stay in their order, which a readout does not see; `SortConv`
-    is for what does.
+    Graphs with fewer nodes keep all. Nodes stay in their order, which does not matter for a
+    readout; `SortConv` is for layers for which it does.
 
     Args:
         k: nodes to keep; a number, or an array that fits ``[members, graphs]``
@@ -25,8 +25,8 @@ class SortPool(SelectingPool):
             version 1.5; the last channel is then the largest
 
     Shapes:
-        x: ``[rows, channels]``. `Context.rank`, the last channel before ReLU, is used for sorting
-            where there is one: ReLU makes ties of all that is negative
+        x: ``[rows, channels]``. Sorted by `Context.rank`, the last channel before ReLU, if given:
+            ReLU makes all negative values equal
     """
 
     def __init__(self, k: int | np.ndarray, *, sort_channels: bool = False) -> None:
@@ -45,7 +45,7 @@ class SortPool(SelectingPool):
 
 
 def last_channel(x: Tensor, context: Context) -> Tensor:
-    """``[rows]``, before ReLU if that is known; it only ranks, so it has no gradient."""
+    """``[rows]``, before ReLU if known; it only ranks nodes, so it has no gradient."""
     with torch.no_grad():
         return x[:, -1] if context.rank is None else context.rank()
 
@@ -53,9 +53,9 @@ def last_channel(x: Tensor, context: Context) -> Tensor:
 class SortConv(Pool):
     """SortPool with the ending of DGCNN: 1-D convolutions along the sorted nodes.
 
-    The K top nodes in falling order, zeros where there are fewer; a convolution over one node at
-    a time to 16 channels, max-pooling of pairs, a convolution over five to 32 channels, all with
-    ReLU (Zhang et al., 2018).
+    The K top nodes in descending order, zeros if there are fewer; a convolution over one node at a
+    time to 16 channels, max-pooling of pairs, a convolution over five positions to 32 channels, all
+    with ReLU (Zhang et al., 2018).
 
     Args:
         in_channels: size of each input row
@@ -97,7 +97,7 @@ class SortConv(Pool):
         by_graph = torch.sort(smaller.graph[by_rank], stable=True).indices
         order = by_rank[by_graph]
         column = torch.arange(len(order), device=x.device) - smaller.node_ptr[smaller.graph]
-        # A filler may have more than k rows by now; what it holds does not matter.
+        # A filler may have more than k rows by now; its values do not matter.
         place = (smaller.graph, column.clamp_(max=self.k - 1))
         dense = x.new_zeros(smaller.members * smaller.graphs, self.k, x.shape[1])
         return dense.index_put(place, pooled.x[order])

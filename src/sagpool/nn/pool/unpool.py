@@ -1,4 +1,4 @@
-"""Unpooling: pooled rows back at the places that they came from."""
+"""Unpooling: puts pooled rows back where they came from."""
 
 from torch import Tensor, nn
 
@@ -11,7 +11,7 @@ def unpool(x: Tensor, perm: Tensor, rows: int) -> Tensor:
     Args:
         x: ``[new rows, channels]``
         perm: ``[new rows]`` as the pooling layer gave it
-        rows: how many rows there were before pooling
+        rows: number of rows before pooling
 
     Returns:
         ``[rows, channels]``

@@ -11,7 +11,7 @@ from sagpool.ops import Layout
 
 @dataclass(frozen=True, eq=False)
 class WeightedEdges(Structure):
-    """Sparse or dense graphs as a pooling layer outside of this package has left them.
+    """Sparse or dense graphs, as returned by a pooling layer from outside this package.
 
     Args:
         layout: which rows belong to which graph

@@ -20,17 +20,17 @@ from sagpool.report.explorer.predictions import prediction_columns
 
 T = TypeVar("T")
 
-MOST_ON_PAGE = 4_000_000  # nodes, edges and nodes of reasons of all graphs, about 30 MB
-MOST_LEVELS = 32  # bits of a number
-GRID = 32767  # positions are whole numbers up to this
+MOST_ON_PAGE = 4_000_000  # limit on nodes, edges and nodes of reasons of all graphs, about 30 MB
+MOST_LEVELS = 32  # because levels are bits of a number
+GRID = 32767  # positions are integers from 0 to this
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What the page shows of one graph."""
+    """The parts of one graph that the page shows."""
 
     whole: Trace
-    trace: Trace  # the drawn part
+    trace: Trace  # trace of the drawn part
     nodes: np.ndarray | None  # numbers of the drawn nodes; None for all
     molecule: Structure | None
     effect: Effect | None
@@ -44,11 +44,11 @@ class Drawn:
 
     @property
     def masks(self) -> int:
-        """How many masks each level has; 0 if there is one, which is the level."""
+        """Number of masks of each level; 0 if there is only one, which is the level."""
         return len(self.whole.levels[0].masks) if self.whole.levels else 0
 
     def of_mask(self, number: int) -> Drawn:
-        """What this mask keeps, instead of what all masks keep."""
+        """The nodes that one mask keeps, instead of those of all masks."""
         whole, trace = (
             replace(one, levels=tuple(level.masks[number] for level in one.levels))
             for one in (self.whole, self.trace)
@@ -72,7 +72,7 @@ def drawn(trace: Trace, effect: Effect | None) -> Drawn:
 
 
 def on_page(explained: Explained) -> int:
-    """How many of the graphs fit on a page, at least one."""
+    """Number of graphs that fit on a page, at least one."""
     sizes = accumulate(
         trace.num_nodes * (1 + sum(len(level.masks) for level in trace.levels[:1]))
         + len(trace.edges)
@@ -84,7 +84,7 @@ def on_page(explained: Explained) -> int:
 
 def packed(explained: Explained, graphs: list[Drawn]) -> str:
     """The data of these graphs as text; see `pack`."""
-    levels = len(graphs[0].whole.levels)  # every graph has as many
+    levels = len(graphs[0].whole.levels)  # the same for every graph
     if levels > MOST_LEVELS:
         raise SagpoolError(f"A page shows at most {MOST_LEVELS} levels, not {levels}.")
     labels = _numbered(label for graph in graphs for label in graph.trace.node_labels)
@@ -107,17 +107,19 @@ def packed(explained: Explained, graphs: list[Drawn]) -> str:
         "names": [graph.whole.title for graph in graphs],
         "scored": any(level.score is not None for graph in graphs for level in graph.whole.levels),
     }
-    columns = _of_graphs(graphs) | _of_nodes(graphs, labels) | _of_edges(graphs)
+    columns = _graph_columns(graphs) | _node_columns(graphs, labels) | _edge_columns(graphs)
     columns |= prediction_columns([g.whole for g in graphs], [g.effect for g in graphs])
-    columns |= _of_levels(graphs)
+    columns |= _level_columns(graphs)
     for number in range(graphs[0].masks):
-        own = _of_levels([graph.of_mask(number) for graph in graphs])
+        own = _level_columns([graph.of_mask(number) for graph in graphs])
         columns |= {f"{name}_{number + 1}": values for name, values in own.items()}
-    return pack(about, columns | _of_molecules(graphs, symbols) | _of_reasons(graphs, reasons))
+    return pack(
+        about, columns | _molecule_columns(graphs, symbols) | _reason_columns(graphs, reasons)
+    )
 
 
-def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
-    """``unlike`` the training data, or 0 if that is not known."""
+def _graph_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    """Columns of the graphs; ``unlike`` the training data is 0 if unknown."""
     return {
         "number": np.array([graph.whole.number for graph in graphs]),
         "size": np.array([graph.whole.num_nodes for graph in graphs]),
@@ -129,7 +131,7 @@ def _of_graphs(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     }
 
 
-def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
+def _node_columns(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarray]:
     traces = [graph.trace for graph in graphs]
     columns = {
         "label": np.array([labels[label] for trace in traces for label in trace.node_labels]),
@@ -140,8 +142,8 @@ def _of_nodes(graphs: list[Drawn], labels: dict[str, int]) -> dict[str, np.ndarr
     return columns
 
 
-def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
-    """Scores are those of the kept nodes only: graph by graph, level by level."""
+def _level_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+    """Columns of the levels, graph by graph, level by level; scores only for kept nodes."""
     counts = [[len(level.kept) for level in graph.whole.levels] for graph in graphs]
     levels = [level for graph in graphs for level in graph.trace.levels]
     scores = [
@@ -154,8 +156,8 @@ def _of_levels(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     }
 
 
-def _of_reasons(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
-    """Graph by graph, with the drawn nodes of each reason."""
+def _reason_columns(graphs: list[Drawn], names: dict[str, int]) -> dict[str, np.ndarray]:
+    """Columns of the reasons, graph by graph, with the drawn nodes of each."""
     reasons = [reason for graph in graphs for reason in graph.trace.reasons]
     return {
         "reasons": np.array([len(graph.trace.reasons) for graph in graphs]),
@@ -174,13 +176,13 @@ def _truth(trace: Trace) -> np.ndarray:
     return truth
 
 
-def _of_edges(graphs: list[Drawn]) -> dict[str, np.ndarray]:
+def _edge_columns(graphs: list[Drawn]) -> dict[str, np.ndarray]:
     edges = np.concatenate([graph.edges for graph in graphs])
     return {"source": edges[:, 0], "target": edges[:, 1], "bond": edges[:, 2]}
 
 
-def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
-    """Positions are on a grid over the molecule, whose longer side is ``extent``."""
+def _molecule_columns(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, np.ndarray]:
+    """Columns of the molecules; positions are on a grid whose longer side is ``extent``."""
     molecules = [graph.molecule for graph in graphs if graph.molecule is not None]
     extents, positions = [], []
     for molecule in molecules:
@@ -198,7 +200,7 @@ def _of_molecules(graphs: list[Drawn], symbols: dict[Symbol, int]) -> dict[str, 
 
 
 def _numbered(values: Iterable[T]) -> dict[T, int]:
-    """Each distinct value with its place among them."""
+    """Each distinct value with its number, in order of appearance."""
     return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 

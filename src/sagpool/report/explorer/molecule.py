@@ -1,4 +1,4 @@
-"""What a browser needs to draw a molecule: coordinates, symbols of atoms and kinds of bonds."""
+"""Molecules as a browser draws them: coordinates, symbols of atoms and kinds of bonds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sagpool.graphs.molecules import rdkit
 if TYPE_CHECKING:
     from rdkit.Chem import Atom, Bond
 
-WEDGE, HASHED, AROMATIC = 4, 5, 6  # bonds other than single, double and triple ones (1 to 3)
+WEDGE, HASHED, AROMATIC = 4, 5, 6  # bonds other than single, double and triple (1 to 3)
 
 
 class Symbol(NamedTuple):
-    """An atom as it is written."""
+    """The text at an atom."""
 
-    text: str  # element, after its isotope if that is given
-    hydrogens: int  # that are no atoms of the graph
+    text: str  # element, preceded by the isotope if given
+    hydrogens: int  # number of hydrogens that are not atoms of the graph
     charge: int
 
 
@@ -31,7 +31,7 @@ class Structure(NamedTuple):
 
 
 def structure(block: str) -> Structure | None:
-    """From a MOL block with 2D coordinates; None if RDKit cannot read its own text."""
+    """From a MOL block with 2D coordinates; None if RDKit cannot read it back."""
     chem = rdkit()
     from rdkit import rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -47,7 +47,7 @@ def structure(block: str) -> Structure | None:
         [(b.GetBeginAtomIdx(), b.GetEndAtomIdx(), _kind(b)) for b in molecule.GetBonds()], np.int64
     ).reshape(-1, 3)
     lengths = np.linalg.norm(points[bonds[:, 0]] - points[bonds[:, 1]], axis=1)
-    # A file may have its atoms in one place; then any length will do.
+    # A file may have all atoms in one place; then any length will do.
     unit = float(np.median(lengths)) if len(bonds) else 1.0
     return Structure(points / (unit or 1.0), [_symbol(a) for a in molecule.GetAtoms()], bonds)
 
@@ -60,5 +60,5 @@ def _symbol(atom: Atom) -> Symbol:
 def _kind(bond: Bond) -> int:
     named = {"BEGINWEDGE": WEDGE, "BEGINDASH": HASHED}
     orders = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": AROMATIC}
-    # Other kinds, such as dative bonds, are drawn as single ones.
+    # Other kinds, such as dative bonds, are drawn as single bonds.
     return named.get(bond.GetBondDir().name) or orders.get(bond.GetBondType().name, 1)

@@ -18,7 +18,7 @@ def pack(about: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> str:
     """JSON values and columns, deflated and in base64.
 
     The bytes are: the length of the JSON text as a little-endian uint32, the text, and the columns
-    one after the other. The JSON has, beside ``about``, the name, type and length of each column.
+    one after the other. Besides ``about``, the JSON holds the name, type and length of each column.
     Integers are stored in the smallest type that holds them, floats in single precision.
     """
     stored = {name: _smallest(column) for name, column in columns.items()}

@@ -1,4 +1,4 @@
-"""Writing the page and the scores of explanations."""
+"""Writes the page and the scores of explanations."""
 
 from pathlib import Path
 
@@ -16,17 +16,17 @@ def write_explorer(explained: Explained, folder: OutputFolder) -> Path:
     A model that keeps no nodes has no scores, and a net has no reasons.
 
     Args:
-        explained: what to show; if it has too many nodes, the page has the first graphs only
+        explained: explanations; if they have too many nodes, the page shows only the first graphs
         folder: the files of an earlier call in it are replaced
     """
-    folder.create()  # before the work, which takes a while
+    folder.create()  # fail early: the rest takes a while
     paths = [folder.write(name, content) for name, content in explorer_files(explained).items()]
     folder.finish()
     return paths[-1]
 
 
 def explorer_files(explained: Explained) -> dict[str, bytes]:
-    """The content of the tables, if any, and last of the page, ``index.html``."""
+    """The contents of the tables, if any, and of the page, ``index.html``, which is last."""
     pairs = list(zip(explained.traces, explained.effects, strict=True))
     graphs = [drawn(trace, effect) for trace, effect in pairs[: on_page(explained)]]
     files = {}
@@ -62,7 +62,7 @@ def _page(explained: Explained, graphs: list[Drawn]) -> str:
 
 
 def _score(traces: list[Trace]) -> str | None:
-    """How many predictions are right, or the mean error of numbers; None if that is unknown."""
+    """Number of correct predictions, or the mean error of numbers; None if unknown."""
     errors = [trace.numbers.error for trace in traces if trace.numbers is not None]
     verdicts = [trace.correct for trace in traces if trace.correct is not None]
     known = [error for error in errors if error is not None]

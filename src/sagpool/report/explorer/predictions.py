@@ -1,4 +1,4 @@
-"""Columns of what is predicted for each graph, and given only its kept or dropped nodes."""
+"""Columns of predictions for each graph, and for its kept or dropped nodes alone."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Part = PartPrediction | PartNumber | None
 def prediction_columns(
     traces: Sequence[Trace], effects: Sequence[Effect | None]
 ) -> dict[str, np.ndarray]:
-    """Of classes or of numbers; in columns of parts, kept and dropped take turns."""
+    """Predictions of classes or numbers; in columns of parts, kept and dropped alternate."""
     parts: list[Part] = []
     for effect in effects:
         parts += (None, None) if effect is None else (effect.only_kept, effect.only_dropped)
     numbers = [trace.numbers for trace in traces if trace.numbers is not None]
     net = np.array([trace.net_output for trace in traces])
-    return _of_numbers(numbers, parts, net) if numbers else _of_classes(traces, parts, net)
+    return _number_columns(numbers, parts, net) if numbers else _class_columns(traces, parts, net)
 
 
-def _of_classes(
+def _class_columns(
     traces: Sequence[Trace], parts: Sequence[Part], net: np.ndarray
 ) -> dict[str, np.ndarray]:
     given = [part if isinstance(part, PartPrediction) else None for part in parts]
@@ -42,10 +42,10 @@ def _of_classes(
     }
 
 
-def _of_numbers(
+def _number_columns(
     numbers: Sequence[PredictedNumbers], parts: Sequence[Part], net: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """All targets of each graph; of its net and its parts, the explained one."""
+    """Predictions of all targets for each graph; of the net and of parts, the explained one."""
     ends = [(np.nan, np.nan) if pair is None else pair for one in numbers for pair in one.intervals]
     return {
         "value": np.array([value for one in numbers for value in one.values]),

@@ -1,6 +1,6 @@
 """The sections of the report, one module per topic.
 
-A section module gives the text, figures and tables of its topic in one function,
+A section module returns the text, figures and tables of its topic from one function,
 ``section(content)``. The page, ``figures/`` and ``tables/`` are made from the list `SECTIONS`, or
 from `OF_REGRESSIONS`.
 """
@@ -50,5 +50,5 @@ SECTIONS: list[Callable[[Content], Section]] = [
     cells.section,
     provenance.section,
 ]
-# Of a store with regressions alone, which have no accuracies to compare.
+# For stores with only regressions, which have no accuracies to compare.
 OF_REGRESSIONS = [scores.section, profile.section, cells.section, provenance.section]

@@ -32,7 +32,7 @@ def section(content: Content) -> Section:
         [
             "A dot is one training: one seed, one fold. The box spans the middle half, with a line "
             "at the median.",
-            *([f"Of methods with more than {most} trainings, {most} are drawn."] if many else []),
+            *([f"At most {most} trainings of each method are drawn."] if many else []),
         ],
     )
 
@@ -54,10 +54,10 @@ def _drawing(content: Content, dataset: str) -> Drawing:
 
 
 def draw_accuracy(ax: Axes, summaries: Sequence[Summary], majority: float | None) -> None:
-    """Draw dots and a box for each training, and below them the paper's mean and deviation.
+    """Draw a dot for each training, a box for each method, and the paper's mean and deviation.
 
     Args:
-        ax: to draw on
+        ax: axes to draw on
         summaries: cells of one data set, one row each
         majority: accuracy of always predicting the most frequent class
     """

@@ -1,4 +1,4 @@
-"""The claims of the paper, and what our rows say about them."""
+"""The claims of the paper, and the verdicts of our rows."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,11 +29,11 @@ from sagpool.report.table import Cell, Table, joined, listing, method, number, n
 from sagpool.statistics import SIGNIFICANT
 
 MARK = "†"
-CONTROL = "control"  # in place of a section of the paper
+CONTROL = "control"  # stands in place of a section of the paper
 
 
 def section(content: Content) -> Section:
-    """Empty if rows can test no claim, for example if all are about other data."""
+    """The claims; empty if rows can test none, for example if all are about other data."""
     first = content.groups[0]  # the protocol closest to the experiment's
     cells = {
         group.chosen: {(s.cell.dataset, s.method): CellRows.of(s) for s in group.cells}
@@ -55,7 +55,7 @@ def section(content: Content) -> Section:
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """How many claims have each verdict."""
+    """Number of claims with each verdict."""
     paper = [one for one in judged if one.claim.where != CONTROL]
     controls = [one for one in judged if one.claim.where == CONTROL]
     sentence = f"Of {len(paper)} claims of the paper, {_verdicts(paper)}."
@@ -159,7 +159,7 @@ def _certainty(one: Judged) -> Cell:
 
 
 def gap_phrases(gaps: Iterable[Gap]) -> list[Phrase]:
-    """Gaps with the same reason on the same data sets are one phrase."""
+    """One phrase for all gaps with the same reason on the same data sets."""
     datasets: dict[tuple[str, str], list[str]] = {}
     for gap in gaps:
         datasets.setdefault((gap.method, gap.reason), []).append(gap.dataset)

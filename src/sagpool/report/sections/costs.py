@@ -1,4 +1,4 @@
-"""Time and memory of a training, relative to those of SAGPool."""
+"""Time and memory of a training, relative to SAGPool."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -26,14 +26,14 @@ MEMORY: dict[str, Any] = {
 
 
 class Cost(NamedTuple):
-    """The costs of a single training; relative ones are relative to the baseline."""
+    """The costs of a single training; relative costs are relative to the baseline."""
 
     dataset: str
     method: str
     seconds: float
     seconds_relative: float | None
     epochs: float
-    step_bytes: int  # 0: unknown
+    step_bytes: int  # 0 if unknown
     step_bytes_relative: float | None
     parameters: int
 
@@ -54,8 +54,8 @@ def section(content: Content) -> Section:
             Part("As a table", table, folded=bool(drawings)),
         ],
         [
-            "Time is that of a whole training with early stopping, divided among the models that "
-            "trained side by side; memory is what a training step of one model holds."
+            "Time: a whole training with early stopping; models that train side by side share the "
+            "time equally. Memory: a training step of one model."
         ],
     )
 
@@ -122,8 +122,8 @@ def _table(content: Content, costs: Sequence[Cost]) -> Table:
     per_epoch = [1000 * cost.seconds / cost.epochs if cost.epochs else None for cost in costs]
     return listing(
         "costs",
-        "What a single training takes. × is relative to SAGPool_h on the same data set. Seconds "
-        "are shared out among the models that trained together; memory is that of a training step.",
+        "The cost of a single training. × is relative to SAGPool_h on the same data set. Models "
+        "that trained together share the seconds equally; memory is that of a training step.",
         [
             words("data set", [content.label(cost.dataset) for cost in costs]),
             words("method", [method(cost.method) for cost in costs]),

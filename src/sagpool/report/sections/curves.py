@@ -16,9 +16,9 @@ from sagpool.report.content import MOST_CURVES, Content
 from sagpool.report.picture import Drawing
 from sagpool.report.section import Part, Section
 
-LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # inches; a strip for each method
+LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # heights in inches; one strip for each method
 TRAIN, VALIDATION = 0, 1  # rows of a run's curve
-NORM = ", plus the weight decay times the norm of the weights, by which trainings stop"
+NORM = ", plus the weight decay times the norm of the weights; their sum decides when to stop"
 
 
 def section(content: Content) -> Section:
@@ -31,24 +31,24 @@ def section(content: Content) -> Section:
         [
             "Median loss over the trainings that have not stopped, up to the epoch that half of "
             "them reach: validation solid, with a band over the middle half; train dashed.",
-            "The two are not the same quantity. The train loss is a mean over the batches of an "
-            "epoch, with dropout active, and includes the losses that pooling layers add (of "
-            f"DiffPool, for example); {_validation_in_words(content)}.",
+            "The two losses are not comparable: the train loss is a mean over the batches of an "
+            "epoch, with dropout active, and includes auxiliary losses of pooling layers (such as "
+            f"DiffPool); {_validation_in_words(content)}.",
             "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
             "the bar spans the middle half of the epochs at which the trainings stopped, with a "
             "mark at the median. The axis ends where 95 % of the trainings have stopped.",
-            *([f"Of methods with more than {most} trainings, {most} are drawn."] if many else []),
+            *([f"At most {most} trainings of each method are drawn."] if many else []),
         ],
     )
 
 
 def _validation_in_words(content: Content) -> str:
-    """What trainings stop by; all shown cells have one protocol."""
+    """The quantity by which trainings stop; all shown cells have the same protocol."""
     stopping = content.shown[0].cell.settings.get("stopping", "loss")
     if metric := RULES[stopping].metric:
         return (
-            f"the solid line is no loss, but the negative validation {metric.replace('_', ' ')}, "
-            "by which trainings stop"
+            f"the solid line is not a loss but the negative validation {metric.replace('_', ' ')}, "
+            "which decides when trainings stop"
         )
     return "the validation loss is that of the predictions alone, after the epoch" + (
         NORM if RULES[stopping].adds_norm else ""
@@ -84,9 +84,9 @@ def _drawings(content: Content) -> Iterator[Drawing]:
 
 
 def _families(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
-    """Cells of one data set in groups with few enough lines for one panel.
+    """Groups of cells of one data set, each with few enough lines for one panel.
 
-    The variants of a method are in one group with it.
+    The variants of a method are in its group.
     """
     families = {}
     for title in names.ARCHITECTURES:
@@ -105,13 +105,13 @@ def draw_curves(
     summaries: Sequence[Summary],
     curves: Sequence[Sequence[np.ndarray]],
 ) -> None:
-    """Draw validation and train loss on one axes, best and last epochs on the one below it.
+    """Draw validation and train loss on one axes, and best and last epochs on the axes below.
 
     Args:
-        losses: for the losses
-        stops: for the epochs
+        losses: axes for the losses
+        stops: axes for the epochs
         summaries: cells of one data set
-        curves: of runs of each of these cells, as in `Run`
+        curves: curves of runs of each of these cells, as in `Run`
     """
     last = max(float(np.quantile(column(s.runs, "epochs"), 0.95)) for s in summaries)
     shown: list[np.ndarray] = []
@@ -120,7 +120,7 @@ def draw_curves(
         _draw_stops(stops, row, summary)
     heights = np.concatenate(shown)
     if len(heights):
-        # The first epochs of a bad setting would flatten all other curves.
+        # Without a limit, the first epochs of a bad setting would flatten all other curves.
         low, high = np.quantile(heights, [0, 0.99])
         margin = 0.06 * (high - low or 1)
         losses.set_ylim(low - margin, high + margin)
@@ -136,7 +136,7 @@ def draw_curves(
 
 
 class Median(NamedTuple):
-    """Over the runs that have not stopped, up to the epoch that half of the runs reach."""
+    """Median over the runs that have not stopped, up to the epoch that half of the runs reach."""
 
     low: np.ndarray  # [epochs] quartile
     middle: np.ndarray  # [epochs]
@@ -144,9 +144,9 @@ class Median(NamedTuple):
 
 
 def median_curve(curves: Sequence[np.ndarray], row: int) -> Median:
-    """Of this row of the ``[3, epochs]`` curves of runs."""
+    """The median of one row of the ``[3, epochs]`` curves of runs."""
     lengths = np.sort([curve.shape[1] for curve in curves])[::-1]
-    epochs = int(lengths[(len(curves) + 1) // 2 - 1])  # which at least half of the runs reach
+    epochs = int(lengths[(len(curves) + 1) // 2 - 1])  # at least half of the runs reach it
     values = np.full((len(curves), epochs), np.nan)
     for i, curve in enumerate(curves):
         seen = curve[row, :epochs]
@@ -159,7 +159,7 @@ def median_curve(curves: Sequence[np.ndarray], row: int) -> Median:
 
 
 def _draw_losses(ax: Axes, method: str, curves: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Returns the drawn heights, from which the limits of the axis are chosen."""
+    """Draw the losses; returns the drawn heights, from which the axis limits are chosen."""
     tint = colour(method)
     train, validation = (median_curve(curves, row) for row in (TRAIN, VALIDATION))
     epoch = np.arange(1, len(train.middle) + 1)

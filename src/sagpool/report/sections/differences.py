@@ -25,9 +25,9 @@ def differences_drawing(name: str, title: str, judged: Sequence[Judged]) -> Draw
     """A row for each data set of each comparison of two methods; None if there is none.
 
     Args:
-        name: of the file
-        title: above the figure
-        judged: claims, of which those that compare methods are drawn, each comparison once
+        name: name of the file
+        title: title above the figure
+        judged: the claims; comparisons of methods are drawn, each once
     """
     compared = [one for one in judged if one.claim.kind in COMPARED and one.found.lines]
     shown = {
@@ -70,7 +70,7 @@ def _by_pair(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
 
 
 def _heading(line: Line, settings: str) -> list[str]:
-    """The difference, on two rows if it is long."""
+    """Text of the difference, in two rows if it is long."""
     first, second = (_group(methods) for methods in (line.first, line.second))
     whole = f"{first} − {second}{settings}"
     return [whole] if len(whole) <= LONGEST else [f"{first} −", f"{second}{settings}"]

@@ -11,10 +11,10 @@ from sagpool.report.content import Content
 from sagpool.report.picture import Drawing
 from sagpool.report.section import Part, Section
 
-CELLS_TO_DRAW = 4  # of each data set
-GRAPHS_TO_DRAW = 3  # of each cell; fewer if there are many data sets
+CELLS_TO_DRAW = 4  # most cells of each data set
+GRAPHS_TO_DRAW = 3  # most graphs of each cell; fewer if there are many data sets
 FEW_DATASETS = 2
-LONGEST_TITLE = 44  # characters in one line
+LONGEST_TITLE = 44  # most characters in one line
 
 
 def section(content: Content) -> Section:
@@ -24,15 +24,15 @@ def section(content: Content) -> Section:
         [part for dataset in content.datasets if (part := _part(content, dataset)).drawings],
         [
             "Test graphs of the first run of a cell (seed 0, fold 0): the nodes that each pooling "
-            "kept, coloured by the score with which they were multiplied. Graphs of about the "
-            "median size, from each class in turn; they were not picked by their result. Shown are "
-            "at most four methods of each data set.",
+            "kept, coloured by the score that multiplies them. The graphs have about the median "
+            "size, come from the classes in turn, and were not selected by their results. At most "
+            "four methods of each data set are shown.",
         ],
     )
 
 
 def _part(content: Content, dataset: str) -> Part:
-    """Graph by graph, so that the methods can be compared."""
+    """Pictures of one data set, graph by graph, so that the methods can be compared."""
     graphs = GRAPHS_TO_DRAW if len(content.datasets) <= FEW_DATASETS else GRAPHS_TO_DRAW - 1
     traces = {s.method: content.traces[s.runs[0].key][:graphs] for s in _chosen(content, dataset)}
     numbers = dict.fromkeys(trace.number for of_method in traces.values() for trace in of_method)

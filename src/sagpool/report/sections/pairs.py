@@ -14,8 +14,8 @@ from sagpool.report.section import Part, Section
 from sagpool.report.table import Table, listing, method, numbers, words
 from sagpool.statistics import SIGNIFICANT
 
-STRONGEST = 0.45  # opacity
-FULL = 8.0  # percentage points of difference that get the strongest colour
+STRONGEST = 0.45  # highest opacity
+FULL = 8.0  # difference in percentage points that gets the highest opacity
 
 
 def section(content: Content) -> Section:
@@ -41,7 +41,7 @@ def section(content: Content) -> Section:
 
 @dataclass(frozen=True)
 class Square:
-    """The row's method minus the column's."""
+    """The row's method minus the column's method."""
 
     difference: str
     p: str
@@ -51,7 +51,7 @@ class Square:
 
 
 def _matrix(content: Content, dataset: str, pairs: Sequence[Pair]) -> Markup:
-    """Each pair of methods appears on both sides of the diagonal."""
+    """The matrix, in which each pair of methods appears on both sides of the diagonal."""
     squares: dict[tuple[str, str], Square] = {}
     for pair in pairs:
         difference = pair.comparison.difference

@@ -18,7 +18,7 @@ from sagpool.report.section import Part, Section
 
 CHANNELS, CLASSES = 128, 2  # as in the paper's figure
 SIZES = (20, 100, 200, 300, 400, 500)
-RATIOS: dict[float, Any] = {0.25: (0, (3, 2)), 0.5: "-"}  # with their line styles
+RATIOS: dict[float, Any] = {0.25: (0, (3, 2)), 0.5: "-"}  # line style of each ratio
 ALIKE = 0.03  # relative difference below which lines would coincide
 
 
@@ -28,9 +28,9 @@ def section(_: Content) -> Section:
         "Parameters and the size of graphs",
         [Part(drawings=[_drawing()])],
         [
-            "The paper's Figure 4, of all registered hierarchical methods: 128 node features, "
+            "The paper's Figure 4 for all registered hierarchical methods: 128 node features, "
             "hidden size 128, two classes, all graphs of one size. Methods whose counts differ by "
-            "less than 3 % have one line."
+            "less than 3 % share a line."
         ],
     )
 
@@ -57,11 +57,11 @@ class Counts:
     """The numbers of parameters of a method, by pooling ratio."""
 
     method: str
-    parameters: dict[float, tuple[int, ...]]  # for each of `SIZES`
+    parameters: dict[float, tuple[int, ...]]  # parameters for each of `SIZES`, by ratio
 
 
 def count_all() -> list[Counts]:
-    """Of all registered hierarchical methods."""
+    """Counts of all registered hierarchical methods."""
     hierarchical = [m for m in methods() if names.architecture(m) == "hierarchical"]
     return [
         Counts(m, {r: _count(m, method_version(m), r) for r in RATIOS})
@@ -69,7 +69,7 @@ def count_all() -> list[Counts]:
     ]
 
 
-@cache  # hundreds of models are built, for every report of a process
+@cache  # hundreds of models are built; every report of a process needs them
 def _count(method: str, version: str, ratio: float) -> tuple[int, ...]:
     shapes = [Shape(CHANNELS, CLASSES, hidden=CHANNELS, ratio=ratio, max_nodes=n) for n in SIZES]
     return tuple(count_parameters(method, shape) for shape in shapes)
@@ -103,7 +103,7 @@ def draw_parameters(ax: Axes, groups: list[list[Counts]]) -> None:
 
 
 def _listed(group: list[str]) -> str:
-    """The methods of a group; variants of a method in the group by their suffixes alone."""
+    """The methods of a group; variants whose method is in the group only by their suffixes."""
     short = [m.removeprefix("sagpool-h") if "sagpool-h" in group else m for m in group]
     return ", ".join(end or "sagpool-h" for end in short)
 

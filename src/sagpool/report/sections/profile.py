@@ -1,4 +1,4 @@
-"""Where the time of the device went, for commands that noted it."""
+"""Where the time of the device went, for commands with ``--profile``."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,7 @@ from sagpool.report.section import Part, Section
 from sagpool.report.table import Table, listing, numbers, words
 
 STACK, GAP, RATE = 1.5, 0.12, 0.5  # inches
-MINUTES = 600  # seconds from which on an axis shows minutes
+MINUTES = 600  # from this many seconds on, an axis shows minutes
 
 
 def section(content: Content) -> Section:
@@ -31,11 +31,10 @@ def section(content: Content) -> Section:
         "Where the time went",
         parts,
         [
-            "What the device did while a command ran with --profile, from its start to its end; "
-            "where fleets overlap, steps count before all else. Steps: training. Evaluation: "
-            "validation and the final scores; where a whole epoch is recorded as one CUDA graph, "
-            "its validation counts as steps. Compiling: of kernels. Recording: of CUDA graphs. "
-            "Waiting: none of these.",
+            "How the device spent its time while a command ran with --profile, from start to end. "
+            "Where fleets overlap, steps count first. Steps: training. Evaluation: validation and "
+            "final scores; if a whole epoch is recorded as one CUDA graph, its validation counts "
+            "as steps. Compiling: kernels. Recording: CUDA graphs. Waiting: none of these.",
             "Below: models · epochs per second.",
         ],
     )
@@ -62,7 +61,7 @@ def _drawing(invocation: Invocation, time: DeviceTime) -> Drawing:
 
 
 def draw_time(stack: Axes, rate: Axes, time: DeviceTime) -> None:
-    """Draw the kinds of time on top of each other, and the models trained on the axes below."""
+    """Draw the kinds of time as a stack, and the models trained on the axes below."""
     minutes = time.wall_seconds >= MINUTES
     edges = np.linspace(0, time.wall_seconds / (60 if minutes else 1), len(time.models) + 1)
     below = np.zeros(len(time.models))

@@ -16,7 +16,7 @@ def section(content: Content) -> Section:
 
 
 def _kernels(content: Content) -> str:
-    """How many versions of the kernels made the rows, and how many cells mix them."""
+    """The number of versions of the kernels that made the rows, and the cells that mix them."""
     made_by = {one.id: one.kernels for one in content.invocations}
     used = {made_by[number] for number in np.unique(content.runs.column("invocation")).tolist()}
     known = sorted(used - {UNKNOWN})
@@ -28,9 +28,7 @@ def _kernels(content: Content) -> str:
         sentence = f"Some rows were made with unknown kernels, all others with {several}"
         sentence += f" ({', '.join(known)})."
     mixed = sum(len(content.kernels(s)) > 1 for s in content.summaries)
-    return sentence + (
-        f" Cells that are means over more than one of them: {mixed}." if mixed else ""
-    )
+    return sentence + (f" Cells with rows of more than one version: {mixed}." if mixed else "")
 
 
 def _data_table(content: Content) -> Table:
@@ -98,7 +96,7 @@ def _commands_table(content: Content) -> Table:
 
 
 def _numbers(values: Sequence[int]) -> str:
-    """0 to 19, or 0, 3, 7."""
+    """A list of integers as text: 0 to 19, or 0, 3, 7."""
     if not values:
         return ""
     first, last = values[0], values[-1]

@@ -13,8 +13,8 @@ from sagpool.report.section import Part, Section
 from sagpool.report.table import Table, listing, method, numbers, words
 from sagpool.statistics import SIGNIFICANT
 
-ROW, BAR = 0.2, 0.09  # inches, of a name and of a bar
-LONGEST = 15  # characters of a name
+ROW, BAR = 0.2, 0.09  # heights of a name and of a bar, in inches
+LONGEST = 15  # most characters of a name
 MARGIN = 0.05  # inches, on each side
 
 
@@ -24,9 +24,9 @@ def section(content: Content) -> Section:
     if found is None:
         return Section("ranks", title, [])
     few = (
-        f" With {len(found.datasets)} data sets and {len(found.methods)} methods not even a method "
-        f"that is ahead of another everywhere has a p below {p_text(found.least_p)}: nothing here "
-        "can be significant."
+        f" With {len(found.datasets)} data sets and {len(found.methods)} methods, p cannot be "
+        f"below {p_text(found.least_p)}, even if one method is ahead of another on every data set: "
+        "nothing here can be significant."
         if found.least_p >= SIGNIFICANT
         else ""
     )
@@ -38,10 +38,9 @@ def section(content: Content) -> Section:
             f"The mean rank of each method over {len(found.datasets)} data sets; 1 would be the "
             "highest mean accuracy on all of them. A bar joins methods of which no two differ "
             f"significantly (Wilcoxon's signed-rank test over data sets, p after Holm below "
-            f"{SIGNIFICANT}). Friedman's test that all ranks are chance: p {p_text(found.friedman)}"
-            f".{few}",
+            f"{SIGNIFICANT}). Friedman's test of no differences: p {p_text(found.friedman)}.{few}",
             "Methods that were not run on all of these data sets are left out. Unlike the pairs "
-            "above, this is about data sets in general, of which these are a small sample.",
+            "above, these tests are about data sets in general, of which these are a small sample.",
         ],
     )
 
@@ -61,12 +60,12 @@ def draw_ranks(ax: Axes, found: Ranks, height: float) -> None:
     """Draw the diagram.
 
     Args:
-        ax: to draw on
+        ax: axes to draw on
         found: the ranks
-        height: of the axes in inches, the unit of its y axis
+        height: height of the axes in inches, the unit of the y axis
     """
     count, means = len(found.methods), found.means
-    # The names need a part of the width on each side; the rest is the axis.
+    # The names take a part of the width on each side; the rest is the axis.
     side = canvas.width_of([_label(name, 10.0, left=True) for name in found.methods])
     inset = (count - 1) * side / (canvas.WIDTH - 2 * MARGIN - 2 * side)
     ax.set(xlim=(1 - inset, count + inset), ylim=(height, 0), yticks=[], xticks=[])

@@ -1,4 +1,4 @@
-"""The learnt ratio: which part of the nodes models keep, by level, size and class."""
+"""The learnt ratio: the fraction of nodes that models keep, by level, size and class."""
 
 from sagpool.bench.summary import Summary
 from sagpool.report.content import Content
@@ -13,8 +13,8 @@ def section(content: Content) -> Section:
         "The learnt ratio",
         [Part(f"{content.label(s.cell.dataset)}: {s.method}", _table(content, s)) for s in learnt],
         [
-            "Which part of the nodes of a graph is kept, in percent: the mean over up to 400 test "
-            "graphs of the first run of a cell. Only of methods that decide it for each graph.",
+            "The fraction of nodes that is kept, in percent: the mean over up to 400 test graphs "
+            "of the first run of a cell. Only for methods that choose the fraction for each graph.",
         ]
         if learnt
         else [],

@@ -20,9 +20,9 @@ TITLES = {
     "r2": "R²",
 }
 CLASSES = (
-    "With two classes, F1 and ROC-AUC are those of the second one; with more, means over the "
-    "classes, each against all others. The probabilities are not calibrated, so the log loss also "
-    "tells how confident a model is where it is wrong."
+    "With two classes, F1 and ROC-AUC refer to the second class; with more, they are means over "
+    "the classes, each against all others. The probabilities are not calibrated, so the log loss "
+    "also shows how confident a model is when it is wrong."
 )
 
 
@@ -41,7 +41,7 @@ def section(content: Content) -> Section:
         "From the predictions for the test graphs of every training: mean ± standard deviation "
         "over the seeds. Higher is better, except in columns with ↓.",
         *([CLASSES] if content.shown else []),
-        *([f"Of methods with more than {MOST_RUNS} trainings, {MOST_RUNS} are used."] * many),
+        *([f"At most {MOST_RUNS} trainings of each method are used."] * many),
     ]
     title = "Other scores" if content.shown else "Errors"
     return Section("scores", title, parts, intro if parts else [])

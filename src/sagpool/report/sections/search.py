@@ -1,4 +1,4 @@
-"""The settings that the searches chose, and what that cost."""
+"""The settings that searches chose, and the cost of searching."""
 
 from collections import Counter
 from typing import Any
@@ -33,7 +33,7 @@ def section(content: Content) -> Section:
 def _by_protocol(content: Content) -> dict[str, list[Summary]]:
     """The cells of all tables, by the sentence about their protocol.
 
-    Without those that were requested again: two rows of one method would look alike.
+    Cells that were requested again later are left out: two rows of one method would look alike.
     """
     found: dict[str, list[Summary]] = {}
     for group in (*content.groups, *content.regressions):
@@ -86,8 +86,8 @@ def _per_fold_table(content: Content, nested: list[Summary], suffix: str, senten
     often = [_most_often(s) for s in nested]
     over_folds = [_candidate(cell.ranking, 0).get("settings", "") for cell in cells]
     caption = (
-        "Cells whose settings were chosen for each seed and fold by its own validation part, and "
-        "the one candidate that is the best over all of them. Test accuracies in percent. "
+        "Settings chosen separately for each seed and fold, by its own validation part; and the "
+        "single candidate that is best over all of them. Test accuracies in percent. "
         f"{sentence}"
     )
     return listing(
@@ -151,9 +151,9 @@ def _cost(cell: CellRecord) -> dict[str, Any]:
 
 
 def _most_often(summary: Summary) -> tuple[str, int, int]:
-    """The settings chosen most often, how often, and how many different ones there are."""
+    """The settings chosen most often, how often, and the number of different settings."""
     varied = [name for name, value in summary.cell.settings.items() if isinstance(value, list)]
-    # Method settings that are defaults are not stored.
+    # Stores leave out the defaults of method settings.
     chosen = [{k: run.settings[k] for k in varied if k in run.settings} for run in summary.runs]
     counts = Counter(map(settings_text, chosen))
     (text, count), *_ = counts.most_common(1)
@@ -162,7 +162,7 @@ def _most_often(summary: Summary) -> tuple[str, int, int]:
 
 
 def _candidate(ranking: tuple[Ranked, ...], rank: int) -> dict[str, Any]:
-    """The candidate at this rank with the settings in which it differs; empty if there is none."""
+    """The candidate at this rank, with the settings in which it differs; empty if there is none."""
     if rank >= len(ranking):
         return {}
     candidate = ranking[rank]

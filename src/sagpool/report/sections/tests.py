@@ -18,8 +18,8 @@ def section(content: Content) -> Section:
         "Each test of a fixed split",
         [Part(f"{content.label(d)}", t) for d, t in zip(datasets, tables, strict=True)],
         [
-            "The trainings of a data set with a fixed split differ in their seeds alone. No test "
-            "has a part in choosing settings."
+            "Trainings on a fixed split differ only in their seeds. No test influences the choice "
+            "of settings."
         ]
         if tested
         else [],

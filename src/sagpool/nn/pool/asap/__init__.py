@@ -1,4 +1,4 @@
-"""ASAPool, with the graphs that it leaves: weighted, and dense in blocks of similar size."""
+"""ASAPool, and its pooled graphs: weighted, and dense in blocks of similar size."""
 
 from sagpool.nn.pool.asap.layer import ASAPool
 

@@ -16,12 +16,12 @@ from sagpool.ops import Layout
 class BlockAdjacency(Structure):
     """Symmetric weights A between all pairs of nodes of a graph, 0 for no edge.
 
-    How many edges a pooling leaves depends on scores; a matrix for each graph has a shape that the
-    host knows. Fillers have no edges.
+    The number of edges after a pooling depends on scores; the shape of a matrix for each graph is
+    known on the host. Fillers have no edges.
 
     Args:
-        buckets: of the rows
-        make_blocks: gives `blocks`; not called after the last pooling of a network
+        buckets: buckets of the rows
+        make_blocks: computes `blocks`; not called after the last pooling of a network
     """
 
     buckets: Buckets

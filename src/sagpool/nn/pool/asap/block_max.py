@@ -1,4 +1,4 @@
-"""The maximum over neighbours in dense graphs, without a number for each pair and channel."""
+"""The maximum over neighbours in dense graphs, without storing each pair and channel."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sagpool.ops import entries_max
 from sagpool.ops.device import on_cpu
 from sagpool.ops.ragged import marked
 
-MOST_NUMBERS = 2**24  # that are compared at once
+MOST_NUMBERS = 2**24  # most numbers that are compared at once
 
 
 def block_max(x: Tensor, joined: Tensor) -> Tensor:
@@ -23,9 +23,9 @@ def block_max(x: Tensor, joined: Tensor) -> Tensor:
         joined: ``[graphs, nodes, nodes]`` bool; every node has a neighbour, perhaps itself
 
     Returns:
-        ``[graphs, nodes, channels]``; of several largest rows, one has the gradient
+        ``[graphs, nodes, channels]``; of several largest rows, one gets the gradient
     """
-    if on_cpu(x):  # where counting the pairs is free, three times as fast
+    if on_cpu(x):  # counting the pairs needs no synchronisation, and is three times as fast
         return _max_over_pairs(x, joined)
     return _BlockMax.apply(x, joined)
 

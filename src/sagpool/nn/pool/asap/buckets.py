@@ -10,16 +10,16 @@ from torch import Tensor
 
 from sagpool.ops import Layout, to_device
 
-STEPS_PER_DOUBLING = 3  # of the sizes up to which graphs are padded: at most 1.26 times their own
+STEPS_PER_DOUBLING = 3  # sizes to which graphs are padded: at most 1.26 times their own
 
 
 class Buckets:
-    """How rows go into padded blocks, one for each group of graphs, and back.
+    """Copies rows into padded blocks, one for each group of graphs, and back.
 
-    The host knows all shapes, as they depend on the sizes of graphs alone. Fillers are in no block.
+    The host knows all shapes, because they depend only on graph sizes. Fillers are in no block.
 
     Args:
-        layout: of the rows; the host knows the sizes
+        layout: layout of the rows, with sizes known on the host
         groups: numbers of the graphs of each group
     """
 
@@ -55,11 +55,11 @@ class Buckets:
         return flat.index_select(0, self.place)
 
     def first(self, rows: tuple[int, ...], columns: tuple[int, ...]) -> Tensor:
-        """Where the matrix of each graph begins, if those of all graphs are laid end to end.
+        """The offset of each graph's matrix, if the matrices of all graphs are laid end to end.
 
         Args:
-            rows: of the matrices of each group
-            columns: of the matrices of each group
+            rows: number of rows of the matrices of each group
+            columns: number of columns of the matrices of each group
 
         Returns:
             ``[members * graphs]`` int64; -1 for fillers
@@ -74,7 +74,7 @@ class Buckets:
         return to_device(found, self.layout.device)
 
     def per_graph(self, of_group: tuple[int, ...]) -> Tensor:
-        """``[members * graphs]`` int64, the number of each graph's group; 0 for fillers."""
+        """``[members * graphs]`` int64, the value of each graph's group; 0 for fillers."""
         found = np.zeros(self.layout.sizes.size, np.int64)
         for graphs, value in zip(self.groups, of_group, strict=True):
             found[graphs] = value
@@ -82,19 +82,19 @@ class Buckets:
 
     @cached_property
     def local(self) -> Tensor:
-        """``[rows]`` int64, the number of each row in its graph."""
+        """``[rows]`` int64, the index of each row in its graph."""
         rows = torch.arange(self.layout.total_rows, device=self.layout.device)
         return rows - self.layout.node_ptr.index_select(0, self.layout.graph)
 
     @cached_property
     def place(self) -> Tensor:
-        """``[rows]`` int64, the place of each row in all blocks; fillers are past the end."""
+        """``[rows]`` int64, the position of each row in all blocks; past the end for fillers."""
         first = self.first(self.nodes, (1,) * len(self.nodes)).index_select(0, self.layout.graph)
         return torch.where(first < 0, self._places, first + self.local)
 
     @cached_property
     def _row(self) -> Tensor:
-        """``[places]`` int64, the row at each place of all blocks; past the last for padding."""
+        """``[places]`` int64, the row at each position of all blocks; past the end for padding."""
         total = self.layout.total_rows
         row = torch.full((self._places + 1,), total, device=self.layout.device)
         return row.scatter_(0, self.place, torch.arange(total, device=row.device))[:-1]

@@ -13,7 +13,7 @@ from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.buckets import Buckets
 from sagpool.ops import Kept, Layout, entries_max, propagate, segment_softmax
 
-SLOPE = 0.2  # of the leaky ReLU below zero, as in the authors' code
+SLOPE = 0.2  # negative slope of the leaky ReLU, as in the authors' code
 Membership = list[Tensor]  # α in one or more parts
 
 
@@ -38,8 +38,8 @@ class EgoClusters(ABC):
 
         Args:
             membership: α
-            kept: the clusters that are
-            layout: of the new rows, one for each
+            kept: the clusters to keep
+            layout: layout of the new rows, one for each kept cluster
         """
 
 
@@ -72,7 +72,7 @@ class SparseClusters(EgoClusters):
         row, col = self.graphs.entry_row, self.graphs.col.long()
         graph = self.graphs.layout.graph.index_select(0, row)
         # An entry (i, j) is S[j, i]: node j in cluster i.
-        column = _number_among_kept(kept, self.graphs.layout).index_select(0, row)
+        column = _index_among_kept(kept, self.graphs.layout).index_select(0, row)
         node = old.local.index_select(0, col)
         first = old.first(old.nodes, new.nodes).index_select(0, graph)
         width = old.per_graph(new.nodes).index_select(0, graph)
@@ -96,7 +96,7 @@ class SparseClusters(EgoClusters):
 
 
 class BlockClusters(EgoClusters):
-    """Clusters in dense blocks; α is ``[graphs, nodes, nodes]`` for each."""
+    """Clusters in dense blocks; α is ``[graphs, nodes, nodes]`` for each block."""
 
     def __init__(self, graphs: BlockAdjacency) -> None:
         self.buckets = graphs.buckets
@@ -150,7 +150,7 @@ def _identity(block: Tensor) -> Tensor:
     return torch.eye(block.shape[1], dtype=block.dtype, device=block.device)
 
 
-def _number_among_kept(kept: Kept, layout: Layout) -> Tensor:
-    """``[old rows]`` int64, how many rows of the same graph before it are kept; -1 if it is not."""
+def _index_among_kept(kept: Kept, layout: Layout) -> Tensor:
+    """``[old rows]`` int64, the number of kept rows before it in its graph; -1 if not kept."""
     before = kept.seen[:-1] - kept.seen.index_select(0, layout.node_ptr[:-1])[layout.graph]
     return torch.where(kept.seen.diff() > 0, before, -1)

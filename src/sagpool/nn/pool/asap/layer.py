@@ -25,14 +25,14 @@ class ASAPool(Pool):
     and for the ⌈kN⌉ clusters idx with the highest fitness ``X' = (φ ⊙ X^c)[idx]`` and
     ``A' = Sᵀ (A + I) S`` with ``S = αᵀ[:, idx]``.
 
-    The paper's equation has the leaky ReLU before the product with w, where the query would cancel
-    out of the softmax; here it is after it, as in the authors' code. There, v is the product of a
-    matrix and a vector, which gives no other functions. Self-loops of A' are dropped, as there; the
-    convolutions add their own.
+    In the paper's equation the leaky ReLU comes before the product with w, where the query would
+    cancel out of the softmax; here it comes after it, as in the authors' code. Their v is the
+    product of a matrix and a vector, which allows no other functions. As in their code, self-loops
+    of A' are dropped; the convolutions add their own.
 
     Args:
         in_channels: size of each input row
-        ratio: fraction of each graph's clusters that is kept
+        ratio: fraction of each graph's clusters to keep
         members: how many models train side by side
 
     Shapes:

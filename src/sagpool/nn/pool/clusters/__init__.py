@@ -1,4 +1,4 @@
-"""Methods that make clusters, and the pooled graphs that they make; see README.md."""
+"""Methods that make clusters, and their pooled graphs; see README.md."""
 
 from sagpool.nn.pool.clusters.cluster_adjacency import ClusterAdjacency
 from sagpool.nn.pool.clusters.diffpool import DiffPool

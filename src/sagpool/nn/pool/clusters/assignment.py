@@ -11,7 +11,7 @@ from sagpool.nn.pool.clusters.device import kernels_for
 from sagpool.nn.pool.clusters.segments import SegmentPtr
 from sagpool.ops.device import on_cpu
 
-CACHE_NUMEL = 2**16  # elements of a block of rows that stays in the cache of a CPU
+CACHE_NUMEL = 2**16  # elements of a block of rows that fits into the cache of a CPU
 
 
 class SoftAssignment(NamedTuple):
@@ -26,7 +26,7 @@ def soft_assignment(logits: Tensor, bias: Tensor | None = None) -> SoftAssignmen
 
     Args:
         logits: ``[members * rows, channels]``; for kernels they may have more columns than the
-            bias, in which the result is zero
+            bias, for which the result is zero
         bias: ``[members, 1, channels]``, added to the logits
     """
     if kernels_for(logits) is not None:
@@ -99,7 +99,7 @@ class _GraphMeans(Function):
 
 
 def _block_rows(s: Tensor) -> int:
-    """How many rows to process at a time."""
+    """Number of rows to process at a time."""
     return max(1, CACHE_NUMEL // s.shape[1] if on_cpu(s) else len(s))
 
 

@@ -1,4 +1,4 @@
-"""The pooled graphs that clusters make: equally many nodes each, with a weighted adjacency."""
+"""The pooled graphs of cluster methods: equal numbers of nodes, with a weighted adjacency."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 class grad_cached_property(cached_property[Value]):  # noqa: N801, as its base
     """A cached property of a `ClusterAdjacency` that does not cache values without a gradient.
 
-    Otherwise a first use under `torch.no_grad` would cut all later ones off from autograd.
+    Otherwise a first use under `torch.no_grad` would cut all later uses off from autograd.
     """
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

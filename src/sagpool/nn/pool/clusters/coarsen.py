@@ -1,4 +1,4 @@
-"""All that the assignment S makes of one level, by kernels with a single backward pass."""
+"""Everything that follows from the assignment S of one level, with a single backward pass."""
 
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ class Coarsened(NamedTuple):
     x: Tensor  # [graphs, clusters, channels], Sᵀ X
     gram_norm: Tensor  # [graphs], ‖Sᵀ S‖²
     assignment: Tensor  # [rows of the first level, as S], T S, or S itself at the first level
-    chain: GradientChain  # of that assignment
-    readout: Tensor | None = None  # [graphs, 2 * channels], of Sᵀ X
+    chain: GradientChain  # gradient chain of that assignment
+    readout: Tensor | None = None  # [graphs, 2 * channels], readout of Sᵀ X
 
 
 def coarsen(
@@ -31,9 +31,9 @@ def coarsen(
     Args:
         assignment: S, ``[rows, clusters]``, or more columns, which are zero. It must come from a
             softmax: its rows sum to 1, so the mean does not depend on it, and has no gradient
-        clusters: how many there are
+        clusters: number of clusters
         x: ``[rows, channels]``
-        segments: of the rows
+        segments: segments of the rows
         product: ``X W``, to compute ``Sᵀ X W`` and the readout mean ‖ maximum of ``Sᵀ X``
             without storing ``Sᵀ X``
     """
@@ -54,10 +54,10 @@ def coarsen_again(
 
     Args:
         assignment: S, ``[graphs * nodes, clusters]``, or more columns, which are zero
-        clusters: how many there are
+        clusters: number of clusters
         x: ``[graphs * nodes, channels]``
         before: T, ``[rows of the first level, nodes]``, or more columns, which are zero
-        segments: of the rows of the first level
+        segments: segments of the rows of the first level
         own: segments of the rows of this level
     """
     pooled, gram_norm, product = _CoarsenAgain.apply(
@@ -137,7 +137,7 @@ class _CoarsenAgain(Function):
         (assignment, x, before, gram), segments, own = ctx.saved_tensors, ctx.segments, ctx.own
         kernels, columns = segments.kernels, assignment.shape[1]
         grad_pooled, grad_norm, grad_product = (grad.contiguous() for grad in grads)
-        # The three gradients of S are added up in one buffer.
+        # The three gradients of S are accumulated in one buffer.
         grad = kernels.segment_outer(x, grad_pooled.transpose(1, 2), own, columns=columns)
         by_norm = gram * (4 * grad_norm)[:, None, None]
         kernels.segment_outer(assignment, by_norm, own, into=grad)

@@ -22,12 +22,12 @@ class Congruence(NamedTuple):
 def congruence(t: Tensor, segments: Segments, multiply: Multiply | None = None) -> Congruence:
     """Trace and squared Frobenius norm of ``Tᵀ A T`` for each graph, A symmetric.
 
-    Both P = Tᵀ A T and P = A T Tᵀ give the same tr P and tr P². The smaller of the two is
-    computed, which is never larger than T.
+    P = Tᵀ A T and P = A T Tᵀ have the same tr P and tr P². The smaller matrix is computed, which is
+    never larger than T.
 
     Args:
         t: ``[rows, channels]``
-        segments: of the rows
+        segments: segments of the rows
         multiply: returns A times ``[rows, channels]``; None if A is the identity
     """
     if isinstance(segments, SegmentPtr):
@@ -50,7 +50,7 @@ class _Congruence(Function):
         ctx: Any, t: Tensor, segments: PaddedSegments, multiply: Multiply | None
     ) -> tuple[Tensor, Tensor]:
         traces, norms, products = [], [], []
-        left, right = _spread(t, segments, multiply), segments.pad(t)
+        left, right = _padded_product(t, segments, multiply), segments.pad(t)
         for bucket in segments.buckets:
             a, b = bucket.of(left), bucket.of(right)
             if _rows_are_fewer(a):
@@ -75,8 +75,11 @@ class _Congruence(Function):
         grad_trace, grad_norm = (
             None if grad is None else segments.sort_graphs(grad)[:, None, None] for grad in grads
         )
-        # A T is as large as T, and cheap to compute again.
-        spread, grad_t = _spread(t, segments, ctx.multiply), segments.new_padded(t, t.shape[1])
+        # A T is as large as T, and cheap to recompute.
+        spread, grad_t = (
+            _padded_product(t, segments, ctx.multiply),
+            segments.new_padded(t, t.shape[1]),
+        )
         for bucket, p in zip(segments.buckets, products, strict=True):
             a, grad = bucket.of(spread), bucket.of(grad_t)
             if grad_trace is None:
@@ -89,7 +92,7 @@ class _Congruence(Function):
         return segments.unpad(grad_t), None, None
 
 
-def _spread(t: Tensor, segments: PaddedSegments, multiply: Multiply | None) -> Tensor:
+def _padded_product(t: Tensor, segments: PaddedSegments, multiply: Multiply | None) -> Tensor:
     """A T, padded with zeros, which keep the padding out of all sums."""
     return segments.pad_with_zeros(t if multiply is None else multiply(t))
 
@@ -99,7 +102,7 @@ def _rows_are_fewer(padded: Tensor) -> bool:
 
 
 class _ChainedCongruence(Function):
-    """As `_Congruence`, by kernels."""
+    """Like `_Congruence`, by kernels."""
 
     @staticmethod
     def forward(

@@ -36,8 +36,8 @@ class DenseAdjacency(ClusterAdjacency):
             base: A, the graphs before the first pooling
             assignment: T, ``[rows of base, clusters]``; for kernels it may have more columns,
                 which are zero
-            clusters: how many there are
-            segments: of the rows of ``base``
+            clusters: number of clusters
+            segments: segments of the rows of ``base``
         """
         if base.symmetric:
             matrix = _Congruent.apply(assignment, clusters, base, segments)

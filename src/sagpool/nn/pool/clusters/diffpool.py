@@ -26,7 +26,7 @@ from sagpool.ops import matmul_with_passthrough, segment_mean, segment_sum
 from sagpool.ops.alignment import aligned
 
 Losses = Literal["both", "link", "none"]
-# A' is a matrix in memory up to this many rows, and stays in factors if it is larger.
+# Up to this many clusters A' is a dense matrix; a larger A' stays in factors.
 MAX_DENSE_CLUSTERS = 64
 
 
@@ -37,7 +37,7 @@ class DiffPool(Pool):
 
     A large A' stays in factors (see `LowRankAdjacency`), and the link loss ‖A - S Sᵀ‖² is computed
     as ‖A‖² - 2 tr(Sᵀ A S) + ‖Sᵀ S‖²: no large matrix has more elements than S. Both losses,
-    ‖A - S Sᵀ‖ / N² and the mean entropy of the rows of S, are computed for each graph by itself,
+    ‖A - S Sᵀ‖ / N² and the mean entropy of the rows of S, are computed for each graph separately,
     so they do not depend on the other graphs of the batch.
 
     Args:
@@ -129,7 +129,7 @@ class _Level(NamedTuple):
 
     @property
     def auxiliary(self) -> Tensor | None:
-        """The sum of the losses that there are."""
+        """The sum of the losses in use."""
         return self.link if self.link is None or self.entropy is None else self.link + self.entropy
 
 

@@ -11,13 +11,13 @@ from sagpool.nn.pool.clusters.soft_pool import SMALLEST, Clustering, SoftPool, f
 class DMoNPool(SoftPool):
     """Clusters of high modularity (Tsitsulin et al., 2023).
 
-    With ``B = A - d dᵀ / 2m``, of d the degrees and 2m their sum, and ``S = softmax(X W + b)``,
-    the loss is ``L_DMoN = - Tr(Sᵀ B S) / 2m + √K / N ‖Σ_i S_i‖ - 1``. X is what the graph
-    convolution before this layer gives.
+    With ``B = A - d dᵀ / 2m``, degrees d and their sum 2m, and ``S = softmax(X W + b)``, the loss
+    is ``L_DMoN = - Tr(Sᵀ B S) / 2m + √K / N ‖Σ_i S_i‖ - 1``. X is the output of the graph
+    convolution before this layer.
 
     The paper clusters the nodes of one graph, and has no graph of clusters. As in the authors'
-    layer, the features of a cluster are ``SELU`` of the mean of its nodes' features, weighted by
-    S, and ``A' = Sᵀ A S`` stays as it is.
+    layer, the features of a cluster are ``SELU`` of the mean of its nodes' features, weighted by S,
+    and ``A' = Sᵀ A S`` is not changed further.
 
     Args:
         in_channels: size of each input row

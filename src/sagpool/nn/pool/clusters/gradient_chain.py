@@ -1,4 +1,4 @@
-"""How the kernels that use one assignment matrix add up its gradient in a single buffer."""
+"""Lets the kernels that use one assignment matrix add up its gradient in a single buffer."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from torch import Tensor
 
 @dataclass
 class GradientChain:
-    """The assignment matrix T on its way from each kernel that uses it to the next.
+    """The assignment matrix T, passed from each kernel that uses it to the next.
 
-    Each of these functions returns T as an additional output, which is the input of the next. In
-    the backward pass each receives the gradient that the later ones have accumulated, and adds its
-    own in place: T is large, and adding up separate gradients takes longer than computing some.
+    Each kernel returns T as an additional output, which is the input of the next. In the backward
+    pass each receives the gradient that the later kernels have accumulated, and adds its own in
+    place: T is large, and adding up separate gradients takes longer than computing some of them.
 
     ``latest`` must not leave this package: other functions, such as an addition, may return a
     gradient that other tensors need unchanged.
@@ -21,6 +21,6 @@ class GradientChain:
     latest: Tensor
 
     def advance(self, output: Tensor) -> None:
-        """The next kernel takes this output of the last one."""
+        """Set the output of the last kernel, which the next kernel takes."""
         if torch.is_grad_enabled():  # otherwise it would cut later kernels off from autograd
             self.latest = output

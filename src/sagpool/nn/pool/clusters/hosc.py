@@ -14,8 +14,8 @@ from sagpool.ops import propagate
 class HOSCPool(SoftPool):
     """Clusters that cut few edges and few triangles (Duval and Malliaros, 2022).
 
-    With the triangles ``M = A² ⊙ A`` and ``cut(A) = - 1 / K Σ_k (Sᵀ A S)_kk / (Sᵀ d)_k``, d the
-    degrees of A, the loss is ``(1 - α) cut(A) + α cut(M) + μ L_o`` with
+    With the triangles ``M = A² ⊙ A`` and ``cut(A) = - 1 / K Σ_k (Sᵀ A S)_kk / (Sᵀ d)_k``, with the
+    degrees d of A, the loss is ``(1 - α) cut(A) + α cut(M) + μ L_o`` with
     ``L_o = (√K - 1 / √N Σ_k ‖S_:k‖) / (√K - 1)``. ``S = softmax(MLP(X))``; the pooled graph is
     that of MinCutPool, from A in place of the normalised Ã.
 

@@ -15,7 +15,7 @@ MIN_SQUARE = 1e-12
 def link_loss(
     norm: Tensor, trace: Tensor, gram_norm: Tensor, squared_nodes: Tensor | int
 ) -> Tensor:
-    """By torch; all but ``squared_nodes``, which is N², as for `link_loss_by_kernels`."""
+    """The loss by torch; arguments as in `link_loss_by_kernels`, and ``squared_nodes`` for N²."""
     squared = norm - 2 * trace + gram_norm
     return squared.clamp(min=MIN_SQUARE).sqrt() / squared_nodes
 
@@ -23,7 +23,7 @@ def link_loss(
 def link_loss_by_kernels(
     norm: Tensor | None, trace: Tensor, gram_norm: Tensor, ptr: Tensor, row_ptr: Tensor
 ) -> Tensor:
-    """In one pass.
+    """The loss by one kernel.
 
     Args:
         norm: ``‖A‖²``, ``[graphs]``; None at the first level, where it is the number of entries

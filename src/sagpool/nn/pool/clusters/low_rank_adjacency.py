@@ -24,15 +24,15 @@ from sagpool.nn.pool.clusters.segments import PaddedSegments, SegmentPtr, Segmen
 class LowRankAdjacency(ClusterAdjacency):
     """``A' = Tᵀ A T``, which is not formed.
 
-    The number of clusters depends on the largest graph of all, so a graph of N nodes often has far
-    more clusters than nodes. A' has a row for each cluster but a rank of at most N: its factors
-    are smaller, and multiplying by one after the other is less work.
+    The number of clusters depends on the largest graph of the data set, so a graph of N nodes often
+    has far more clusters than nodes. A' has a row for each cluster but a rank of at most N: its
+    factors are smaller, and multiplying by one after the other is less work.
 
     Args:
-        segments: of the rows of ``base``
+        segments: segments of the rows of ``base``
         assignment: T, ``[rows of base, clusters]``, the probability of each cluster for each node;
             rows sum to 1. For kernels it may have more columns, which are zero
-        _chain: of T; used by kernels only
+        _chain: gradient chain of T; used only by kernels
     """
 
     segments: Segments
@@ -45,7 +45,7 @@ class LowRankAdjacency(ClusterAdjacency):
 
     @property
     def segment_ptr(self) -> SegmentPtr:
-        """The segments, where there are kernels."""
+        """The segments in the form for kernels."""
         assert isinstance(self.segments, SegmentPtr)
         return self.segments
 
@@ -137,7 +137,7 @@ class LowRankAdjacency(ClusterAdjacency):
 
 
 class _GCN(Function):
-    """Saves nothing of the size of x but its input and its output, which others save as well."""
+    """Saves no tensor of the size of x except its input and output, which others save as well."""
 
     @staticmethod
     def forward(
@@ -162,21 +162,21 @@ class _GCN(Function):
         (x, assignment, scale, spread, out), segments = ctx.saved_tensors, ctx.segments
         graphs = (segments.graphs, assignment.shape[1], x.shape[1])
         grad_scale = (grads[0] * out).sum(1, keepdim=True) / scale
-        grad = scale * grads[0]  # of (A' + I) D̃^-1/2 x
+        grad = scale * grads[0]  # gradient of (A' + I) D̃^-1/2 x
         back = ctx.base.neighbour_sum(segments.outer((assignment, grad.view(graphs))))
         left = (spread, grad.view(graphs).transpose(1, 2))
         right = (back, (scale * x).view(graphs).transpose(1, 2))
         grad_assignment = segments.outer(left, right)
-        grad += segments.inner(assignment, back).view_as(x)  # of D̃^-1/2 x
+        grad += segments.inner(assignment, back).view_as(x)  # gradient of D̃^-1/2 x
         grad_scale += (grad * x).sum(1, keepdim=True)
         return grad.mul_(scale), grad_assignment, grad_scale, None, None
 
 
 class _ChainedGCN(Function):
-    """As `_GCN`, by kernels, and a link of the chain of T.
+    """`_GCN` by kernels, as a link of the chain of T.
 
-    The scale depends on T, whose gradient includes that of the scale. With a bias of each member
-    it ends in a ReLU.
+    The scale depends on T, whose gradient includes that of the scale. If there is a bias (per
+    member), the result ends with a ReLU.
     """
 
     @staticmethod

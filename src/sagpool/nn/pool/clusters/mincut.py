@@ -5,7 +5,7 @@ from torch import Tensor
 from sagpool.nn.pool.clusters.link_loss import MIN_SQUARE
 from sagpool.nn.pool.clusters.soft_pool import Clustering, SoftPool, fraction
 
-# The paper does not say how large the MLP is; the value in the authors' code.
+# The paper does not give the size of the MLP; this is the value in the authors' code.
 HIDDEN = 16
 
 
@@ -14,8 +14,8 @@ class MinCutPool(SoftPool):
 
     With ``Ã = D^-1/2 A D^-1/2``, D̃ its degrees and ``S = softmax(MLP(X))``, the losses are
     ``L_c = - Tr(Sᵀ Ã S) / Tr(Sᵀ D̃ S)`` and ``L_o = ‖Sᵀ S / ‖Sᵀ S‖ - I / √K‖``. The pooled graph
-    is ``X' = Sᵀ X``, ``A' = D̂^-1/2 Â D̂^-1/2`` with ``Â = Sᵀ Ã S - diag(Sᵀ Ã S)``. X is what the
-    graph convolution before this layer gives.
+    is ``X' = Sᵀ X``, ``A' = D̂^-1/2 Â D̂^-1/2`` with ``Â = Sᵀ Ã S - diag(Sᵀ Ã S)``. X is the output
+    of the graph convolution before this layer.
 
     Args:
         in_channels: size of each input row

@@ -15,7 +15,7 @@ def segment_matmul(a: Tensor, b: Tensor, segments: Segments) -> Tensor:
     Args:
         a: ``[rows, m]``
         b: ``[rows, n]``
-        segments: of the rows
+        segments: segments of the rows
 
     Returns:
         ``[graphs, m, n]``
@@ -29,7 +29,7 @@ def segment_apply(a: Tensor, x: Tensor, segments: Segments) -> Tensor:
     Args:
         a: ``[rows, m]``
         x: ``[graphs, m, n]``
-        segments: of the rows
+        segments: segments of the rows
 
     Returns:
         ``[rows, n]``, zero for rows in no segment

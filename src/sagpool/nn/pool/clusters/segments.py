@@ -1,4 +1,4 @@
-"""The rows of each graph as segments, and products over them, where graphs differ in size."""
+"""The rows of each graph as segments, and products over segments of different sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sagpool.nn.pool.clusters.device import has_kernels, kernels_for
 from sagpool.ops import Layout
 from sagpool.ops.device import on_cpu, to_device
 
-# On a CPU, from this mean number of elements per segment, each segment is multiplied by itself:
+# On a CPU, from this mean number of elements per segment on, each segment is multiplied separately:
 # a separate call takes less time than copying the rows into a padded batch.
 MIN_UNPADDED_NUMEL = 4096
 
@@ -26,7 +26,7 @@ class Segments(ABC):
 
     Args:
         graphs: number of graphs
-        rows: number of rows, including those in no segment
+        rows: number of rows, including rows in no segment
     """
 
     graphs: int
@@ -60,7 +60,7 @@ class Bucket:
 
 @dataclass(frozen=True, eq=False)
 class Padding:
-    """Graphs sorted by size, and those of a bucket padded to the largest of them.
+    """Graphs sorted by size; the graphs of a bucket are padded to its largest.
 
     Args:
         source: ``[padded rows]``, the row to copy; for padding, any row of the same graph
@@ -102,7 +102,7 @@ class PaddedSegments(Segments):
 
     @staticmethod
     def of(a: Tensor, starts: np.ndarray, sizes: np.ndarray) -> PaddedSegments:
-        """The segments of the rows of ``a``, and of other tensors with as many rows.
+        """The segments of the rows of ``a``, and of other tensors with the same number of rows.
 
         Args:
             a: ``[rows, channels]``
@@ -122,12 +122,12 @@ class PaddedSegments(Segments):
         return a.contiguous() if self.padding is None else a.index_select(0, self.padding.source)
 
     def pad_with_zeros(self, a: Tensor) -> Tensor:
-        """As `pad`, for one of the factors of a sum over rows."""
+        """Like `pad`, for one of the factors of a sum over rows."""
         padded = self.pad(a)
         return padded if self.padding is None else padded.masked_fill_(self.padding.is_padding, 0)
 
     def new_padded(self, a: Tensor, channels: int) -> Tensor:
-        """A buffer of the type of ``a`` to write padded rows to, and then to pass to `unpad`."""
+        """A buffer of the type of ``a`` for padded rows, to be passed to `unpad`."""
         rows = self.rows if self.padding is None else len(self.padding.source) + 1
         return (a.new_empty if self.all_rows else a.new_zeros)(rows, channels)
 
@@ -145,7 +145,7 @@ class PaddedSegments(Segments):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         out = a.new_empty(self.graphs, a.shape[1], b.shape[1])
-        # Zeros in one factor are enough; they cost less in the narrower one.
+        # Zeros in one factor are enough; the narrower factor is cheaper.
         if a.shape[1] < b.shape[1]:
             a, b = self.pad_with_zeros(a), self.pad(b)
         else:
@@ -170,8 +170,8 @@ class SegmentPtr(Segments):
 
     Args:
         ptr: ``[graphs + 1]`` int64, the first row of each graph, and the end
-        period: every n-th graph is a filler, of which only the first row is in a segment; more
-            than there are graphs for no filler
+        period: every n-th graph is a filler, of which only the first row is in a segment; larger
+            than the number of graphs for no filler
     """
 
     ptr: Tensor
@@ -206,20 +206,20 @@ class SegmentPtr(Segments):
 
 
 def segments_of(layout: Layout, like: Tensor) -> Segments:
-    """The rows of each graph, for products with tensors like the given one."""
+    """The segments of each graph's rows, for products with tensors like the given one."""
     if has_kernels(like):
         return SegmentPtr.of(layout)
     sizes = layout.sizes.copy()
     starts = sizes.cumsum() - sizes.ravel()
     if layout.filler:
-        sizes[:, -1] = 1  # the results of a filler are unused, so compute as little as possible
+        sizes[:, -1] = 1  # results of a filler are unused, so compute as little as possible
     return PaddedSegments.of(like, starts, sizes.ravel())
 
 
 def _padded(
     rows: int, starts: np.ndarray, sizes: np.ndarray, device: torch.device
 ) -> PaddedSegments:
-    """One bucket for each power of two that sizes are rounded up to."""
+    """Segments with one bucket for each power of two that sizes are rounded up to."""
     power = np.ceil(np.log2(sizes)).astype(np.int64)
     order = np.argsort(power, kind="stable")
     end, sources, insides = 0, [], []

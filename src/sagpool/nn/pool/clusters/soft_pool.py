@@ -1,4 +1,4 @@
-"""`SoftPool`: what MinCutPool, DMoN, JustBalance and HOSC have in common."""
+"""`SoftPool`: the common base of MinCutPool, DMoN, JustBalance and HOSC."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from sagpool.nn.pool.clusters.segments import PaddedSegments, Segments, segments
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.ops import segment_sum
 
-# Sums below this count as 0. That of a filler's edges may be negative: see `DenseAdjacency.degree`.
+# Smaller sums count as 0. The sum of a filler's edges may be negative, see `DenseAdjacency.degree`.
 SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """The assignment of one level, and what losses are made of; all sums are over a graph's nodes.
+    """The assignment of one level, and terms of losses; all sums are over a graph's nodes.
 
     Args:
         assignment: S, ``[rows, clusters]``; rows sum to 1
         structure: A
         degree: row sums of A, or of the normalised A, ``[rows]``
         matrix: ``Sᵀ A S``, ``[graphs, clusters, clusters]``
-        segments: of the rows
+        segments: segments of the rows
     """
 
     assignment: Tensor
@@ -65,7 +65,8 @@ class Clustering:
     def lengths(self) -> Tensor:
         """Norms of the columns of S, ``[graphs, clusters]``."""
         squares = self.total(self.assignment.square())
-        return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()  # no infinite slope at 0
+        # Avoids the infinite slope at 0.
+        return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
     @property
     def trace(self) -> Tensor:
@@ -85,8 +86,8 @@ class Clustering:
 class SoftPool(Pool):
     """``S = softmax(MLP(X))``, ``X' = Sᵀ X``, ``A' = Sᵀ A S``, and a loss that S minimises.
 
-    A' is a matrix in memory, so clusters should be about as many as nodes of a graph. A subclass
-    has a `loss`, and may have features and edges of its own.
+    A' is a matrix in memory, so a graph should have about as many clusters as nodes. A subclass
+    defines `loss`, and may replace `features` and `edges`.
 
     Args:
         in_channels: size of each input row
@@ -100,7 +101,7 @@ class SoftPool(Pool):
     """
 
     leaves = "clusters"
-    normalises = False  # whether A of the input is D^-1/2 A D^-1/2
+    normalises = False  # whether A of the input is replaced by D^-1/2 A D^-1/2
 
     def __init__(
         self, in_channels: int, clusters: int, *, hidden: Sequence[int] = (), members: int = 1
@@ -126,7 +127,7 @@ class SoftPool(Pool):
 
     @abstractmethod
     def loss(self, found: Clustering) -> Tensor:
-        """Of each graph by itself, ``[graphs]``."""
+        """The loss of each graph, ``[graphs]``."""
 
     def features(self, found: Clustering, x: Tensor) -> Tensor:
         """X', ``[graphs, clusters, channels]``."""
@@ -147,7 +148,8 @@ class SoftPool(Pool):
         for layer in [*self.assign][1:]:
             logits = layer(logits.relu())
         s = logits.softmax(1)
-        if isinstance(structure, DenseAdjacency):  # made by this method, and normalised if it does
+        # Made by this method, so already normalised if it normalises.
+        if isinstance(structure, DenseAdjacency):
             equal = PaddedSegments.equal(len(structure.matrix), structure.clusters)
             return Clustering(s, structure, structure.degree, structure.pool(s).matrix, equal)
         base, degree, weighted = structure.csr(), structure.degree.to(s.dtype), s
@@ -173,5 +175,5 @@ def inverse_root(degree: Tensor) -> Tensor:
 
 
 def fraction(part: Tensor, whole: Tensor) -> Tensor:
-    """``part / whole``, and 0 where there is nothing to divide by."""
+    """``part / whole``, and 0 for a division by 0."""
     return torch.where(whole > SMALLEST, part / whole.clamp(min=SMALLEST), 0)

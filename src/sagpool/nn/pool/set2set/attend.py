@@ -1,7 +1,7 @@
 """Attention of one query per graph over the rows of that graph: one step of Set2Set.
 
 Not differentiable; `Set2Set` builds on it. Results are written into buffers of the caller, so that
-those of all steps are contiguous for a single matrix product.
+the results of all steps are contiguous for a single matrix product.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ def attend(x: Tensor, query: Tensor, segments: Segments, out: Tensor) -> tuple[T
     Args:
         x: ``[rows, channels]``, contiguous
         query: q, ``[members, graphs, channels]``
-        segments: of the rows; no graph is empty
+        segments: segments of the rows; no graph is empty
         out: ``[members, graphs, channels]``, the buffer for r
 
     Returns:
@@ -62,7 +62,7 @@ def attend_backward(
     grad_query: Tensor,
     segments: Segments,
 ) -> RowGradients:
-    """The gradients of one step, except that of x: see `attend_backward_rows`.
+    """The gradients of one step, except for x: see `attend_backward_rows`.
 
     ``slope_i = a_i (x_i · grad_g - Σ_j a_j x_j · grad_g)``, where the last sum is ``r_g · grad_g``.
 
@@ -71,9 +71,9 @@ def attend_backward(
         energy: ``[rows]``, from the forward pass
         level: ``[members * graphs]``, from the forward pass
         out: r, ``[members, graphs, channels]``
-        grad: of r, likewise
+        grad: gradient of r, likewise
         grad_query: likewise; ``Σ slope_i x_i``, the gradient of q, is added to it
-        segments: of the rows
+        segments: segments of the rows
     """
     ptr, segment, filler = segments
     if (kernels := kernels_for(x)) is not None:
@@ -92,14 +92,14 @@ def attend_backward_rows(
 ) -> Tensor:
     """``Σ_s alpha_s grad_s + slope_s q_s``, the gradient of x from all steps, ``[rows, channels]``.
 
-    Step by step, each step would allocate and add a matrix of the size of x.
+    Otherwise each step would allocate and add a matrix of the size of x.
 
     Args:
         alpha: ``[steps, rows]``
         slope: ``[steps, rows]``
         query: q, ``[members, steps, graphs, channels]``
-        grad: of r, likewise
-        segments: of the rows
+        grad: gradient of r, likewise
+        segments: segments of the rows
     """
     ptr, segment, filler = segments
     if (kernels := kernels_for(alpha)) is not None:

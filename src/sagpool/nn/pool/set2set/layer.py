@@ -89,7 +89,7 @@ class _Process(Function):
     ) -> Tensor:
         x = x.contiguous()
         members, graphs, channels = len(weight), (len(segments.ptr) - 1) // len(weight), x.shape[1]
-        # Without the filler, a batch of 128 graphs does not need an extra tile of a product.
+        # Without the filler graphs, 128 graphs do not need an extra tile of a product.
         real = graphs - segments.filler
         slots = steps if with_grad else 1  # without a backward pass, steps reuse the buffers
         queries = x.new_empty(members, slots, graphs, 2 * channels)
@@ -100,7 +100,7 @@ class _Process(Function):
         for step in range(steps):
             slot = step % slots
             state, attended = queries[:, slot].chunk(2, dim=2)
-            if step == 0:  # there is no query yet: it would be zero
+            if step == 0:  # there is no query yet; it would be zero
                 gates[:, slot] = bias
             else:
                 query = queries[:, (step - 1) % slots, :real]

@@ -34,8 +34,8 @@ def lstm_cell_backward(
     Args:
         gates: ``[members, graphs, 4 * channels]``, as in the forward pass
         cell: c, ``[members, graphs, channels]``, contiguous
-        grad_state: of h, ``[members, graphs, channels]``
-        grad_cell: of c', contiguous; overwritten by that of c
+        grad_state: gradient of h, ``[members, graphs, channels]``
+        grad_cell: gradient of c', contiguous; overwritten by the gradient of c
         grad_gates: ``[members, graphs, 4 * channels]``, the buffer for the gradient of the gates
     """
     if (kernels := kernels_for(gates)) is not None:
