@@ -66,3 +66,14 @@ def test_equal_trainings_have_equal_streams_whatever_their_types():
     assert plain == other
     assert plain.stream("weights", "MUTAG") == other.stream("weights", "MUTAG")
     assert repr(plain) == repr(other)
+
+
+def test_a_repeated_training_is_the_same_as_a_new_one():
+    """Also the order of its settings, on which its key and random numbers depend."""
+    own = Training("kmis-h", lr=1, hidden=16, method_settings={"hops": 2})
+    repeated, new = own.repeated(3, 4), replace(own, seed=3, fold=4)
+    assert repeated == new
+    assert hash(repeated) == hash(new)
+    assert list(repeated.to_dict().items()) == list(new.to_dict().items())
+    assert repeated.stream("weights", "MUTAG") == new.stream("weights", "MUTAG")
+    assert (own.seed, own.fold) == (0, 0)

@@ -132,8 +132,9 @@ def _check_budgets(cells: list[Cell]) -> None:
 
 def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Training]:
     """The training with every seed and fold, or with only the first folds of each seed."""
+    first = replace(template, seed=0, fold=0)
     return [
-        replace(template, seed=seed, fold=fold)
+        first.repeated(seed, fold)
         for seed in range(seeds)
         for fold in range(folds or template.folds)
     ]

@@ -154,8 +154,9 @@ class Store(SeenTrainings):
         return next((known.bytes for known in self._same(cell)), 0)
 
     def _same(self, cell: CellRecord) -> list[CellRecord]:
-        key = (cell.dataset, group_key(cell))
-        return [known for known in self.cells() if (known.dataset, group_key(known)) == key]
+        sql = "SELECT * FROM cells WHERE dataset = ? AND method = ? ORDER BY rowid"
+        known = self._cells(self._named(sql, (cell.dataset, cell.method)))
+        return [one for one in known if group_key(one) == group_key(cell)]
 
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
@@ -215,8 +216,11 @@ class Store(SeenTrainings):
 
     def cells(self) -> list[CellRecord]:
         """All cells, the one that was run last at the end."""
+        return self._cells(self._named("SELECT * FROM cells ORDER BY rowid"))
+
+    def _cells(self, rows: Iterable[dict[str, Any]]) -> list[CellRecord]:
         cells = []
-        for row in self._named("SELECT * FROM cells ORDER BY rowid"):
+        for row in rows:
             with self._decoding():
                 # Older stores lack some of these columns.
                 for name in ("settings", "ranking", "chosen", "cost", "retention", "paper_tests"):

@@ -21,6 +21,7 @@ class Tables:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.connection = path, connection
+        self._columns: dict[str, list[str]] = {}
 
     def has_column(self, table: str, column: str) -> bool:
         """Whether a table has this column; tables of older stores lack some."""
@@ -35,9 +36,9 @@ class Tables:
         with readable_errors(self.path):
             return self.connection.execute(sql, values).fetchall()
 
-    def _named(self, sql: str) -> list[dict[str, Any]]:
+    def _named(self, sql: str, values: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
         with readable_errors(self.path):
-            cursor = self.connection.execute(sql)
+            cursor = self.connection.execute(sql, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
@@ -65,8 +66,10 @@ class Tables:
     def _insert(self, conflict: str, table: str, values: list[Any]) -> sqlite3.Cursor:
         if not table.endswith(")"):
             # Name the columns: a newer version of the store may have more.
-            names = self._read("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
-            table += f" ({', '.join(name for (name,) in names[: len(values)])})"
+            if table not in self._columns:
+                sql = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
+                self._columns[table] = [name for (name,) in self._read(sql, (table,))]
+            table += f" ({', '.join(self._columns[table][: len(values)])})"
         marks = ", ".join("?" * len(values))
         with readable_errors(self.path):
             return self.connection.execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,16 +19,27 @@ from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
 from sagpool.nn.pool import pools_of
 
+
+class _Known(NamedTuple):
+    split: Split
+    sort_k: int  # SortPool's k for the training graphs of the split
+
+
 # Cached, because thousands of trainings share a few splits.
-_SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, Split]] = WeakKeyDictionary()
+_SPLITS: WeakKeyDictionary[Graphs, dict[Hashable, _Known]] = WeakKeyDictionary()
 
 
 def split_of(graphs: Graphs, training: Training) -> Split:
+    return _known(graphs, training).split
+
+
+def _known(graphs: Graphs, training: Training) -> _Known:
     known = _SPLITS.setdefault(graphs, {})
     kind = (training.split, training.folds, training.validation)
     fold = (training.seed, training.fold, *kind)
     if fold not in known:
-        known[fold] = _split_of(graphs, training)
+        split = _split_of(graphs, training)
+        known[fold] = _Known(split, sort_k(graphs.node_counts[split.train]))
     return known[fold]
 
 
@@ -69,13 +81,12 @@ def trained_on(graphs: Graphs, training: Training) -> np.ndarray | slice:
 
 def shape_of(graphs: Graphs, training: Training) -> Shape:
     """The shape of the training's model, with one member."""
-    train = split_of(graphs, training).train
     return Shape(
         in_channels=graphs.num_features,
         classes=graphs.num_outputs,
         hidden=training.hidden,
         ratio=training.ratio,
-        k=sort_k(graphs.node_counts[train]),
+        k=_known(graphs, training).sort_k,
         max_nodes=int(graphs.node_counts.max()),
         dropout=training.dropout,
         settings=dict(training.method_settings),

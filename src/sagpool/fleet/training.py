@@ -152,9 +152,18 @@ class Training:
         given = {name: value for name, value in values.items() if name in own}
         return Training(**given, method_settings=tuple(extra.items()))
 
+    def repeated(self, seed: int, fold: int) -> Training:
+        """The same training with another seed and fold, both at least 0.
+
+        Its other settings are not checked again: a search may repeat a million trainings.
+        """
+        other = object.__new__(Training)
+        other.__dict__.update(self.__dict__, seed=seed, fold=fold)
+        return other
+
     def to_dict(self) -> dict[str, Any]:
         """All settings by name, without defaults of the protocol and of the method."""
-        own = {item.name: getattr(self, item.name) for item in fields(self)[:-1]}
+        own = {name: value for name, value in vars(self).items() if name != "method_settings"}
         for name, (default, *_) in OPTIONS.items():
             if own[name] == default:
                 del own[name]
