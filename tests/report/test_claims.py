@@ -70,13 +70,21 @@ def test_claims_that_do_not_hold_come_first(report):
         "table": "does not hold",
         "attention": "holds",
         "few": "holds",
-        "control": "not tested",
     }
-    assert list(table) == ["table", "attention", "few", "control"]
+    assert list(table) == ["table", "attention", "few"]
     assert table["attention"]["found"].startswith("SAGPool_h − gPool_h: +13.")
     assert table["attention"]["gaps"] == "gPool_h on SECOND: 5 of 20 runs"
     assert table["table"]["found"] == "1 of 1 cells differ, 1 upwards; SAGPool_h 1 of 1"
-    assert table["control"]["gaps"] == "Random_h on FIRST, SECOND: no rows"
+
+
+def test_claims_that_were_not_tested_are_folded_away(report):
+    (one,) = rows(report / "tables/claims-not-tested.csv").values()
+    assert (one["id"], one["verdict"]) == ("control", "not tested")
+    assert one["gaps"] == "Random_h on FIRST, SECOND: no rows"
+    page = (report / "report.html").read_text()
+    details = page[page.index("<summary>Claims that were not tested") :]
+    assert "Chance is worse." in details
+    assert "Chance is worse." not in page[: page.index("<summary>Claims that were not tested")]
 
 
 def test_the_page(report):
@@ -200,7 +208,6 @@ def test_claims_say_on_which_cells_and_by_which_protocol_they_are_judged(
         "attention": "fixed settings",  # there is no searched gpool-h
         "table": "searched settings",
         "few": "",
-        "control": "searched settings",
     }
     assert "and never on a mixture" in page
     markdown = (folder / "tables/claims.md").read_text()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -30,6 +31,7 @@ from sagpool.statistics import SIGNIFICANT
 
 MARK = "†"
 CONTROL = "control"  # stands in place of a section of the paper
+NOT_TESTED = "Claims about which the rows say nothing, and why."
 
 
 def section(content: Content) -> Section:
@@ -43,10 +45,15 @@ def section(content: Content) -> Section:
     judged = judge_claims(content.experiment, cells) if content.experiment else []
     parts = []
     if any(one.found.lines for one in judged):
+        untested = [one for one in judged if one.found.verdict is Verdict.NOT_TESTED]
+        tested = [one for one in judged if one not in untested]
         parts = [
-            Part(table=claims_table(judged)),
+            Part(table=claims_table(tested)),
             Part("All comparisons of the claims", comparisons_table(judged), folded=True),
         ]
+        if untested:
+            table = replace(claims_table(untested), name="claims-not-tested", caption=NOT_TESTED)
+            parts.append(Part("Claims that were not tested", table, folded=True))
     drawing = differences_drawing("claims-differences", "Differences behind the verdicts", judged)
     if drawing:
         parts.append(Part("All differences in one picture", drawings=[drawing], folded=True))
