@@ -20,6 +20,7 @@ PAGES = {
     ROOT / "SECURITY.md": "project/security.md",
     ROOT / "results/lee2019/notes.md": "project/notes.md",
     ROOT / "results/searched/notes.md": "project/notes-searched.md",
+    ROOT / "results/table4/notes.md": "project/notes-table4.md",
     ROOT / "src/sagpool/fleet/README.md": "internals/fleets.md",
     ROOT / "src/sagpool/nn/pool/clusters/README.md": "internals/clusters.md",
 }
