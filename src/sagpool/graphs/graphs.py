@@ -171,7 +171,7 @@ class Graphs:
 
     @property
     def num_outputs(self) -> int:
-        """Number of outputs of a model: classes, or the tasks of the targets."""
+        """Number of outputs of a model, one for each class or for each task of the targets."""
         if self.task == "classification" or self.targets is None:
             return self.num_classes
         return self.targets.shape[1]
