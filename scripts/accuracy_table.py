@@ -25,6 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from sagpool import Graphs, SagpoolError, load
 from sagpool.classifier import fit
+from sagpool.statistics import paired_difference
 
 FOLDS = 10
 OURS = "sagpool"
@@ -114,27 +115,46 @@ def cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
     return table
 
 
-def gains(rows: Sequence[Row]) -> dict[str, float]:
-    """By data set, points of ours above the best other model, on common folds."""
-    correct: dict[str, dict[str, dict[tuple[int, int], tuple[int, int]]]] = {}
+class Gain(NamedTuple):
+    """How far ours is above the best of the others, in points."""
+
+    points: float  # over all graphs of the folds that both have
+    error: float | None  # standard error, corrected for folds that share data; None of one fold
+
+
+def gains(rows: Sequence[Row]) -> dict[str, Gain]:
+    """By data set, the gain over the peer that comes closest."""
+    by_model: dict[str, dict[str, dict[tuple[int, int], Row]]] = {}
     for row in rows:
-        of_model = correct.setdefault(row.dataset, {}).setdefault(row.model, {})
-        of_model[row.repeat, row.fold] = row.correct, row.graphs
+        of_model = by_model.setdefault(row.dataset, {}).setdefault(row.model, {})
+        of_model[row.repeat, row.fold] = row
     found = {}
-    for dataset, models in correct.items():
+    for dataset, models in by_model.items():
         own = models.pop(OURS, {})
-        behind = []
-        for of_model in models.values():
-            common = own.keys() & of_model.keys()
-            if common:
-                more = sum(own[fold][0] - of_model[fold][0] for fold in common)
-                behind.append(100 * more / sum(own[fold][1] for fold in common))
+        common = [
+            [(own[fold], other[fold]) for fold in own.keys() & other.keys()]
+            for other in models.values()
+        ]
+        behind = [gain(pairs) for pairs in common if pairs]
         if behind:
-            found[dataset] = min(behind)
+            found[dataset] = min(behind, key=lambda one: one.points)
     return found
 
 
-def markdown(table: dict[str, dict[str, Cell]], above: Mapping[str, float]) -> str:
+def gain(pairs: Sequence[tuple[Row, Row]]) -> Gain:
+    """Ours less the other, on the same folds."""
+    more = sum(ours.correct - other.correct for ours, other in pairs)
+    points = 100 * more / sum(ours.graphs for ours, _ in pairs)
+    if len(pairs) == 1:
+        return Gain(points, None)
+    sides = (
+        np.array([100 * row.correct / row.graphs for row in side])
+        for side in zip(*pairs, strict=True)
+    )
+    return Gain(points, paired_difference(*sides, FOLDS).error)
+
+
+def markdown(table: dict[str, dict[str, Cell]], above: Mapping[str, Gain]) -> str:
     lines = [
         f"| | {' | '.join(MODELS)} | above the best peer |",
         "|---|" + "---:|" * (len(MODELS) + 1),
@@ -150,12 +170,16 @@ def markdown(table: dict[str, dict[str, Cell]], above: Mapping[str, float]) -> s
             mean = f"**{cell.mean:.1f}**" if cell.mean == best else f"{cell.mean:.1f}"
             spread = "" if cell.std is None else f" ± {cell.std:.1f}"
             texts.append(f"{mean}{spread} ({cell.folds})")
-        texts.append(signed(above[dataset]) if dataset in above else "–")
+        texts.append(gain_text(above[dataset]) if dataset in above else "–")
         lines.append(f"| {dataset} | {' | '.join(texts)} |")
     if above:
-        mean = signed(statistics.mean(above.values()))
+        mean = signed(statistics.mean(one.points for one in above.values()))
         lines.append(f"| mean |{' |' * len(MODELS)} {mean} |")
     return "\n".join(lines) + "\n"
+
+
+def gain_text(found: Gain) -> str:
+    return signed(found.points) + ("" if found.error is None else f" ± {found.error:.1f}")
 
 
 def signed(points: float) -> str:

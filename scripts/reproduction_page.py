@@ -62,7 +62,7 @@ def verdicts(published: Published) -> str:
             f"  - {phrase(one.claim.text).plain} {_details(one, same)}{_mark(one)}."
             for one in undecided
         )
-        few = f"{len(undecided)} differences are smaller than these rows can tell from zero"
+        few = f"{len(undecided)} claims. The rows cannot tell these differences from chance"
         lines += [f"- **Undecided**: {few}.", *listed]
     if counted:
         held = sum(one.found.verdict is Verdict.HOLDS for one in counted)
@@ -82,7 +82,7 @@ def _mark(one: Judged) -> str:
 
 
 def _details(one: Judged, same: str) -> str:
-    """What was found, and how the settings were chosen unless all have it the same way."""
+    """What was found; also how the settings were chosen, unless that is the same for all."""
     return _short(one) + ("" if same else f" ({one.chosen})")
 
 
