@@ -18,7 +18,13 @@ from sagpool.fleet.order import on_device
 from sagpool.fleet.pace import Pace
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize, Spread
-from sagpool.fleet.recording import Recorder, RecordingMemory, _Recording, can_record
+from sagpool.fleet.recording import (
+    Recorder,
+    RecordingMemory,
+    _Recording,
+    can_record,
+    free_cached_memory,
+)
 from sagpool.fleet.schedule import Slots, trained_on
 from sagpool.fleet.scheduler import _compute_shared_values
 from sagpool.fleet.work import Work
@@ -358,6 +364,51 @@ def test_if_a_recording_does_not_fit_the_others_are_dropped(
     assert recorder.records is records
     assert not failures
     assert len(step.sizes) == (0 if records else 1), "a pass that is not replayed has to run"
+
+
+@pytest.mark.parametrize(
+    ("few_rows", "left"), [(0, ["large", "medium"]), (2**19, ["small", "large", "medium"])]
+)
+def test_a_recording_that_is_larger_than_all_others_comes_first(few_rows, left, few, monkeypatch):
+    """It takes as much memory beside them as alone, but they fit into its memory."""
+    monkeypatch.setattr(recorded_size, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(recorded_size, "MAX_SPARE", 9)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    recorder, beside = recorder_for(few), recorder_for(few)
+    beside.memory = recorder.memory
+    beside.memory.add(beside)
+    for one in (recorder, beside):
+        one.records = True
+    recorder.memory.known.add("steps")
+    names = ["evaluation", "small", "large", "medium"]
+    monkeypatch.setattr(recorder.memory, "record", lambda step: FakeGraph(names.pop(0)))
+    beside([FakePass()], on_device(few, [np.arange(12)[None]]))
+    for graphs in (3, 9, 6):
+        recorder([FakePass()], on_device(few, [np.arange(graphs)[None]]))
+    assert [one.graph.name for one in recorder.recordings] == left
+    assert bool(beside.recordings) is bool(few_rows), "its memory is the same"
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records")
+def test_recordings_of_growing_batches_take_no_more_memory_than_the_last(few):
+    """On DD, where batches differ much, recordings once took all of the memory."""
+
+    def reserved(sizes) -> int:
+        free_cached_memory()
+        before, memory = torch.cuda.memory_reserved(), RecordingMemory({"steps"})
+        recorder = Recorder(SAGPool(3), few.to(DEVICE), memory, Profile(torch.device(DEVICE)))
+
+        def step(batch):
+            for _ in range(3):
+                torch.ones(len(batch.ids), batch.rows, 64, device=DEVICE).square().sum()
+
+        for rows in sizes:
+            batches = on_device(few.to(DEVICE), [np.zeros((64, 1), np.int64)])
+            recorder([step], batches._replace(rows=(rows,)))
+        return torch.cuda.memory_reserved() - before
+
+    growing = [20_000, 22_000, 24_000, 26_000]
+    assert reserved(growing) <= 1.1 * reserved(growing[-1:])
 
 
 @pytest.mark.parametrize("end", ["shrink", "clear"])

@@ -56,6 +56,11 @@ class RecordedSize(NamedTuple):
             rows * members for rows, (members, _) in zip(self.rows, self.shapes, strict=True)
         )
 
+    @property
+    def is_large(self) -> bool:
+        """Whether padding, and memory, matter."""
+        return self.total_rows > FEW_ROWS * len(self.shapes)
+
     def fits(self, needed: "RecordedSize") -> bool:
         """Whether the padding is sufficient and not excessive."""
         return (
@@ -63,10 +68,7 @@ class RecordedSize(NamedTuple):
             and self.limits == needed.limits
             and all(a >= b for a, b in zip(self.rows, needed.rows, strict=True))
             and all(a >= b for a, b in zip(self.entries, needed.entries, strict=True))
-            and (
-                self.total_rows <= FEW_ROWS * len(self.shapes)
-                or self.total_rows <= MAX_SPARE * needed.total_rows
-            )
+            and (not self.is_large or self.total_rows <= MAX_SPARE * needed.total_rows)
         )
 
     def with_spare(self, of_a_graph: GraphSizes) -> "RecordedSize":

@@ -6,6 +6,7 @@ A pass is some hundred small operations, which the host would otherwise launch o
 import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -100,7 +101,12 @@ class RecordingMemory:
         self._pool: Any = None
         # A memory pool lives as long as a graph that uses it, so one graph is always kept.
         self._keeper: torch.cuda.CUDAGraph | None = None
+        self._recorders = weakref.WeakSet[Recorder]()
         self.known = set[str]() if known is None else known
+
+    def add(self, recorder: "Recorder") -> None:
+        """Let a recorder use the memory."""
+        self._recorders.add(recorder)
 
     def record(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
         """Record the step in the current stream; a link of a chain cannot be replayed alone.
@@ -115,10 +121,16 @@ class RecordingMemory:
                 self._keeper = _captured(self._pool, number.zero_)
             return _captured(self._pool, step, link)
 
-    def forget(self) -> None:
-        """Free the memory; there must be no recording."""
+    def renew(self) -> None:
+        """Record into new memory from now on; the old memory lives as long as its recordings."""
         self._pool = self._keeper = None
         free_cached_memory()
+
+    def clear(self) -> None:
+        """Drop all recordings, and free their memory."""
+        for recorder in self._recorders:
+            recorder.recordings = []
+        self.renew()
 
 
 def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
@@ -177,6 +189,7 @@ class Recorder:
         self.recordings: list[_Recording] = []
         self.has_run = False  # whether a pass has run without recording
         self.memory = memory  # set after the recordings, which must be freed first
+        memory.add(self)
         self.records = torch.cuda.is_available() and graphs.device.type == "cuda"
 
     @staticmethod
@@ -207,6 +220,8 @@ class Recorder:
         kind = self.kind if len(passes) == 1 else f"whole {self.kind}"
         known = kind in self.memory.known
         if self.records and known and len(self.recordings) < MOST and size.fits(needed):
+            if self._outgrows(size):
+                self.memory.clear()
             recording = self._try_to_record(partial(self._record, passes, padded, flat, size))
             if recording is not None:
                 self.recordings.append(recording)
@@ -216,6 +231,15 @@ class Recorder:
             one(batch)
         self.has_run = True
         self.memory.known.add(kind)
+
+    def _outgrows(self, size: RecordedSize) -> bool:
+        """Whether a recording would be the largest so far, and large enough to matter.
+
+        It would not fit into the gaps of smaller ones and take new memory beside theirs, but
+        smaller ones fit into its memory. So it has to come first.
+        """
+        rows = [recording.size.total_rows for recording in self.recordings]
+        return size.is_large and size.total_rows > max(rows, default=size.total_rows)
 
     def _record(
         self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor, size: RecordedSize
@@ -250,13 +274,11 @@ class Recorder:
                     isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
                 )
                 problem = str(error)
-            # Not inside the handler, which holds references to the memory. A larger recording does
-            # not fit into the gaps that smaller ones left.
-            if short:
-                self.recordings = []
-            self.memory.forget()  # after any error, torch cannot record into it
+            # Not inside the handler, which holds references to the memory.
             if not short:
+                self.memory.renew()  # after any error, torch cannot record into the old one
                 break
+            self.memory.clear()
         if not self.has_run and not short:
             return None  # kernels loaded for other fleets may be missing here: record the next pass
         log.warning("Steps are not recorded, so training is slower: %s", problem)
