@@ -5,9 +5,8 @@ python scripts/complexity.py results/lee2019 --device cuda
 Writes complexity.json and figures into complexity/. Parameters are counted, cluster sizes follow
 from the sizes of the graphs in a data set, and a training step of one model is measured on random
 graphs: with a growing number of nodes at a fixed number of edges per node, and with a growing
-    number of
-edges at a fixed number of nodes. reproduction_page.py makes a section of the page from the JSON
-file.
+number of edges at a fixed number of nodes. reproduction_page.py makes a section of the page from
+the JSON file.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 """The section of the reproduction page about parameters, time, memory and cluster sizes."""
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from complexity_claims import exponent
 
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.report import names
@@ -91,12 +92,8 @@ def _costs(result: Mapping[str, Any]) -> str:
 
 
 def _exponent(costs: list[dict[str, Any]], series: str, what: str) -> str:
-    """The slope between the last two sizes on logarithmic axes."""
-    if len(costs) < 2:
-        return ""
-    first, last = costs[-2:]
-    slope = math.log(last[what] / first[what]) / math.log(last[series] / first[series])
-    return f"{slope:z.2f}".replace("-", "−")
+    slope = exponent(costs, series, what)
+    return "" if slope is None else f"{slope:z.2f}".replace("-", "−")
 
 
 def _clusters(found: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from complexity_claims import with_measured
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import CellRows, Evidence, Judged, Line, judge_claims
@@ -168,7 +169,8 @@ def read_published(folders: Sequence[Path], experiment: Experiment) -> Published
             PublishedGroup(chosen, differences, ordered, made[differences, chosen], experiment)
         )
     usual = {group.chosen: group.cells for group in groups if not group.differences}
-    return Published(experiment, groups, judge_claims(experiment, usual))
+    judged = with_measured(judge_claims(experiment, usual), folders)
+    return Published(experiment, groups, judged)
 
 
 def _cells(

@@ -34,6 +34,7 @@ from sagpool.report.sections.claims import (
     summary,
 )
 from sagpool.report.sections.differences import differences_drawing
+from sagpool.report.table import joined
 from sagpool.statistics import SIGNIFICANT, compare, holm, spread_ratio
 
 FEWER = "† Some of the rows are missing or incomplete."
@@ -48,9 +49,13 @@ EXPERIMENT = "lee2019"  # whose claims are judged, and whose protocol is the usu
 
 def verdicts(published: Published) -> str:
     """What is found about the claims, in a few lines."""
-    tested = [one for one in published.judged if one.found.lines]
     counted = [one for one in published.judged if one.claim.kind == "parameters"]
-    ways = dict.fromkeys(str(one.chosen) for one in tested)
+    tested = [
+        one
+        for one in published.judged
+        if one not in counted and one.found.verdict is not Verdict.NOT_TESTED
+    ]
+    ways = dict.fromkeys(str(one.chosen) for one in tested if one.found.lines)
     same = f"Accuracies are those of cells with {next(iter(ways))}." if len(ways) == 1 else ""
     decided = [one for one in tested if one.found.verdict is not Verdict.UNDECIDED]
     lines = [
@@ -83,10 +88,12 @@ def _mark(one: Judged) -> str:
 
 def _details(one: Judged, same: str) -> str:
     """What was found; also how the settings were chosen, unless that is the same for all."""
-    return _short(one) + ("" if same else f" ({one.chosen})")
+    return _short(one) + ("" if same or not one.found.lines else f" ({one.chosen})")
 
 
 def _short(one: Judged) -> str:
+    if not one.found.lines:
+        return joined(map(phrase, one.found.found)).plain
     if one.claim.kind == "agrees-with-published":
         return phrase(one.found.found[0]).plain
     if one.claim.kind == "steadier":

@@ -141,6 +141,42 @@ def test_exponents(scripts, folder):
     assert {line.count("|") for line in table} == {7}
 
 
+@pytest.mark.parametrize(
+    ("sagpool", "diffpool", "verdict"),
+    [
+        ((0.1, 1.0), (2.0, 2.0), "holds"),
+        ((0.1, 1.0), (2.5, 2.0), "holds in part"),
+        ((2.0, 2.0), (1.0, 1.0), "does not hold"),
+    ],
+)
+def test_the_claim_about_time_and_memory_is_judged_by_exponents(
+    sagpool, diffpool, verdict, scripts
+):
+    costs = [
+        {
+            "method": method, "series": series, series: size,
+            "milliseconds": size**time, "bytes": size**memory,
+        }
+        for method, (time, memory) in (("sagpool-h", sagpool), ("diffpool-h", diffpool))
+        for series in ("nodes", "edges")
+        for size in (10, 100)
+    ]  # fmt: skip
+    growth = scripts("complexity_claims.py")["_growth"]
+    found = growth(costs, "a device")
+    assert found.verdict == verdict
+    time, memory = diffpool
+    assert found.found[-1][-1] == f" in the nodes: time {time:.2f}, memory {memory:.2f}"
+    assert growth(costs[:1], "a device").verdict == "undecided"
+
+
+def test_the_claim_about_cluster_sizes_is_counted(scripts):
+    judge = scripts("complexity_claims.py")["_cluster_sizes"]
+    found = {"large": 1, "graphs": 10, "ratios": {"1/10": {"clusters": 57, "expanded": 6}}}
+    assert judge(found).verdict == "holds"
+    found["ratios"]["1/10"]["expanded"] = 5
+    assert judge(found).verdict == "does not hold"
+
+
 def test_the_page_has_the_section_only_if_there_is_the_file(folder, run_script, tmp_path):
     results = tmp_path / "lee2019"
     (results / "tables").mkdir(parents=True)
@@ -155,4 +191,6 @@ def test_the_page_has_the_section_only_if_there_is_the_file(folder, run_script, 
         else:
             (results / "complexity.json").unlink()
         assert run_script("reproduction_page.py", results, page).code == 0
-        assert (heading in page.read_text("utf-8")) == there
+        text = page.read_text("utf-8")
+        assert (heading in text) == there
+        assert ("Rows have no time or memory" in text) != there, "a claim that needs the file"

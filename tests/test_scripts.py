@@ -74,7 +74,10 @@ def test_what_is_published(published):
 
 
 # Of which the page is made.
-FOLDERS = ("lee2019", "controls", "searched", "searched-gpool", "table4", "released")
+FOLDERS = (
+    *("lee2019", "controls", "searched", "searched-gpool", "searched-global"),
+    *("table4", "table4-rest", "released"),
+)
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
     *(f"claims/claims{which}.{kind}" for which in ("", "-comparisons") for kind in ("md", "csv")),
@@ -88,20 +91,23 @@ def derive(run_script):
 
 def test_the_page_and_the_tables_follow_from_the_rows(derive, tmp_path):
     """After a change of the rows, the claims or the statistics, run reproduction_page.py."""
+    results = tmp_path / "results"
     for name in FOLDERS:
-        (tmp_path / name / "tables").mkdir(parents=True)
-        for file in ("rows.csv", "settings.json", "tables/data.csv", "cells.json"):
+        (results / name / "tables").mkdir(parents=True)
+        for file in (
+            *("rows.csv", "settings.json", "tables/data.csv", "cells.json", "complexity.json"),
+        ):
             if (ROOT / "results" / name / file).exists():
-                shutil.copy(ROOT / "results" / name / file, tmp_path / name / file)
+                shutil.copy(ROOT / "results" / name / file, results / name / file)
     page = tmp_path / "page.md"
     between = re.compile(r"(<!-- begin \w+ -->\n).*?(<!-- end)", re.DOTALL)
     page.write_text(between.sub(r"\1\2", PAGE.read_text("utf-8")), "utf-8")
-    done = derive(*(tmp_path / name for name in FOLDERS), page)
+    done = derive(*(results / name for name in FOLDERS), page)
     assert done.code == 0, done.err
     assert page.read_bytes() == PAGE.read_bytes()
     for file in DERIVED:
-        assert (tmp_path / file).read_bytes() == (ROOT / "results" / file).read_bytes(), file
-    assert (tmp_path / "claims" / "controls.png").exists()
+        assert (results / file).read_bytes() == (ROOT / "results" / file).read_bytes(), file
+    assert (results / "claims" / "controls.png").exists()
 
 
 def test_a_cell_in_two_folders_is_an_error(published, derive, tmp_path):
@@ -368,3 +374,30 @@ def test_recall_of_motifs(monkeypatch):
     assert 0.45 < random[0] < 0.6
     lines = names["trainings_table"]("gpool-h", found["gpool-h"]).splitlines()
     assert len(lines) == 4 + 2
+
+
+def test_rows_of_different_folders_are_compared_on_the_same_splits(published, run_script, tmp_path):
+    """Also if a folder has only one of the two methods."""
+    folders = {}
+    for method in ("sagpool-h", "diffpool-h"):
+        folders[method] = shutil.copytree(published, tmp_path / method)
+        cells = json.loads((published / "cells.json").read_text("utf-8"))
+        kept = {number: cell for number, cell in cells.items() if method in cell["method"]}
+        (folders[method] / "cells.json").write_text(json.dumps(kept), "utf-8")
+        with (published / "rows.csv").open(newline="") as lines:
+            first, *others = lines
+        lines = [first, *(line for line in others if f",{method}," in line)]
+        (folders[method] / "rows.csv").write_text("".join(lines), "utf-8")
+    options = ("--against", "diffpool-h, ratio 0.5", "--method", "sagpool-h")
+    done = run_script("compare_rows.py", *folders.values(), *options)
+    accuracy = {
+        method: [float(row["test_accuracy"]) for row in rows_of(folder / "rows.csv")]
+        for method, folder in folders.items()
+    }
+    mean = 100 * float(np.mean(np.subtract(accuracy["sagpool-h"], accuracy["diffpool-h"])))
+    sign = f"{mean:+z.2f}".replace("-", "−")
+    assert done.out.startswith(f"MUTAG: sagpool-h − diffpool-h, ratio 0.5 {sign} (")
+    assert done.out.endswith(" 2 splits\n")
+    alone = run_script("compare_rows.py", folders["sagpool-h"], *options)
+    assert alone.code == 1
+    assert "No data set has rows of diffpool-h, ratio 0.5 and of one of these." in alone.err

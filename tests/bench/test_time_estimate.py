@@ -79,7 +79,8 @@ def test_larger_networks_are_expected_to_win_more_often():
     assert np.mean([one.hidden == 128 for one in finalists]) > 0.7
 
 
-def test_an_estimate_by_packaged_figures(store):
+def test_an_estimate_by_packaged_figures(store, monkeypatch):
+    monkeypatch.setitem(reference_figures(), "seconds_per_step", 0.0)
     plan = planned(store)
     estimate = estimate_time(plan, "a toaster")
     figures = reference_figures()
@@ -91,6 +92,19 @@ def test_an_estimate_by_packaged_figures(store):
     more = estimate_time(planned(store, Search.GRID, lr=(0.1, 0.01), ratio=(0.5,)), "a toaster")
     assert more.cells[0].search == pytest.approx(estimate.seconds)  # 2 candidates, 1 seed
     assert more.cells[0].training == pytest.approx(estimate.seconds / 2)
+
+
+@pytest.mark.parametrize("search", [Search.NONE, Search.GRID])
+def test_steps_that_follow_each_other_take_their_time(search, store):
+    """A fleet with few models and many small steps is limited by their number, not their bytes."""
+    few = planned(store, search, seeds=2, batch_size=(4,), lr=(0.1,), ratio=(0.5,))
+    many = planned(store, search, seeds=3, batch_size=(4,), lr=(0.1,), ratio=(0.5,))
+    steps = math.ceil(round(94 * 0.9) / 4) * 3
+    one = steps * reference_figures()["seconds_per_step"]
+    for plan in (few, many):
+        cell = estimate_time(plan, "a toaster").cells[0]
+        assert cell.training == pytest.approx(one, rel=0.05)
+        assert cell.search == pytest.approx(one * (search is Search.GRID), rel=0.05)
 
 
 def test_a_store_tells_how_fast_its_device_is(store):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from sagpool.bench.workload import (
     chance,
     expected_epochs,
     reference_figures,
+    steps_per_epoch,
 )
 from sagpool.errors import SagpoolError
 from sagpool.fleet import NUMERICS, MemoryShortageError, Training
@@ -94,10 +95,11 @@ def estimate_time(
         at = _moment(one.finished, plan.store)
         ended[one.invocation] = max(at, ended.get(one.invocation, at))
     rate = _measured_rate(workloads, comparable, ended)
-    measured = rate is not None
+    measured, step = rate is not None, 0.0
     if rate is None:
-        rate, device = figures["bytes_per_second"], figures["device"]
-    return TimeEstimate(device, measured, tuple(one.time(rate) for one in workloads))
+        rate, step = figures["bytes_per_second"], figures["seconds_per_step"]
+        device = figures["device"]
+    return TimeEstimate(device, measured, tuple(one.time(rate, step) for one in workloads))
 
 
 def _moment(text: str, store: Path) -> datetime:
@@ -108,12 +110,21 @@ def _moment(text: str, store: Path) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-class _Workload(NamedTuple):
-    """The bytes of a cell's training steps."""
+class _Work(NamedTuple):
+    bytes: float  # of all steps
+    steps: float  # of the longest training, which follow each other
 
-    search: float | None
-    training: float | None
-    runs: dict[int, float]  # of stored runs, by invocation
+    def seconds(self, rate: float, step: float) -> float:
+        """With this many bytes per second, and at least so many seconds for a step."""
+        return max(self.bytes / rate, self.steps * step)
+
+
+class _Workload(NamedTuple):
+    """The training steps of a cell."""
+
+    search: _Work | None
+    training: _Work | None
+    runs: dict[int, float]  # bytes of stored runs, by invocation
     slowness: float  # of the method: how many times as long its bytes take as those of others
 
     @staticmethod
@@ -139,22 +150,28 @@ class _Workload(NamedTuple):
             sizes = bytes_per_epoch(data.graphs, stored.keys() | set(candidates), dtype)
         if not sizes:
             return _Workload(None, None, {}, slowness)
+        steps = {template: steps_per_epoch(data.graphs, template) for template in sizes}
         reached = found.search.reached if found.search else {}
 
-        def work(training: Training, until: float) -> float:
-            """Of the epochs that are missing up to this one."""
-            template = _template(training)
-            if (training.seed, training.fold) in splits.get(template, ()):
-                return 0.0
-            return sizes[template] * max(0.0, until - reached.get(training, 0.0))
+        def work(asked: Iterable[tuple[Training, float]]) -> _Work:
+            """Of the epochs that are missing up to these."""
+            missing = [
+                (template, max(0.0, until - reached.get(training, 0.0)))
+                for training, until in asked
+                if (training.seed, training.fold)
+                not in splits.get(template := _template(training), ())
+            ]
+            return _Work(
+                sum(sizes[one] * count for one, count in missing),
+                max((steps[one] * count for one, count in missing), default=0.0),
+            )
 
-        searching = 0.0
+        searching = _Work(0.0, 0.0)
         if found.final is not None:
-            training = sum(work(one, epochs(one)) for one in found.final)
+            training = work((one, epochs(one)) for one in found.final)
         else:
             known = found.search.results if found.search else ()
-            asked = expected_epochs(search_program(plan, cell), epochs, known)
-            searching = sum(work(one, until) for one, until in asked.items())
+            searching = work(expected_epochs(search_program(plan, cell), epochs, known).items())
             # Every candidate may be chosen. Its trainings with the first seed (or all, if chosen
             # per fold) are part of the search.
             seeds = range(1, 1 if plan.select is Select.PER_FOLD else plan.seeds)
@@ -162,15 +179,12 @@ class _Workload(NamedTuple):
                 len(seeds) * one.folds - sum(seed in seeds for seed, _ in splits.get(one, ()))
                 for one in candidates
             ]
-            training = float(
-                np.average(
-                    [
-                        sizes[one] * epochs(one) * m
-                        for one, m in zip(candidates, missing, strict=True)
-                    ],
-                    weights=[chance(one) for one in candidates],
-                )
-            )
+            every = [
+                (sizes[one] * epochs(one) * count, steps[one] * epochs(one) * bool(count))
+                for one, count in zip(candidates, missing, strict=True)
+            ]
+            weights = [chance(one) for one in candidates]
+            training = _Work(*np.average(every, axis=0, weights=weights).tolist())
         trained = defaultdict[int, float](float)
         for template, some in stored.items():
             numbers, epochs_of = some.column("invocation"), some.column("epochs")
@@ -178,10 +192,11 @@ class _Workload(NamedTuple):
                 trained[number] += sizes[template] * float(epochs_of[numbers == number].sum())
         return _Workload(searching, training, dict(trained), slowness)
 
-    def time(self, rate: float) -> CellTime:
+    def time(self, rate: float, step: float) -> CellTime:
         if self.search is None or self.training is None:
             return CellTime(None, None)
-        return CellTime(*(self.slowness * work / rate for work in (self.search, self.training)))
+        rate /= self.slowness
+        return CellTime(self.search.seconds(rate, step), self.training.seconds(rate, step))
 
 
 def _is_of(runs: Group | Trained, method: str, fingerprint: str) -> bool:

@@ -79,6 +79,10 @@ def _interpolate(value: float, known: Mapping[float, float]) -> float:
     return float(np.interp(math.log(value), np.log(values), factors))
 
 
+def steps_per_epoch(graphs: Graphs, training: Training) -> int:
+    return math.ceil(len(split_of(graphs, training).train) / training.batch_size)
+
+
 def bytes_per_epoch(
     graphs: Graphs, trainings: Iterable[Training], dtype: torch.dtype
 ) -> dict[Training, float]:
@@ -94,7 +98,7 @@ def bytes_per_epoch(
     found = {}
     for some in by_shape.values():
         smallest, largest = (pick(some, key=lambda one: one.hidden) for pick in (min, max))
-        steps = math.ceil(len(split_of(graphs, smallest).train) / smallest.batch_size)
+        steps = steps_per_epoch(graphs, smallest)
         low = trial_step(graphs, smallest, dtype)
         same = smallest.hidden == largest.hidden
         high = low if same else trial_step(graphs, largest, dtype)
