@@ -179,10 +179,12 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
     for name, rows in (("loose", needed + 40), ("tight", needed + 3), ("too small", needed - 1)):
         flat = torch.zeros(6, dtype=torch.int32, device=few.device)
         size = RecordedSize(((2, 3),), (rows,), (entries,), (None,))
-        recorder.recordings.append(_Recording(FakeGraph(name), flat, size))
+        recorder.recordings[size] = _Recording(FakeGraph(name), flat)
+    recorder.sizes = set(recorder.recordings)
     recorder([step], on_device(few, [IDS]))
-    assert [one.graph.replays for one in recorder.recordings] == [0, 1, 0]
-    assert recorder.recordings[1].flat.tolist() == IDS.ravel().tolist()
+    loose, tight, small = recorder.recordings.values()
+    assert [one.graph.replays for one in (loose, tight, small)] == [0, 1, 0]
+    assert tight.flat.tolist() == IDS.ravel().tolist()
     assert not step.sizes
 
 
@@ -360,17 +362,19 @@ def test_if_a_recording_does_not_fit_the_others_are_dropped(
 
     monkeypatch.setattr(recorder.memory, "record", recorded)
     recorder([step], on_device(few, [np.arange(9)[None]]))
-    assert [one.graph.name for one in recorder.recordings] == left
+    assert [one.graph.name for one in recorder.recordings.values()] == left
     assert recorder.records is records
     assert not failures
     assert len(step.sizes) == (0 if records else 1), "a pass that is not replayed has to run"
 
 
 @pytest.mark.parametrize(
-    ("few_rows", "left"), [(0, ["large", "medium"]), (2**19, ["small", "large", "medium"])]
+    ("few_rows", "names"),
+    [(0, ["large", "small again"]), (2**19, ["small", "large"])],
+    ids=["large batches", "small batches"],
 )
-def test_a_recording_that_is_larger_than_all_others_comes_first(few_rows, left, few, monkeypatch):
-    """It takes as much memory beside them as alone, but they fit into its memory."""
+def test_a_recording_that_is_larger_than_all_others_comes_first(few_rows, names, few, monkeypatch):
+    """It takes as much memory beside them as alone; made again, they fit into its memory."""
     monkeypatch.setattr(recorded_size, "FEW_ROWS", few_rows)
     monkeypatch.setattr(recorded_size, "MAX_SPARE", 9)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -380,13 +384,14 @@ def test_a_recording_that_is_larger_than_all_others_comes_first(few_rows, left, 
     for one in (recorder, beside):
         one.records = True
     recorder.memory.known.add("steps")
-    names = ["evaluation", "small", "large", "medium"]
-    monkeypatch.setattr(recorder.memory, "record", lambda step: FakeGraph(names.pop(0)))
+    new = iter(["evaluation", "small", "large", "small again"])
+    monkeypatch.setattr(recorder.memory, "record", lambda step: FakeGraph(next(new)))
     beside([FakePass()], on_device(few, [np.arange(12)[None]]))
-    for graphs in (3, 9, 6):
-        recorder([FakePass()], on_device(few, [np.arange(graphs)[None]]))
-    assert [one.graph.name for one in recorder.recordings] == left
+    for rows in (100, 500, 100):  # the second recording would do for the third batch
+        recorder([FakePass()], on_device(few, [IDS])._replace(rows=(rows,)))
+    assert [one.graph.name for one in recorder.recordings.values()] == names
     assert bool(beside.recordings) is bool(few_rows), "its memory is the same"
+    assert len(recorder.sizes) == 2
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records")
@@ -408,7 +413,7 @@ def test_recordings_of_growing_batches_take_no_more_memory_than_the_last(few):
         return torch.cuda.memory_reserved() - before
 
     growing = [20_000, 22_000, 24_000, 26_000]
-    assert reserved(growing) <= 1.1 * reserved(growing[-1:])
+    assert reserved([*growing, *growing]) <= 1.1 * reserved(growing[-1:])
 
 
 @pytest.mark.parametrize("end", ["shrink", "clear"])

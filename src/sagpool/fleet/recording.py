@@ -43,7 +43,6 @@ class _Recording(NamedTuple):
 
     graph: torch.cuda.CUDAGraph | Chain
     flat: Tensor
-    size: RecordedSize
     counters: Tensor | None = None  # which batch comes next, for equal passes
 
 
@@ -127,9 +126,9 @@ class RecordingMemory:
         free_cached_memory()
 
     def clear(self) -> None:
-        """Drop all recordings, and free their memory."""
+        """Drop all recordings, and free their memory; they are made again when needed."""
         for recorder in self._recorders:
-            recorder.recordings = []
+            recorder.recordings = {}
         self.renew()
 
 
@@ -186,7 +185,8 @@ class Recorder:
         self.graphs, self.profile, self.kind = graphs, profile, kind
         self.pools = pools_of(model)
         self.graph_sizes = graph_sizes or GraphSizes.of(graphs)
-        self.recordings: list[_Recording] = []
+        self.recordings: dict[RecordedSize, _Recording] = {}
+        self.sizes: set[RecordedSize] = set()  # of all recordings that were ever made
         self.has_run = False  # whether a pass has run without recording
         self.memory = memory  # set after the recordings, which must be freed first
         memory.add(self)
@@ -203,18 +203,22 @@ class Recorder:
         """
         limits = tuple(pool.max_rows() for pool in self.pools)
         needed = RecordedSize(batches.shapes, batches.rows, batches.entries, limits)
-        fitting = [one for one in self.recordings if one.size.fits(needed)]
+        fitting = [size for size in self.sizes if size.fits(needed)]
         if fitting:
-            tightest = min(fitting, key=lambda recording: recording.size.total_rows)
+            size = min(fitting, key=lambda size: size.total_rows)
+        else:
+            size = needed.with_spare(self.graph_sizes)
+        if (recording := self.recordings.get(size)) is not None:
             with self.profile.spent(self.kind):
-                tightest.flat.copy_(batches.flat)
-                tightest.graph.replay()
+                recording.flat.copy_(batches.flat)
+                recording.graph.replay()
             return
         with self.profile.spent("recording"):
-            self._run_and_record(passes, batches.flat.clone(), needed)
+            self._run_and_record(passes, batches.flat.clone(), needed, size)
 
-    def _run_and_record(self, passes: Sequence[Pass], flat: Tensor, needed: RecordedSize) -> None:
-        size = needed.with_spare(self.graph_sizes)
+    def _run_and_record(
+        self, passes: Sequence[Pass], flat: Tensor, needed: RecordedSize, size: RecordedSize
+    ) -> None:
         padded = DeviceBatches(flat, size.shapes, size.rows, size.entries).padded()
         # The first pass of its kind compiles kernels, which a recording should not.
         kind = self.kind if len(passes) == 1 else f"whole {self.kind}"
@@ -222,9 +226,10 @@ class Recorder:
         if self.records and known and len(self.recordings) < MOST and size.fits(needed):
             if self._outgrows(size):
                 self.memory.clear()
-            recording = self._try_to_record(partial(self._record, passes, padded, flat, size))
+            recording = self._try_to_record(partial(self._record, passes, padded, flat))
             if recording is not None:
-                self.recordings.append(recording)
+                self.recordings[size] = recording
+                self.sizes.add(size)
                 recording.graph.replay()
                 return
         for one, batch in zip(passes, padded, strict=True):
@@ -238,14 +243,12 @@ class Recorder:
         It would not fit into the gaps of smaller ones and take new memory beside theirs, but
         smaller ones fit into its memory. So it has to come first.
         """
-        rows = [recording.size.total_rows for recording in self.recordings]
+        rows = [recorded.total_rows for recorded in self.recordings]
         return size.is_large and size.total_rows > max(rows, default=size.total_rows)
 
-    def _record(
-        self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor, size: RecordedSize
-    ) -> _Recording:
+    def _record(self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor) -> _Recording:
         if len(passes) == 1:
-            return _Recording(self.memory.record(partial(passes[0], padded[0])), flat, size)
+            return _Recording(self.memory.record(partial(passes[0], padded[0])), flat)
         # Equal passes are recorded once. The device counts which of their batches comes next.
         runs = [
             [batch for _, batch in run]
@@ -260,7 +263,7 @@ class Recorder:
             step = partial(_run_next, passes[first], run, counter)
             links += [self.memory.record(step, link=True)] * len(run)
             first += len(run)
-        return _Recording(Chain(links), flat, size, counters)
+        return _Recording(Chain(links), flat, counters)
 
     def _try_to_record(self, record: Callable[[], _Recording]) -> _Recording | None:
         """The recording; None if recording failed."""
@@ -279,6 +282,7 @@ class Recorder:
                 self.memory.renew()  # after any error, torch cannot record into the old one
                 break
             self.memory.clear()
+            self.sizes = set()  # a larger recording has to do for smaller batches, too
         if not self.has_run and not short:
             return None  # kernels loaded for other fleets may be missing here: record the next pass
         log.warning("Steps are not recorded, so training is slower: %s", problem)
