@@ -12,6 +12,7 @@ import pytest
 
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.cli.main import main
+from sagpool.models import methods
 
 DOCS = Path(__file__).parents[2] / "docs"
 # The first has a test of its own, and the server is asked by tests/export/test_serving.py.
@@ -71,3 +72,17 @@ def test_the_experiment_of_ones_own_is_a_valid_one():
     experiment = read_experiment(text, "mine")
     assert experiment.settings_of("MUTAG", "sagpool-g")["lr"] == 1e-3
     assert experiment.grid_of("MUTAG", "gpool-h")["ratio"] == (0.5, 0.25)
+
+
+def test_the_table_of_methods_is_complete():
+    """There, `-sage` stands for sagpool-h-sage and sagpool-g-sage."""
+    table = (DOCS / "bench.md").read_text("utf-8").split("## Methods\n")[1].split("\n\n")[0]
+    named = set(re.findall(r"`([a-z0-9-]+)`", table))
+    missing = [
+        method
+        for method in methods()
+        if method not in named
+        and not named & {re.sub("^sagpool-[hg]", "", method)}
+        and re.sub("^sagpool-g", "sagpool-h", method) not in named
+    ]
+    assert not missing
