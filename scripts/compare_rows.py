@@ -12,21 +12,19 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from published_rows import PublishedGroup, read_published
+from published_rows import Pair, PublishedGroup, paired, read_published
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import p_text
 from sagpool.bench.claims.phrases import interval
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.statistics import Difference, holm, paired_difference
+from sagpool.statistics import holm
 
 
 class Compared(NamedTuple):
     dataset: str
     method: str
-    difference: Difference
-    splits: int
+    pair: Pair
 
 
 def compare(group: PublishedGroup, method: str, other: str) -> list[Compared]:
@@ -36,14 +34,10 @@ def compare(group: PublishedGroup, method: str, other: str) -> list[Compared]:
         second = group.cells.get((dataset, other))
         if name != method or second is None:
             continue
-        if first.splits != second.splits:
-            raise SagpoolError(f"{method} and {other} have different splits of {dataset}.")
-        common = sorted(first.learnt.keys() & second.learnt.keys())
-        if len(common) < 2:
+        pair = paired(first, second)
+        if pair is None:
             raise SagpoolError(f"{method} and {other} have no two splits of {dataset} in common.")
-        accuracies = (np.array([cell.learnt[key] for key in common]) for cell in (first, second))
-        difference = paired_difference(*accuracies, first.folds)
-        found.append(Compared(dataset, method, difference, len(common)))
+        found.append(Compared(dataset, method, pair))
     return found
 
 
@@ -68,10 +62,10 @@ def main() -> int:
     except SagpoolError as error:
         print(error, file=sys.stderr)
         return 1
-    corrected = holm([one.difference.p for one in compared])
+    corrected = holm([one.pair.difference.p for one in compared])
     for one, p in zip(compared, corrected, strict=True):
-        words = f"{one.dataset}: {one.method} − {options.against} {interval(one.difference)}"
-        print(f"{words}, p {p_text(p)}, {one.splits} splits")
+        words = f"{one.dataset}: {one.method} − {options.against} {interval(one.pair.difference)}"
+        print(f"{words}, p {p_text(p)}, {one.pair.splits} splits")
     return 0
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from complexity_claims import with_measured
@@ -23,7 +23,7 @@ from sagpool.bench.store import Store
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.statistics import Spread, spread
+from sagpool.statistics import Difference, Spread, paired_difference, spread
 
 Key = tuple[str, str]  # data set and method, with unusual settings
 FIRST_LOSSES = ("first_train_loss", "first_validation_loss")  # losses of epoch 1, for check_rows.py
@@ -130,6 +130,22 @@ class PublishedGroup:
         datasets = tuple(dict.fromkeys(dataset for dataset, _ in self.cells))
         evidence = Evidence.of(self.experiment, self.cells)
         return list(AgreesWithPublished(methods, datasets).judge(evidence).lines)
+
+
+class Pair(NamedTuple):
+    """Two methods on the splits of a data set that both have."""
+
+    difference: Difference  # of the test accuracies, in points
+    splits: int
+
+
+def paired(first: CellRows, second: CellRows) -> Pair | None:
+    """The difference of two cells; None if they have fewer than two splits in common."""
+    common = sorted(first.learnt.keys() & second.learnt.keys())
+    if first.splits != second.splits or len(common) < 2:
+        return None
+    accuracies = (np.array([cell.learnt[split] for split in common]) for cell in (first, second))
+    return Pair(paired_difference(*accuracies, first.folds), len(common))
 
 
 @dataclass(frozen=True)

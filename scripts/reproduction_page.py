@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from complexity_section import complexity_section
 from protocols_section import protocols_section
-from published_rows import Key, Published, PublishedGroup, read_published
+from published_rows import Key, Published, PublishedGroup, paired, read_published
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import Judged, Line, Verdict, p_text
@@ -35,7 +35,7 @@ from sagpool.report.sections.claims import (
 )
 from sagpool.report.sections.differences import differences_drawing
 from sagpool.report.table import joined
-from sagpool.statistics import SIGNIFICANT, compare, holm, spread_ratio
+from sagpool.statistics import SIGNIFICANT, holm, spread_ratio
 
 FEWER = "† Some of the rows are missing or incomplete."
 NOT_SEARCHED = (
@@ -267,15 +267,8 @@ def _pairs(group: PublishedGroup) -> list[str]:
     counts = []
     for dataset in dict.fromkeys(name for name, _ in group.rows):
         here = [cell for (name, _), cell in group.plain.items() if name == dataset]
-        p = []
-        for first, second in itertools.combinations(here, 2):
-            common = sorted(first.learnt.keys() & second.learnt.keys())
-            if not common:
-                continue
-            pair = (
-                np.array([cell.accuracy[split] for split in common]) for cell in (first, second)
-            )
-            p.append(compare(*pair, first.folds).p)
+        pairs = (paired(first, second) for first, second in itertools.combinations(here, 2))
+        p = [pair.difference.p for pair in pairs if pair is not None]
         if p:
             significant = sum(one < SIGNIFICANT for one in holm(p))
             counts.append(f"{dataset} {significant} of {len(p)}")

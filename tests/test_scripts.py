@@ -401,3 +401,24 @@ def test_rows_of_different_folders_are_compared_on_the_same_splits(published, ru
     alone = run_script("compare_rows.py", folders["sagpool-h"], *options)
     assert alone.code == 1
     assert "No data set has rows of diffpool-h, ratio 0.5 and of one of these." in alone.err
+
+
+def test_the_gains_over_controls(published, run_script, tmp_path):
+    folder = shutil.copytree(published, tmp_path / "results")
+    rows = rows_of(folder / "rows.csv")
+    known = {"sagpool-h": ("0.6", "0.7"), "diffpool-h": ("0.4", "0.6")}
+    for row in rows:
+        row["test_accuracy"] = known[row["method"]][int(row["fold"])]
+    with (folder / "rows.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    done = run_script("control_tables.py", folder, "--control", "sagpool-h", "unknown")
+    assert done.out.startswith("**Fixed settings. The protocol is not the paper's: 2 folds;")
+    assert "| SAGPool_h | **65.00** |" in done.out
+    assert "| DiffPool_h, ratio 0.5 | 50.00 |" in done.out
+    # Differences of −20 and −10: the corrected error is s √(1/2 + 1), with s = √50.
+    half = stats.t.ppf(0.975, 1) * math.sqrt(50 * 1.5)
+    interval = f"(−{half + 15:.2f} to +{half - 15:.2f})"
+    assert f"| DiffPool_h, ratio 0.5 | −15.00 {interval} | " in done.out
+    assert "0 of 1 methods are better than SAGPool_h, 0 are worse, and the rest" in done.out
