@@ -198,3 +198,10 @@ def test_holm_keeps_the_order_and_never_lowers_a_p_value(p):
     order = np.argsort(p, kind="stable")
     assert np.all(np.diff(np.array(adjusted)[order]) >= 0)
     assert adjusted[order[0]] == pytest.approx(min(1, p[order[0]] * len(p)))
+
+
+def test_differences_by_rounding_are_none():
+    accuracy = np.full(10, 70.3)
+    mean_of_three = np.stack([accuracy] * 3).sum(0) / 3 + 1e-14
+    found = paired_difference(mean_of_three, accuracy, 10)
+    assert (found.mean, found.p) == (0, 1)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+SAME = 1e-9  # accuracies that differ by less differ by rounding
 SIGNIFICANT = 0.05
 MARGIN = 1.0  # percentage points within which two methods count as equivalent
 
@@ -95,6 +96,7 @@ def paired_difference(first: np.ndarray, second: np.ndarray, folds: int) -> Diff
     must be at least two.
     """
     values = first - second
+    values[np.abs(values) < SAME] = 0.0
     return Difference(float(values.mean()), _corrected_error(values, folds), len(values) - 1)
 
 

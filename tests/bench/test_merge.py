@@ -107,3 +107,21 @@ def test_on_the_command_line(stores, tmp_path, monkeypatch, capsys):
         main()
     assert not ended.value.code
     assert json.loads(capsys.readouterr().out)["runs"] == 8
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_settings_that_were_also_given_without_a_search_stay_so(first, small, pretend, tmp_path):
+    """In whatever order the stores are merged."""
+    paths = [tmp_path / "searched.sqlite", tmp_path / "both.sqlite"]
+    one = {"methods": "gpool-h", "engine": pretend}
+    for path in paths:
+        run_experiment(small, store=path, search="grid", **one)
+    with Store.reading(paths[1]) as store:
+        (chosen,) = (cell.settings for cell in store.cells())
+    names = ("lr", "hidden", "weight_decay", "ratio")
+    run_experiment(small, store=paths[1], settings={n: (chosen[n],) for n in names}, **one)
+    output = tmp_path / "c.sqlite"
+    merge_stores([paths[first], paths[1 - first]], output)
+    with Store.reading(output) as store:
+        (cell,) = store.cells()
+    assert (cell.search, bool(cell.fixed)) == ("grid", True)

@@ -116,6 +116,31 @@ def test_a_wrong_setting_is_an_error(small, settings, sentence):
         plan(small, Overrides(settings=settings), search=False)
 
 
+@pytest.mark.parametrize("name", ["folds", "validation"])
+def test_candidates_have_the_same_splits(name, tmp_path):
+    values = {"folds": "[2, 4]", "validation": "[0.1, 0.2]"}[name]
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "datasets: {MUTAG: }\nprotocol: {seeds: 1}\ntables: {all: {methods: [gpool-h]}}\n"
+        f"grid: [{{set: {{{name}: {values}}}}}]\n"
+    )
+    with pytest.raises(SagpoolError, match="MUTAG gpool-h: the candidates of a search are comp"):
+        plan(load_experiment(file), Overrides(), search=True)
+
+
+def test_other_splits_and_tasks_have_no_published_results(paper, tmp_path):
+    """Other features have; a note in tables says which."""
+
+    def published(**options):
+        overrides = Overrides(("PROTEINS",), ("sagpool-h",), **options)
+        (cell,) = plan(paper, overrides, search=False)
+        return cell.published
+
+    assert published() == published(features="degree") is not None
+    assert published(split=str(tmp_path / "official.csv")) is None
+    assert published(task="multitask") is None
+
+
 def test_repeat_gives_every_seed_and_fold():
     one = Training("gpool-h", folds=3)
     assert [(t.seed, t.fold) for t in repeat(one, 2)] == [(s, f) for s in (0, 1) for f in range(3)]

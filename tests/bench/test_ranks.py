@@ -53,3 +53,15 @@ def test_bars_join_what_does_not_differ():
     p[0, 3] = p[3, 0] = p[1, 3] = p[3, 1] = 0.01
     found = Ranks(tuple("abcd"), ("x",), np.arange(4)[None], 0.5, p)
     assert found.alike == [(0, 2), (2, 3)]
+
+
+def test_equal_means_have_equal_ranks():
+    """Means of the same accuracies in another order differ by rounding."""
+    cells = [
+        summary(f"d{i}", method, mean)
+        for i in range(8)
+        for method, mean in (("a", 70.0), ("b", 70.0 + (i % 2) * 1e-13), ("c", 60.0))
+    ]
+    found = rank_methods(cells)
+    assert found.means.tolist() == [1.5, 1.5, 3]
+    assert found.p[0, 1] == 1

@@ -230,6 +230,15 @@ def test_features_other_than_the_published_ones_are_noted(small, path, pretend):
         assert summary.cell.note == ("labels" if "attributes" in kinds.values() else "")
 
 
+def test_features_of_a_command_are_compared_with_the_published_ones(small, path, pretend):
+    """Under the name that the data set has in the experiment."""
+    kinds = replace(small, feature_kinds={"MUTAG": "labels"})
+    run(kinds, path, pretend, methods=("gpool-h",), features="degree")
+    (summary,) = summaries(path)
+    assert summary.cell.dataset == "MUTAG (degree)"
+    assert summary.cell.note == "structure only"
+
+
 def test_a_cell_that_does_not_fit_into_memory_is_skipped(small, path, pretend):
     pretend.fail = MemoryShortageError(torch.device("cpu"))
     first, second = run(small, path, pretend)

@@ -82,3 +82,13 @@ def test_halving_selects_by_what_trainings_stop_by(small, path, predicting):
         store=path, engine=predicting,
     )  # fmt: skip
     assert result.summaries[0].cell.search == "halving by f1"
+
+
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_a_metric_of_another_task(metric, path):
+    with pytest.raises(SagpoolError, match=f"MUTAG is a classification, .* by {metric}; choose"):
+        run_experiment(
+            "quick", datasets="MUTAG", methods="gpool-h", search="grid", select_by=metric,
+            store=path,
+        )  # fmt: skip
+    assert not path.exists(), "nothing was trained"

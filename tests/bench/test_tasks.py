@@ -95,5 +95,24 @@ def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
     assert chosen.cell.settings["lr"] == min(means, key=means.get)
     page = write_report(path, tmp_path / "report").read_text()
     assert "has the lowest RMSE on sizes" in page
-    with pytest.raises(SagpoolError, match="is a regression, which cannot stop by f1"):
+    with pytest.raises(SagpoolError, match=r"is a regression, which cannot stop by f1"):
         run_experiment(experiment, settings={"stopping": "f1"}, **options)
+
+
+@pytest.mark.parametrize("dataset", ["toxic", "sizes"])
+def test_without_classes_there_are_no_weights_of_classes(dataset, experiment, tmp_path):
+    with pytest.raises(SagpoolError, match="which has no classes to weight"):
+        run_experiment(
+            experiment, datasets=dataset, settings={"class_weight": "balanced"},
+            store=tmp_path / "runs.sqlite", device="cpu",
+        )  # fmt: skip
+
+
+def test_a_regression_is_not_selected_by_an_area(experiment, tmp_path):
+    with pytest.raises(
+        SagpoolError, match=r"is a regression, .* by roc_auc; choose from loss, rms"
+    ):
+        run_experiment(
+            experiment, datasets="sizes", search="grid", select_by="roc_auc",
+            store=tmp_path / "runs.sqlite",
+        )  # fmt: skip

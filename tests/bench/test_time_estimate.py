@@ -125,6 +125,15 @@ def test_a_store_tells_how_fast_its_device_is(store):
     assert not estimate_time(plan, "a toaster").measured
 
 
+def test_trainings_with_fewer_epochs_tell_nothing_about_longer_ones(store):
+    settings = {"hidden": 4, "max_epochs": 1}
+    options = {"seeds": 1, "folds": 2, "settings": settings, "store": store, "device": "cpu"}
+    before = estimate_time(planned(store, max_epochs=(500,)), "a toaster").seconds
+    run_experiment("quick", datasets="MUTAG", methods="gpool-h", **options)
+    after = estimate_time(planned(store, max_epochs=(500,)), "a toaster").seconds
+    assert after == pytest.approx(before)
+
+
 def test_a_time_that_cannot_be_read(store):
     settings = {name: value[0] for name, value in SMALL.items()}
     options = {"seeds": 1, "folds": 2, "settings": settings, "store": store, "device": "cpu"}

@@ -139,6 +139,7 @@ def plan_experiment(
     data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
     _check_select_by(select_by, search, select, cells)
+    _check_metric(select_by, data)
     choices = (search, select, precision, path, overrides.match, select_by)
     return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
@@ -183,6 +184,18 @@ def _check_select_by(metric: str, search: Search, select: Select, cells: Iterabl
             f"A {search} compares unfinished trainings, by loss, accuracy or the metric by which "
             f"they stop; add --set stopping={metric}, or search by grid."
         )
+
+
+def _check_metric(metric: str, data: Mapping[str, FingerprintedGraphs]) -> None:
+    for one in data.values():
+        regression = one.graphs.task == "regression"
+        known = REGRESSION_METRICS if regression else METRICS
+        if metric not in (BY_ACCURACY, "loss", *known):
+            kind = "regression" if regression else "classification"
+            raise SagpoolError(
+                f"{one.graphs.name} is a {kind}, in which settings cannot be selected by {metric}; "
+                f"choose from loss, {', '.join(known)}."
+            )
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:

@@ -238,13 +238,21 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
         training_of(method, {**settings, **dict(zip(grid, values, strict=True))})
         for values in itertools.product(*grid.values())
     ]
+    if len({(one.folds, one.validation) for one in candidates}) > 1:
+        raise SagpoolError(
+            f"{place}: the candidates of a search are compared on the same splits; give one value "
+            "of folds and of validation."
+        )
+    known = (name_in_experiment, method)
+    if overrides.split is not None or overrides.task is not None or overrides.targets:
+        known = ("", "")  # published numbers are of other splits, or of another task
     return Cell(
         dataset,
         method,
         training_of(method, settings),
         tuple(dict.fromkeys(candidates)),
-        experiment.accuracy.get((name_in_experiment, method)),
-        tuple(experiment.tests.get((name_in_experiment, method), {}).items()),
+        experiment.accuracy.get(known),
+        tuple(experiment.tests.get(known, {}).items()),
     )
 
 

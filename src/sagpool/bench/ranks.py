@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sagpool.bench.summary import Summary
-from sagpool.statistics import SIGNIFICANT, friedman, holm, mean_ranks, wilcoxon
+from sagpool.statistics import SAME, SIGNIFICANT, friedman, holm, mean_ranks, wilcoxon
 
 FEWEST = 3  # least number of methods, and of data sets
 
@@ -62,6 +62,7 @@ def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:
     if len(methods) < FEWEST or len(datasets) < FEWEST:
         return None
     table = np.array([[means[dataset, method] for method in methods] for dataset in datasets])
+    table = (table / SAME).round() * SAME  # in another order of runs, equal means differ a little
     ranks = np.stack([mean_ranks(-row) for row in table])
     order = np.argsort(ranks.mean(0), kind="stable")
     table, ranks = table[:, order], ranks[:, order]

@@ -32,6 +32,9 @@ def epoch_or_end(epoch: int, max_epochs: int) -> int | None:
     return epoch if epoch < max_epochs else None
 
 
+DECIMALS = 12  # of the means that are compared
+
+
 def rank(
     candidates: Sequence[Training], seen: Sequence[Validation]
 ) -> list[tuple[Training, Ranked]]:
@@ -51,6 +54,7 @@ def rank(
     loss = np.nan_to_num(table[..., 1], nan=np.inf).mean(1)
     worst = 0.0 if all(one.value is None for one in seen) else -np.inf
     value = np.nan_to_num(table[..., 2], nan=worst, neginf=-np.inf).mean(1)
+    value = value.round(DECIMALS)  # in another order of folds, equal values differ by rounding
     runs = table.shape[1]
     return [
         (

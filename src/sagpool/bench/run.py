@@ -276,7 +276,7 @@ class ExperimentRunner:
         """The record of the cell, with its settings without a search."""
         plan, data = self.plan, self.plan.data[cell.dataset.name]
         kind = data.graphs.feature_kind
-        published = plan.experiment.feature_kinds.get(cell.dataset.name, kind)
+        published = plan.experiment.feature_kinds.get(cell.dataset.name_in_experiment, kind)
         return CellRecord(
             dataset=cell.dataset.name,
             name=data.graphs.name,

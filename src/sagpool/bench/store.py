@@ -132,7 +132,8 @@ class Store(SeenTrainings):
         So is whether the settings were also given without a search.
         """
         for old in self._same(cell):
-            cell = replace(cell, fixed=old.fixed or "none" in (cell.search, old.search))
+            fixed = cell.fixed or old.fixed or "none" in (cell.search, old.search)
+            cell = replace(cell, fixed=fixed)
             if not (cell.ranking or cell.cost):
                 cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
             if cell.retention is None:

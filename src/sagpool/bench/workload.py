@@ -20,6 +20,9 @@ from sagpool.fleet.memory import StepBytes, trial_step
 from sagpool.fleet.schedule import split_of
 from sagpool.graphs import Graphs
 
+# Runs with other values of these say little about the epochs of a training.
+DECIDE_EPOCHS = ("lr", "hidden", "weight_decay", "patience", "max_epochs")
+
 
 @cache
 def reference_figures() -> dict[str, Any]:
@@ -31,8 +34,7 @@ def reference_figures() -> dict[str, Any]:
 class Epochs:
     """How many epochs a training is expected to take."""
 
-    # Means by learning rate, hidden size and weight decay.
-    measured: Mapping[tuple[float, int, float], float]
+    measured: Mapping[tuple[float, ...], float]  # means by the settings in `DECIDE_EPOCHS`
     best_epoch: float  # mean best epoch with lr 5e-4, hidden 128, weight decay 1e-4
 
     @staticmethod
@@ -42,10 +44,10 @@ class Epochs:
         Methods without figures use the mean of the data set; data sets without figures use the
         mean of all.
         """
-        epochs: dict[tuple[float, int, float], list[np.ndarray]] = defaultdict(list)
+        epochs: dict[tuple[float, ...], list[np.ndarray]] = defaultdict(list)
         for group, some in runs.by_group if runs else ():
-            lr, hidden, decay = (group.settings[n] for n in ("lr", "hidden", "weight_decay"))
-            epochs[lr, hidden, decay].append(some.column("epochs"))
+            key = tuple(group.settings[name] for name in DECIDE_EPOCHS)
+            epochs[key].append(some.column("epochs"))
         figures: dict[str, dict[str, tuple[float, int, float, float]]]
         figures = reference_figures()["best_epochs"]
         known = figures.get(dataset, {})
@@ -56,8 +58,9 @@ class Epochs:
         return Epochs(means, best)
 
     def __call__(self, training: Training) -> float:
-        settings = training.lr, training.hidden, training.weight_decay
-        expected = training.patience + self.best_epoch * _slowness(*settings)
+        slowness = _slowness(training.lr, training.hidden, training.weight_decay)
+        expected = training.patience + self.best_epoch * slowness
+        settings = tuple(getattr(training, name) for name in DECIDE_EPOCHS)
         return min(training.max_epochs, self.measured.get(settings, expected))
 
 

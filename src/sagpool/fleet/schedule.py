@@ -113,6 +113,11 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
             raise SagpoolError(
                 f"{graphs.name} is a regression, which cannot stop by {training.stopping}."
             )
+        if training.class_weight != "none" and graphs.task != "classification":
+            raise SagpoolError(
+                f"{graphs.name} is a {graphs.task}, which has no classes to weight; leave "
+                "class_weight at none."
+            )
     groups: dict[Hashable, list[int]] = {}
     parameters: dict[Hashable, Hashable] = {}
     for position, training in enumerate(trainings):

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from sagpool.bench.summary import Pair, Summary
 from sagpool.bench.variants import Group
 from sagpool.report import names
-from sagpool.statistics import SIGNIFICANT
-
-SAME = 1e-9  # percentage points; smaller differences are rounding errors
+from sagpool.statistics import SAME, SIGNIFICANT
 
 
 @dataclass(frozen=True)
