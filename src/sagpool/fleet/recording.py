@@ -238,12 +238,12 @@ class Recorder:
         self.memory.known.add(kind)
 
     def _outgrows(self, size: RecordedSize) -> bool:
-        """Whether a recording would be the largest so far, and large enough to matter.
+        """Whether a recording would be the largest ever made here, and large enough to matter.
 
         It would not fit into the gaps of smaller ones and take new memory beside theirs, but
         smaller ones fit into its memory. So it has to come first.
         """
-        rows = [recorded.total_rows for recorded in self.recordings]
+        rows = [known.total_rows for known in self.sizes]
         return size.is_large and size.total_rows > max(rows, default=size.total_rows)
 
     def _record(self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor) -> _Recording:
