@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from sagpool.graphs import Structure
+from sagpool.graphs import EdgeList, Structure
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.pool import Context
 from sagpool.nn.pool.score_pool import ScorePool
@@ -21,7 +21,9 @@ class PANPool(ScorePool):
     ``M = Z^-1/2 (Σ_n e^(-E(n) / T) A^n) Z^-1/2`` for n = 0, ..., L, where Z is the diagonal matrix
     of the row sums of the sum. The energies ``E(n) / T`` are learnt.
 
-    L is 2: the number of closed paths of length 2 is the degree, so that no power of A is formed.
+    L is 2, and no power of A is formed: in an undirected graph, the number of closed paths of
+    length 2 is the degree. In PyG's call, edges may be directed, and count as often as they occur;
+    self-loops are ignored.
     The convolutions between poolings are those of the network, not the paper's PANConv, and have
     their own parameters; the energies belong to this layer.
 
@@ -56,7 +58,8 @@ class PANPool(ScorePool):
         members = len(self.beta)
         degree = structure.degree.to(x.dtype)[:, None]
         ones = torch.ones_like(degree)
-        closed = torch.cat([ones, torch.zeros_like(degree), degree], 1)  # diag(A^n)
+        returns = _closed_paths(structure).to(x.dtype)[:, None]
+        closed = torch.cat([ones, torch.zeros_like(degree), returns], 1)  # diag(A^n)
         paths = torch.cat([ones, degree, structure.neighbour_sum(degree)], 1)  # A^n 1
         weight = (-self.energy).exp()  # [members, 1, L + 1]
         both = [
@@ -68,3 +71,20 @@ class PANPool(ScorePool):
 
     def can_record(self, dtype: torch.dtype) -> bool:
         return True
+
+
+def _closed_paths(structure: Structure) -> Tensor:
+    """``[rows]``, diag(A²)."""
+    if isinstance(structure, EdgeList):
+        source, target = structure.source, structure.target
+    else:
+        graphs = structure.csr()
+        if graphs.symmetric:
+            return graphs.degree
+        source, target = graphs.col.long(), graphs.entry_row
+    rows = len(structure.degree)
+    edges = (target * rows + source).sort().values
+    back = source * rows + target
+    count = torch.searchsorted(edges, back, right=True) - torch.searchsorted(edges, back)
+    count = torch.where(source == target, 0, count)
+    return count.new_zeros(rows).index_add(0, target, count)
