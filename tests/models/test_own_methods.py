@@ -251,6 +251,49 @@ def test_layers_that_would_mix_members_are_refused(layer, sentence):
         build("mine-h", SHAPE)
 
 
+class Projected(ScorePool):
+    """Scores by a projection that is not trained, but drawn by ``draw``."""
+
+    def __init__(self, shape, draw):
+        super().__init__(shape.hidden, shape.ratio)
+        self.register_buffer("p", draw(torch.empty(shape.hidden)), persistent=False)
+        self.register_buffer("known", torch.tensor([True, False]), persistent=False)
+        self.register_buffer("none", torch.tensor([torch.nan, torch.inf]), persistent=False)
+        self.lin = Linear(shape.hidden, 1, members=shape.members)
+
+    def scores(self, x, structure, context):
+        rank = self.lin(x).view(-1) + x @ self.p
+        return Scores(rank, rank.tanh())
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_random_buffer_is_refused(device):
+    register_h("mine-h", lambda shape: Projected(shape, nn.init.normal_))
+    sentence = r"mine-h has the buffer pools\.0\.p, which differs from model to model"
+    with pytest.raises(SagpoolError, match=sentence), torch.device(device):
+        build("mine-h", SHAPE)
+
+
+def test_a_constant_buffer_is_the_same_in_every_fleet():
+    def draw(empty):
+        return empty.normal_(generator=torch.Generator().manual_seed(0))
+
+    register_h("mine-h", lambda shape: Projected(shape, draw))
+    torch.manual_seed(0)
+    build("mine-h", SHAPE)
+    after = torch.rand(())
+    torch.manual_seed(0)
+    build("mine-h", SHAPE)
+    assert torch.rand(()) == after, "the check draws no numbers of the caller"
+    graphs = load("MUTAG")
+    options = {"folds": 2, "hidden": 4, "max_epochs": 2, "lr": 0.01}
+    trainings = [Training("mine-h", seed=seed, **options) for seed in (0, 1)]
+    together = train(graphs, trainings, dtype=torch.float64)
+    for training, one in zip(trainings, together, strict=True):
+        (alone,) = train(graphs, [training], dtype=torch.float64)
+        np.testing.assert_allclose(alone.curve.train_loss, one.curve.train_loss, rtol=1e-12)
+
+
 def test_a_layer_that_leaves_graphs_cannot_stand_between_blocks():
     register_h("mine-h", lambda shape: Set2Set(shape.hidden, members=shape.members))
     with pytest.raises(SagpoolError, match="Set2Set leaves one row per graph"):

@@ -165,9 +165,16 @@ class SevenResults(nn.Module):
         return (x,) * 7
 
 
+class RandomBuffer(TopKPooling):
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.register_buffer("projection", torch.randn(channels), persistent=False)
+
+
 @pytest.mark.parametrize(
     ("name", "make", "sentence"),
     [
+        ("mine-h", lambda s: RandomBuffer(s.hidden), r"buffer pools\.0\.layer\.projection, which"),
         ("mine-h", lambda s: NoPooling(), r"takes \(x, positions\), which is not the call"),
         ("mine-h", lambda s: SortAggregation(2), "leaves one row per graph"),
         ("mine-h", lambda s: torch.relu, "must be a torch.nn.Module"),

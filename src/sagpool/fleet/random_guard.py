@@ -73,9 +73,14 @@ class SeededDraws(_Mode):
 
 
 class SkippedDraws(_Mode):
-    """Inside this context weights are not drawn, to save time: they will be replaced anyway."""
+    """Inside this context weights are not drawn, to save time: they will be replaced anyway.
+
+    Numbers from a generator of the layer's own are drawn: they may be a constant.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.Tag.nondeterministic_seeded in func.tags and func._schema.is_mutable:
+        kwargs = kwargs or {}
+        drawn = torch.Tag.nondeterministic_seeded in func.tags and func._schema.is_mutable
+        if drawn and kwargs.get("generator") is None:
             return args[0]
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import shorten
@@ -79,7 +80,7 @@ class Display:
             raise SagpoolError(f"A colour is written as #1f78c8, not {shorten(self.colour)}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
     """A registered method.
 
@@ -100,6 +101,7 @@ class Method:
 
 
 _methods: dict[str, Method] = {}
+_with_constant_buffers: set[tuple[Method, tuple[tuple[str, Value], ...]]] = set()
 
 
 # A method's own setting must not have the name of a setting, or of a result, of all trainings.
@@ -208,13 +210,18 @@ def build(name: str, shape: Shape) -> nn.Module:
     method = find_method(name)
     given = changed_settings(name, shape.settings)
     settings = _Settings({**method.settings, **given})
-    model = method.build(replace(shape, settings=settings))
+    completed = replace(shape, settings=settings)
+    model = method.build(completed)
     ignored = given.keys() - settings.used
     if ignored:
         raise SagpoolError(f"{name} does not use the setting '{min(ignored)}'.")
     if shape.task == "regression":
         model = Rescaled(model, shape.classes, members=shape.members)
     _check_layers(name, model, shape.members)
+    key = (method, tuple(given.items()))
+    if next(model.buffers(), None) is not None and key not in _with_constant_buffers:
+        _check_buffers(method, completed)
+        _with_constant_buffers.add(key)
     return model
 
 
@@ -244,6 +251,19 @@ def _check_layers(name: str, model: nn.Module, members: int) -> None:
                 f"{name} has the parameter {key} of shape {tuple(parameter.shape)}; for a fleet of "
                 f"{members} its first dimension must be {members}. sagpool.nn.Linear with "
                 "members=shape.members is the replacement of torch.nn.Linear."
+            )
+
+
+def _check_buffers(method: Method, shape: Shape) -> None:
+    """Refuse buffers that are not the same in two models: they are not kept for each member."""
+    # Whatever the device and the random numbers of the model that is being built.
+    with _disable_current_modes(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        first, second = (dict(method.build(shape).named_buffers()) for _ in range(2))
+    for key, value in first.items():
+        if not torch.allclose(value, second[key], rtol=0, atol=0, equal_nan=True):
+            raise SagpoolError(
+                f"{method.name} has the buffer {key}, which differs from model to model. A "
+                "buffer must be a constant, such as numbers of a torch.Generator with a fixed seed."
             )
 
 
