@@ -35,7 +35,11 @@ def test_the_matching_is_the_greedy_one(where, graphs, distinct):
     found = greedy_matching(weight, graphs.row_ptr, graphs.col, local)
     expected = np.arange(rows)
     pairs = [(i, j) for i, j in zip(row.tolist(), col.tolist(), strict=True) if i < j]
-    for i, j in sorted(pairs, key=lambda pair: (-table[pair], pair)):
+
+    def order(pair):
+        return -table[pair], matching._order_of_ties(*local[list(pair)])
+
+    for i, j in sorted(pairs, key=order):
         if expected[i] == i and expected[j] == j:
             expected[i], expected[j] = j, i
     np.testing.assert_array_equal(found.numpy(), expected)
@@ -53,6 +57,26 @@ def test_a_path_of_rising_weights_needs_a_round_for_each_pair(where):
     expected = torch.arange(nodes)
     expected[4:] = torch.arange(4, nodes) ^ 1  # the last four rows stay free
     assert torch.equal(found, expected)
+
+
+def cycles(nodes, number):
+    """``row_ptr`` and ``col`` of some cycles, and the number of each row in its cycle."""
+    local = torch.arange(nodes).repeat(number)
+    first = torch.arange(nodes * number) - local
+    col = torch.stack([first + (local + step) % nodes for step in (-1, 1)], 1).view(-1)
+    return 2 * torch.arange(nodes * number + 1).int(), col.int(), local
+
+
+def test_equal_weights_leave_no_edge_between_free_rows(where):
+    """The same rows of each graph, whatever else is in the batch."""
+    nodes, number = 1000, 3
+    row_ptr, col, local = cycles(nodes, number)
+    found = greedy_matching(torch.ones(len(col)), row_ptr, col, local)
+    free = found == torch.arange(len(local))
+    assert not (free & free[col[::2].long()]).any()
+    row_ptr, col, local = cycles(nodes, 1)
+    alone = greedy_matching(torch.ones(len(col)), row_ptr, col, local)
+    assert torch.equal(found.view(number, -1), alone + nodes * torch.arange(number)[:, None])
 
 
 def test_merged_rows_have_the_edges_of_all(where, graphs):

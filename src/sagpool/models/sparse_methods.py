@@ -40,7 +40,8 @@ def ndp_h(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: HierarchyPool(coarsening, "sum"))
 
 
-@register("edgepool-h")
+# In version 1 the edges of the first nodes came first among edges of equal score.
+@register("edgepool-h", version="2")
 def edgepool_h(shape: Shape) -> nn.Module:
     """The number of nodes left (at least half) depends on the scores, not on the ratio."""
     return hierarchical(shape, lambda _: EdgePool(shape.hidden, members=shape.members))

@@ -18,8 +18,9 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
     """The partner of each row, if edges are taken by descending weight, both ends being free.
 
     In every round, an edge that is the heaviest at both its ends is taken: greedy search would take
-    it before all others at these ends, so the result is the same. Of edges of equal weight, the one
-    with the lower rows comes first. There are at most `ROUNDS` rounds; what is free then, stays so.
+    it before all others at these ends, so the result is the same. Edges of equal weight come in an
+    order that `_order_of_ties` draws. There are at most `ROUNDS` rounds; what is free then, stays
+    so.
 
     Args:
         weight: ``[entries]``, the same in both directions
@@ -32,8 +33,8 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
     """
     row, other = edge_rows(row_ptr, col), col.long()
     ends = local.index_select(0, row), local.index_select(0, other)
-    tie = (torch.minimum(*ends) << 16) + (torch.maximum(*ends) & 0xFFFF)
-    key = (descending_bits(weight.detach()).long() << 32) + (tie & 0xFFFFFFFF)  # lower is heavier
+    tie = _order_of_ties(torch.minimum(*ends), torch.maximum(*ends))
+    key = (descending_bits(weight.detach()).long() << 32) + tie  # lower is heavier
     inside = torch.arange(len(col), device=col.device) < row_ptr[-1]
     usable = (row != other) & inside
     if on_cpu(weight):
@@ -54,6 +55,18 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
         partner = torch.where(mutual & free, wanted, partner)
         free = free & (partner == torch.arange(len(local), device=col.device))
     return partner
+
+
+def _order_of_ties(low: Tensor, high: Tensor) -> Tensor:
+    """``[entries]`` int64 from 0 to 2^32 - 1, a hash of the two ends of each edge.
+
+    By the ends themselves, a path of equal weights would need a round for each pair. Each step can
+    be inverted, so in graphs of up to 2^16 nodes no two edges have the same number.
+    """
+    bits = ((low << 16) + (high & 0xFFFF)) & 0xFFFFFFFF
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):  # Wellons' lowbias32
+        bits = ((bits ^ (bits >> shift)) * factor) & 0xFFFFFFFF
+    return bits
 
 
 def _matching_on_host(key: np.ndarray, row: np.ndarray, other: np.ndarray, rows: int) -> np.ndarray:

@@ -5,14 +5,20 @@ from torch import Tensor
 
 from sagpool.graphs import pack
 from sagpool.nn import EdgePool
+from sagpool.ops.matching import _order_of_ties
 from sagpool.testing import random_graphs
 
 CHANNELS, SIZES = 4, [8, 1, 11, 5]
 REAL = [0, 1, 2, 3, 5, 6]  # graphs of the batch that are no padding
 
 
-def dense_edge_pool(w: Tensor, x: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The new rows, the old nodes whose rows they are in, and A' of one graph."""
+def dense_edge_pool(
+    w: Tensor, x: Tensor, a: Tensor, number: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The new rows, the old nodes whose rows they are in, and A' of one graph.
+
+    An end of a path has one neighbour, with the score 1.5, so there are ties.
+    """
     nodes = len(a)
     score = {}
     for i in range(nodes):  # s_ij of the edges from j to i
@@ -21,7 +27,12 @@ def dense_edge_pool(w: Tensor, x: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Te
             shares = (x[sources] @ w).view(-1).softmax(0) + 0.5
             score.update({(i, int(j)): s for j, s in zip(sources, shares, strict=True)})
     free, merged = set(range(nodes)), []
-    for i, j in sorted(score, key=lambda edge: -score[edge].item()):
+
+    def order(edge: tuple[int, int]) -> tuple[float, int]:
+        low, high = number[list(edge)].sort().values
+        return -score[edge].item(), int(_order_of_ties(low, high))
+
+    for i, j in sorted(score, key=order):
         if i in free and j in free:
             free -= {i, j}
             merged.append((min(i, j), [i, j], score[i, j]))
@@ -53,7 +64,7 @@ def test_two_levels_and_their_gradients():
         start, end = layout.node_ptr[graph], layout.node_ptr[graph + 1]
         at, rows, a = torch.arange(start, end), x[start:end], before[start:end, start:end]
         for pooled, found in zip((first, second), edges, strict=True):
-            rows, left, a = dense_edge_pool(layer.score.weight[graph // 5], rows, a)
+            rows, left, a = dense_edge_pool(layer.score.weight[graph // 5], rows, a, at - start)
             at = at[left]
             torch.testing.assert_close(pooled.x[at], rows)
             torch.testing.assert_close(found[at][:, at], a)

@@ -22,7 +22,8 @@ class EdgePool(Pool):
     nodes stay.
 
     In the softmax the half of W for x_i and the bias cancel out, so they are left out. Of the two
-    directions of an edge, the higher score counts.
+    directions of an edge, the higher score counts. Edges of equal score come in an order that
+    depends only on the positions of their nodes in the graph.
 
     The number of nodes left depends on the scores. So the rows of merged nodes stay, without edges
     and features, and do not count: see `Pooled.presence`.
