@@ -108,6 +108,13 @@ def test_ndp_keeps_a_side_of_the_largest_cut_and_all_resistances():
     np.testing.assert_allclose(fewer, np.where(whole < 0.2, 0, whole))
 
 
+def test_ndp_without_a_threshold_leaves_no_edge_of_weight_0():
+    a = np.eye(12, k=1) + np.eye(12, k=-1)
+    left = NDP(threshold=0).coarsen(host(a)).graphs
+    assert (left.weight > 0).all()
+    assert len(left.weight) == 2 * (left.nodes - 1), "a path again"
+
+
 def test_ndp_takes_a_random_half_where_no_cut_is_large():
     a = np.full((40, 40), 1e-3)  # two strong pairs in a crowd: their edges are most of the weight
     a[0, 1] = a[1, 0] = a[2, 3] = a[3, 2] = 100

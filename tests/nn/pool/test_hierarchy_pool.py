@@ -45,6 +45,8 @@ def test_what_cannot_be_done_is_refused(structure):
         HierarchyPool(Graclus(), "median")  # type: ignore[arg-type]
     with pytest.raises(SagpoolError, match="k-MIS needs a k of at least 1, not 0"):
         KMIS(0)
+    with pytest.raises(SagpoolError, match="NDP needs a threshold of at least 0, not -1"):
+        NDP(-1.0)
     x = torch.randn(structure.layout.total_rows, CHANNELS)
     selected = SAGPool(CHANNELS, members=2)(x, structure)
     with pytest.raises(SagpoolError, match="cannot follow another kind of pooling"):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sagpool.errors import SagpoolError
 from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
 SMALL_CUT = 0.5  # a cut with a smaller fraction of the weight is replaced by a random one
@@ -26,10 +27,14 @@ class NDP(Coarsening):
     entry is positive, and in a random half the first of all nodes stays.
 
     Args:
-        threshold: weights below this are dropped; the authors' is 0.01
+        threshold: weights below this are dropped, at least 0; the authors' is 0.01
     """
 
     threshold: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 0:
+            raise SagpoolError(f"NDP needs a threshold of at least 0, not {self.threshold}.")
 
     def coarsen(self, graphs: HostGraphs) -> Coarse:
         from scipy.sparse import csgraph, csr_array  # slow to import
@@ -50,7 +55,7 @@ class NDP(Coarsening):
             kept = _cut(a)
             stays[own[kept]] = True
             coarse = _kron_reduction(a, kept)
-            row, col = np.nonzero(coarse >= self.threshold)
+            row, col = np.nonzero((coarse >= self.threshold) & (coarse > 0))
             pairs.append((own[kept][row], own[kept][col], coarse[row, col]))
         place = np.cumsum(stays) - 1
         row, col, weight = map(np.concatenate, zip(*pairs, strict=True))
