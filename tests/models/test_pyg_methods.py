@@ -24,6 +24,7 @@ from sagpool.graphs import load, pack
 from sagpool.models import (
     Shape,
     build,
+    count_parameters,
     load_plugin,
     method_version,
     plugins,
@@ -171,9 +172,24 @@ class RandomBuffer(TopKPooling):
         self.register_buffer("projection", torch.randn(channels), persistent=False)
 
 
+class PlainTensor(SortAggregation):
+    def __init__(self, channels):
+        super().__init__(2)
+        self.inner = nn.Module()
+        self.inner.scale = torch.ones(channels)
+
+    def forward(self, x, index, **options):
+        return super().forward(x * self.inner.scale, index, **options)
+
+
 @pytest.mark.parametrize(
     ("name", "make", "sentence"),
     [
+        (
+            "mine-g",
+            lambda s: PlainTensor(3 * s.hidden),
+            r"^PlainTensor\.inner has the tensor scale",
+        ),
         ("mine-h", lambda s: RandomBuffer(s.hidden), r"buffer pools\.0\.layer\.projection, which"),
         ("mine-h", lambda s: NoPooling(), r"takes \(x, positions\), which is not the call"),
         ("mine-h", lambda s: SortAggregation(2), "leaves one row per graph"),
@@ -183,6 +199,8 @@ class RandomBuffer(TopKPooling):
 )
 def test_layers_that_cannot_be_used_are_refused(name, make, sentence):
     register_pyg(name, make)
+    with pytest.raises(SagpoolError, match=sentence):
+        count_parameters(name, SHAPE)
     with pytest.raises(SagpoolError, match=sentence):
         build(name, SHAPE)
 

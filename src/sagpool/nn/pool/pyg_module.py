@@ -74,6 +74,7 @@ class PyGModule(Pool):
         self.name = type(layers[0]).__name__
         if not isinstance(layers[0], nn.Module):
             raise SagpoolError(f"A layer of PyG must be a torch.nn.Module, not {self.name}.")
+        _check_attributes(layers[0])
         self.kind, self.weight_name = _convention(layers[0])
         self.leaves = "graphs" if self.kind == "aggregation" else "clusters"  # type: ignore[misc]
         self.read = _channels_read(layers[0], in_channels) if self.leaves == "graphs" else None
@@ -171,6 +172,17 @@ class _Paths:
 
     def coo(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.row, self.col, self.value
+
+
+def _check_attributes(layer: nn.Module) -> None:
+    """Refuse tensors that would stay on their device, and be those of one member."""
+    for path, module in layer.named_modules(prefix=type(layer).__name__):
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                raise SagpoolError(
+                    f"{path} has the tensor {name} as an attribute; make it a parameter, or if it "
+                    "is a constant, a buffer with persistent=False."
+                )
 
 
 def _convention(layer: nn.Module) -> tuple[str, str | None]:
