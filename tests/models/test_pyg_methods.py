@@ -205,6 +205,25 @@ def test_layers_that_cannot_be_used_are_refused(name, make, sentence):
         build(name, SHAPE)
 
 
+class Reversed(SortAggregation):
+    def __init__(self, channels):
+        super().__init__(2)
+        self.register_buffer("order", torch.arange(channels).flip(0), persistent=False)
+
+    def forward(self, x, index, **options):
+        return super().forward(x[:, self.order], index, **options)
+
+
+def test_a_buffer_of_indices_is_no_obstacle(monkeypatch):
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    register_pyg("mine-g", lambda s: Reversed(3 * s.hidden))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert count_parameters("mine-g", SHAPE) > 0
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_a_result_of_another_form_is_refused():
     batch = pack(testing.random_graphs(0, [4]), [[0]])
     with pytest.raises(SagpoolError, match=r"SevenResults must return PyG's \(x, edge_index"):

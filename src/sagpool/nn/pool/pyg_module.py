@@ -215,6 +215,8 @@ def _stacked(layers: list[nn.Module]) -> nn.Module:
 def _channels_read(layer: nn.Module, in_channels: int) -> int:
     """The number of output channels of an aggregation, found by a call of a copy on the CPU."""
     copied = copy.deepcopy(layer).to_empty(device="cpu").eval()
+    for buffer in copied.buffers():
+        buffer.zero_()  # it may contain indices
     with torch.device("cpu"), torch.no_grad():
         rows = copied(torch.zeros(2, in_channels), index=torch.zeros(2, dtype=torch.int64))
     return int(rows.shape[1])
