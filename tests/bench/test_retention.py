@@ -60,7 +60,17 @@ def test_all_methods_get_the_same_ratio_and_the_table_names_those_that_differ(
     np.testing.assert_allclose(kept["sagpool-h"].left, kept["sagpool-h"].wanted)
     page = write_report(path, tmp_path / "report").read_text()
     assert "Not matched: nopool-h on MUTAG (it leaves 100, 100, 100 %" in page
-    assert "Compared at the same retention of nodes" in page
+    assert "Compared at the same retention of nodes, with the same search budget." in page
+    assert "not part of the matched comparison" not in page
+
+
+def test_the_table_names_the_cells_that_were_matched(small, path, pretend, tmp_path):
+    options = {"store": path, "engine": pretend}
+    run_experiment(small, methods=["sagpool-h", "random-h"], match="retention", **options)
+    run_experiment(small, methods=["random-h", "gpool-h"], **options)
+    page = write_report(path, tmp_path / "report").read_text()
+    assert "with the same search budget: sagpool-h, random-h on MUTAG." in page
+    assert "The other cells were not part of the matched comparison." in page
 
 
 def test_a_search_has_the_same_budget_for_all(small, path, pretend):

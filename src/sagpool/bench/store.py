@@ -128,8 +128,8 @@ class Store(SeenTrainings):
     def add_cell(self, cell: CellRecord) -> None:
         """Add a cell, or replace it.
 
-        If the new record has no search or no published numbers, those of the old record are kept.
-        So is whether the settings were also given without a search.
+        If the new record has no search, no retention or no published numbers, those of the old
+        record are kept. So is whether the settings were also given without a search.
         """
         for old in self._same(cell):
             fixed = cell.fixed or old.fixed or "none" in (cell.search, old.search)

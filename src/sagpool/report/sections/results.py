@@ -253,8 +253,9 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         for one in s.failures
     ]
     kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
-    matched = [s for s in cells if s.mismatch is not None]
-    unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in matched if s.mismatch]
+    matched = [s for s in cells if s.mismatch == ""]
+    unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in cells if s.mismatch]
+    partly = any(s.mismatch is None for s in cells)
     lost = [
         f"{s.cell.method} on {s.cell.dataset}"
         for s in content.summaries
@@ -289,8 +290,10 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: ended with an error on every attempt. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
-        f"{_retention(matched)}": bool(matched),
+        _retention(matched, name_them=partly): bool(matched),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
+        "The other cells were not part of the matched comparison.": partly
+        and bool(matched or unmatched),
         _mixed_kernels(kernels): bool(kernels),
         (majority := majority_note(cells)): bool(majority),
         "Regressions have no accuracy; their errors are among the other scores: "
@@ -300,15 +303,20 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
     return [note for note, condition in applies.items() if condition]
 
 
-def _retention(matched: Sequence[Summary]) -> str:
-    parts = {
-        s.cell.dataset: [f"{100 * part:.0f}" for part in s.cell.retention.wanted]
-        for s in matched
-        if s.cell.retention and not s.mismatch
-    }
-    listed = "; ".join(f"{', '.join(part)} % on {name}" for name, part in parts.items())
-    left = f" The poolings leave {listed}." if listed else ""
-    return f"Compared at the same retention of nodes, with the same search budget.{left}"
+def _retention(matched: Sequence[Summary], *, name_them: bool) -> str:
+    methods: dict[str, list[str]] = {}
+    left: dict[str, None] = {}
+    for s in matched:
+        assert s.cell.retention is not None
+        methods.setdefault(s.cell.dataset, []).append(s.method)
+        percent = ", ".join(f"{100 * part:.0f}" for part in s.cell.retention.wanted)
+        left[f"{percent} % on {s.cell.dataset}"] = None
+    listed = "; ".join(f"{', '.join(here)} on {dataset}" for dataset, here in methods.items())
+    which = f": {listed}" if name_them else ""
+    return (
+        f"Compared at the same retention of nodes, with the same search budget{which}. "
+        f"The poolings leave {'; '.join(left)}."
+    )
 
 
 def _mixed_kernels(kernels: Mapping[Summary, Sequence[str]]) -> str:
