@@ -228,6 +228,9 @@ def check_rows(name: str, seed: int, sizes: Sequence[int], settings: Settings) -
             f"{type(layer).__name__} of {name} leaves {after_sizes} rows where its rows_left says "
             f"{promised_sizes}."
         )
+        assert pooled.presence is None or layer.absent_rows, (
+            f"{type(layer).__name__} of {name} leaves rows of absent nodes; set absent_rows = True."
+        )
         if pooled.auxiliary is not None:
             losses.append(pooled.auxiliary)
 

@@ -25,6 +25,8 @@ def path(tmp_path):
         ("random-h", ""),
         ("nopool-h", "it leaves 100, 100, 100 % of the nodes, not 52, 27, 15 %"),
         ("set2set-g", "it leaves one row of each graph"),
+        ("edgepool-h", "how many nodes it leaves is not known before it has run"),
+        ("sagpool-h-ratio", "how many nodes it leaves is not known before it has run"),
     ],
 )
 def test_what_is_left_is_measured(mutag, method, mismatch):

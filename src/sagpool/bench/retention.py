@@ -56,7 +56,7 @@ def retention(graphs: Graphs, training: Training) -> Retention:
         if pool.leaves == "graphs":
             return Retention(tuple(wanted), (), "it leaves one row of each graph")
         after = pool.rows_left(np.array(sizes))
-        if after is None:
+        if after is None or pool.absent_rows:
             why = "how many nodes it leaves is not known before it has run"
             return Retention(tuple(wanted), (), why)
         sizes = after

@@ -38,6 +38,7 @@ class EdgePool(Pool):
     """
 
     leaves = "clusters"
+    absent_rows = True
 
     def __init__(self, in_channels: int, *, members: int = 1) -> None:
         super().__init__()

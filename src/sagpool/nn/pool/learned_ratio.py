@@ -95,6 +95,7 @@ class LearnedRatioPool(Pool):
 
     leaves = "nodes"
     learned = True
+    absent_rows = True
     straight_through = True
     takes_factor = True
 

@@ -178,6 +178,9 @@ class Pool(nn.Module, ABC):
 
     leaves: ClassVar[Literal["nodes", "clusters", "graphs"]]
     learned: bool = False  # whether the number of kept nodes is learnt
+    # Whether rows of absent nodes stay (`Pooled.presence`), so that `rows_left` counts more rows
+    # than nodes.
+    absent_rows: bool = False
     # Whether its gradient is intentionally that of a smoother function.
     straight_through: bool = False
     masks: int = 1  # number of pooled graphs per graph, which count as members

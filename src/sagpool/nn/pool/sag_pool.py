@@ -98,7 +98,7 @@ class SAGPool(ScorePool):
             raise SagpoolError(
                 "A learnt ratio has no k, min_score, nonlinearity, lowest, masks or parallel."
             )
-        self.learned = self.straight_through = learned
+        self.learned = self.straight_through = self.absent_rows = learned
         self.budget = check_budget(0.01 if budget is None else budget)
         self.start = 3.0 if start is None else start
         if lowest and min_score is not None:
