@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sagpool.bench import Store, run_experiment
+from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.retention import Retention, retention
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
@@ -87,3 +88,14 @@ def test_a_search_has_the_same_budget_for_all(small, path, pretend):
         )
     with pytest.raises(SagpoolError, match=r"one ratio, not 0.5, 0.25"):
         run_experiment(small, settings={"ratio": (0.5, 0.25)}, **options)
+
+
+def test_budgets_are_compared_on_every_data_set(small_text, path, pretend):
+    text = small_text.replace("datasets: {MUTAG: }", "datasets: {MUTAG: , motifs: }")
+    text = text.replace("datasets: [MUTAG]", "datasets: [MUTAG, motifs]")
+    more = (
+        "  - {datasets: MUTAG, methods: gpool-h, set: {weight_decay: [1.0e-4, 1.0e-3]}}\nsettings:"
+    )
+    experiment = read_experiment(text.replace("settings:", more), "two")
+    with pytest.raises(SagpoolError, match=r"on MUTAG gpool-h has 8 candidates and sagpool-h 4"):
+        run_experiment(experiment, match="retention", search="grid", store=path, engine=pretend)

@@ -119,15 +119,17 @@ def _matched(
 
 def _check_budgets(cells: list[Cell]) -> None:
     """Refuse a matched comparison in which methods have different numbers of candidates."""
-    counts = {cell.method: len(cell.candidates) for cell in cells}
-    (most, large), (least, small) = (
-        choice(counts.items(), key=lambda item: item[1]) for choice in (max, min)
-    )
-    if large != small:
-        raise SagpoolError(
-            f"Matched methods need the same search budget, but {most} has {large} candidates and "
-            f"{least} {small}; give one value to settings that only some methods have."
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        counts = {cell.method: len(cell.candidates) for cell in cells if cell.dataset == dataset}
+        (most, large), (least, small) = (
+            choice(counts.items(), key=lambda item: item[1]) for choice in (max, min)
         )
+        if large != small:
+            raise SagpoolError(
+                f"Matched methods need the same search budget, but on {dataset.name} {most} has "
+                f"{large} candidates and {least} {small}; give one value to settings that only "
+                "some methods have."
+            )
 
 
 def repeat(template: Training, seeds: int, folds: int | None = None) -> list[Training]:
