@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sagpool import SagpoolError
+from sagpool import Graphs, SagpoolError
 from sagpool.bench.store import Store
 from sagpool.report import write_report
 
@@ -64,6 +64,18 @@ def test_several_settings_of_one_method(make, made, tmp_path):
     assert len(rows(tmp_path / "report/tables/results.csv")) == 1
     assert "2 of these 3 cells were requested again later" in page.read_text()
     assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
+
+
+def test_cells_of_earlier_data_are_counted_and_told_apart(make, made, tmp_path, monkeypatch):
+    make(made(), made(method="gpool-h"))
+    monkeypatch.setattr(Graphs, "fingerprint", lambda graphs: "other graphs")
+    store = make(made())
+    page = write_report(store, tmp_path / "report").read_text()
+    assert "2 of these 3 cells were trained on an earlier version of the data (MADE);" in page
+    assert "were requested again later" not in page
+    first, second, last = rows(tmp_path / "report/tables/cells.csv")
+    assert first["fingerprint"] == second["fingerprint"] != last["fingerprint"] == "other graphs"
+    assert "<code>other gr</code>" in page
 
 
 def test_methods_with_other_splits_are_not_compared(make, made, tmp_path):

@@ -82,8 +82,7 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
         summaries: cells in the order of their requests
         experiment: defines the usual settings; without it, the protocol of most cells does
     """
-    states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
-    current = [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+    current = of_latest_data(summaries)
     usual = _Usual(experiment, current)
     found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
     for summary in current:
@@ -109,6 +108,12 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
             ways.index(group.chosen),
         ),
     )
+
+
+def of_latest_data(summaries: Sequence[Summary]) -> list[Summary]:
+    """The cells of the latest state of each data set; cells are in the order of their requests."""
+    states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
+    return [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
 
 
 def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:

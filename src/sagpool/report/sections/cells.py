@@ -3,7 +3,7 @@
 from typing import Any
 
 from sagpool.bench.summary import Summary
-from sagpool.bench.variants import ways_chosen
+from sagpool.bench.variants import of_latest_data, ways_chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -11,13 +11,22 @@ from sagpool.report.table import Table, code, listing, numbers, plus_minus, word
 
 
 def section(content: Content) -> Section:
-    shown = {id(s.cell) for group in content.groups for s in group.cells}
-    repeated = sum(id(s.cell) not in shown for s in content.summaries if s.learnt)
-    intro = (
-        f"{repeated} of these {len(content.summaries)} cells were requested again later with "
-        "other settings; the tables of results show the one requested last, never the best one."
-    )
-    return Section("cells", "All cells", [Part(table=_table(content))], [intro] if repeated else [])
+    groups = (*content.groups, *content.regressions)
+    shown = {id(s.cell) for group in groups for s in group.cells}
+    trained = [s for s in content.summaries if s.learnt or s.loss is not None]
+    latest = of_latest_data(trained)
+    earlier = [s.cell.dataset for s in trained if s not in latest]
+    repeated = sum(id(s.cell) not in shown for s in latest)
+    of_all = f"of these {len(content.summaries)} cells"
+    intro = {
+        f"{repeated} {of_all} were requested again later with other settings; the tables of "
+        "results show the one requested last, never the best one.": repeated,
+        f"{len(earlier)} {of_all} were trained on an earlier version of the data "
+        f"({', '.join(dict.fromkeys(earlier))}); the tables of results show only cells of the "
+        "latest version.": earlier,
+    }
+    sentences = [sentence for sentence, applies in intro.items() if applies]
+    return Section("cells", "All cells", [Part(table=_table(content))], sentences)
 
 
 def _table(content: Content) -> Table:
@@ -27,11 +36,15 @@ def _table(content: Content) -> Table:
         {name: value for name, value in s.cell.settings.items() if name not in common}
         for s in summaries
     ]
+    versions = {(s.cell.dataset, s.cell.fingerprint) for s in summaries}
+    changed = len(versions) > len({dataset for dataset, _ in versions})
+    data = [words("data", [code(s.cell.fingerprint[:8]) for s in summaries])] if changed else []
     return listing(
         "cells",
         "All cells. Accuracies in percent; epochs and seconds are means of a single training.",
         [
             words("data set", [content.label(s.cell.dataset) for s in summaries]),
+            *data,
             words("method", [code(s.cell.method) for s in summaries]),
             words("settings are", [" and ".join(_chosen(s)) for s in summaries]),
             numbers("runs", [len(s.runs) for s in summaries], "d"),
@@ -46,7 +59,7 @@ def _table(content: Content) -> Table:
             numbers("parameters", [s.parameters for s in summaries], ",d"),
             words("settings", [names.settings(settings) or "as below" for settings in own]),
         ],
-        [_record(summary) for summary in summaries],
+        [_record(s) | ({"fingerprint": s.cell.fingerprint} if changed else {}) for s in summaries],
         [f"The same everywhere: {names.settings(common)}."] if common else [],
     )
 
