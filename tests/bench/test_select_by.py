@@ -11,6 +11,7 @@ from sagpool.bench.rounds import rank
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import split_of
+from sagpool.report import write_report
 
 
 @pytest.fixture
@@ -58,6 +59,20 @@ def test_a_grid_selects_by_a_metric(small, path, predicting):
     assert by_accuracy.cell.settings["lr"] == 0.001
     assert by_loss.cell.search == "grid by log loss"
     assert by_loss.cell.settings["lr"] == 0.01, "its wrong graphs cost less than the right gain"
+
+
+@pytest.mark.parametrize(
+    ("select_by", "caption"),
+    [
+        ("accuracy", "by the mean validation accuracy (in percent) over the folds"),
+        ("log_loss", "by the mean validation log loss over the folds"),
+    ],
+)
+def test_the_report_names_the_metric(small, path, predicting, tmp_path, select_by, caption):
+    options = {"methods": "gpool-h", "search": "grid", "engine": predicting, "store": path}
+    run_experiment(small, select_by=select_by, **options)
+    write_report(path, tmp_path / "report")
+    assert caption in (tmp_path / "report/tables/search.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,18 @@ def test_a_file_needs_no_experiment_of_its_own(experiment, tmp_path):
         run_experiment("quick", task="clustering")
 
 
+def test_the_search_table_has_no_accuracy_of_a_regression(experiment, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    run_experiment(experiment, search="grid", store=path, device="cpu")
+    write_report(path, tmp_path / "report")
+    table = tmp_path / "report" / "tables" / "search.csv"
+    assert "by the mean validation accuracy or loss" in table.with_suffix(".md").read_text()
+    with table.open(newline="") as file:
+        found = {row["dataset"]: row["chosen_accuracy"] for row in csv.DictReader(file)}
+    assert found["toxic"]
+    assert not found["sizes"]
+
+
 def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
     path = tmp_path / "runs.sqlite"
     options = {"datasets": "sizes", "search": "grid", "store": path, "device": "cpu"}

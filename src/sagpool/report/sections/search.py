@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from sagpool.bench.records import CellRecord, Ranked
-from sagpool.bench.selection import Select
+from sagpool.bench.records import CellRecord
+from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import settings_text
 from sagpool.bench.summary import Summary
 from sagpool.bench.variants import Chosen
@@ -44,12 +44,14 @@ def _by_protocol(content: Content) -> dict[str, list[Summary]]:
 
 def _table(content: Content, searched: list[Summary], suffix: str, sentence: str) -> Table:
     cells = [s.cell for s in searched]
-    best = [_candidate(cell.ranking, 0) for cell in cells]
-    second = [_candidate(cell.ranking, 1) for cell in cells]
+    best = [_candidate(s, 0) for s in searched]
+    second = [_candidate(s, 1) for s in searched]
+    criteria = list(dict.fromkeys(map(_criterion, searched)))
+    shown = "" if criteria == [BY_ACCURACY] else "Validation: the mean accuracy, in percent. "
     caption = (
-        "What the searches chose, by the mean validation accuracy (in percent) over the folds of "
-        "the first seed (of a race: of the first seeds), and the runner-up. Test results had no "
-        f"part in it. {sentence}"
+        f"What the searches chose, by the mean validation {' or '.join(criteria)}"
+        f"{'' if shown else ' (in percent)'} over the folds of the first seed (of a race: of the "
+        f"first seeds), and the runner-up. {shown}Test results had no part in it. {sentence}"
     )
     return listing(
         f"search{suffix}",
@@ -84,7 +86,7 @@ def _table(content: Content, searched: list[Summary], suffix: str, sentence: str
 def _per_fold_table(content: Content, nested: list[Summary], suffix: str, sentence: str) -> Table:
     cells = [s.cell for s in nested]
     often = [_most_often(s) for s in nested]
-    over_folds = [_candidate(cell.ranking, 0).get("settings", "") for cell in cells]
+    over_folds = [_candidate(s, 0).get("settings", "") for s in nested]
     caption = (
         "Settings chosen separately for each seed and fold, by its own validation part; and the "
         "single candidate that is best over all of them. Test accuracies in percent. "
@@ -161,8 +163,15 @@ def _most_often(summary: Summary) -> tuple[str, int, int]:
     return names.settings(settings) or "the only candidate", count, len(counts)
 
 
-def _candidate(ranking: tuple[Ranked, ...], rank: int) -> dict[str, Any]:
+def _criterion(summary: Summary) -> str:
+    """The validation result by which the search ranked its candidates."""
+    named = summary.cell.search.partition(" by ")[2]
+    return named or (BY_ACCURACY if summary.loss is None else "loss")
+
+
+def _candidate(summary: Summary, rank: int) -> dict[str, Any]:
     """The candidate at this rank, with the settings in which it differs; empty if there is none."""
+    ranking = summary.cell.ranking
     if rank >= len(ranking):
         return {}
     candidate = ranking[rank]
@@ -170,7 +179,7 @@ def _candidate(ranking: tuple[Ranked, ...], rank: int) -> dict[str, Any]:
     own = {name: value for name, value in candidate.settings.items() if name not in common}
     return {
         "settings": names.settings(own),
-        "accuracy": 100 * candidate.accuracy,
+        "accuracy": 100 * candidate.accuracy if summary.loss is None else None,
         "loss": candidate.loss,
         "runs": candidate.runs,
     }
