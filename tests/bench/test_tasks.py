@@ -96,6 +96,15 @@ def test_the_search_table_has_no_accuracy_of_a_regression(experiment, tmp_path):
     assert not found["sizes"]
 
 
+def test_errors_of_searched_and_of_fixed_settings_have_captions_of_their_own(experiment, tmp_path):
+    options = {"datasets": "sizes", "store": tmp_path / "runs.sqlite", "device": "cpu"}
+    for search in ("grid", "none"):
+        run_experiment(experiment, search=search, **options)
+    page = write_report(options["store"], tmp_path / "report").read_text()
+    for chosen in ("searched", "fixed"):
+        assert f"sizes; {chosen} settings: scores of the test graphs" in page
+
+
 def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
     path = tmp_path / "runs.sqlite"
     options = {"datasets": "sizes", "search": "grid", "store": path, "device": "cpu"}

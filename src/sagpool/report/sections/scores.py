@@ -31,9 +31,11 @@ def section(content: Content) -> Section:
     for group in (content.groups[0], *content.regressions):
         scored = [s for s in group.cells if content.scores[s.runs[0].key].runs]
         many |= any(len(s.runs) > MOST_RUNS for s in scored)
+        several = group in content.regressions and len(content.regressions) > 1
+        chosen = (str(group.chosen),) if several else ()
         for dataset in dict.fromkeys(s.cell.dataset for s in scored):
             here = [s for s in scored if s.cell.dataset == dataset]
-            heading = "; ".join((content.label(dataset), *group.differences))
+            heading = "; ".join((content.label(dataset), *chosen, *group.differences))
             number = content.regressions.index(group) if group in content.regressions else 0
             name = f"scores-{dataset}" + (f"-{number + 1}" if number else "")
             parts.append(Part(heading, _table(content, name, heading, here)))
