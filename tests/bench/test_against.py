@@ -1,6 +1,7 @@
 """Comparisons with one reference."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -46,21 +47,52 @@ def test_differences_have_corrected_intervals_and_holms_correction(path):
         compare_with(summaries, "gpool")
 
 
-def test_in_a_report(path, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def sizes(tmp_path):
+    """Rings, each with its number of nodes as the target."""
+    path = tmp_path / "sizes.jsonl"
+    lines = []
+    for nodes in [3, 4, 5, 6, 7, 8] * 4:
+        edges = [[i, (i + 1) % nodes] for i in range(nodes)]
+        lines.append(json.dumps({"nodes": nodes, "edges": edges, "label": nodes}))
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command; returns its exit status and what it printed."""
     from sagpool.cli.main import main
 
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["sagpool", *arguments])
+    def run(command):
+        monkeypatch.setattr("sys.argv", ["sagpool", *shlex.split(command)])
         with pytest.raises(SystemExit) as ended:
             main()
-        assert not ended.value.code
-        return capsys.readouterr().out
+        return ended.value.code or 0, capsys.readouterr()
 
+    return run
+
+
+def test_regressions_cannot_be_compared(run, sizes, tmp_path):
+    store = tmp_path / "sizes.sqlite"
+    status, printed = run(
+        f"bench quick --dataset {sizes} --task regression --method gpool-h,random-h --seeds 1 "
+        f"--folds 2 --set max_epochs=1 --device cpu --store {store} --against gpool-h"
+    )
+    assert status == 0
+    assert "random-h" in printed.out
+    assert "Nothing can be compared with gpool-h" in printed.err
+    status, printed = run(f"report {store} -o {tmp_path / 'report'} --against gpool-h")
+    assert status == 2
+    assert "Regressions have no accuracies." in " ".join(printed.err.split())
+
+
+def test_in_a_report(run, path, tmp_path):
     folder = tmp_path / "report"
-    run("report", str(path), "-o", str(folder), "--against", "sagpool-h")
+    assert run(f"report {path} -o {folder} --against sagpool-h")[0] == 0
     assert "correction over all 2 comparisons" in (folder / "report.html").read_text()
     assert "| MUTAG | gPool_h | +8.33 |" in (folder / "tables/against.md").read_text()
-    rows = json.loads(run("report", str(path), "--json", "--against", "sagpool-h"))
+    rows = json.loads(run(f"report {path} --json --against sagpool-h")[1].out)
     assert [row["against"] and round(row["against"]["difference"], 2) for row in rows] == [
         *(None, 8.33, 16.67)
     ]

@@ -15,6 +15,10 @@ MEANING = (
     "Differences in percentage points on the same splits, with corrected 95 % intervals; p of the "
     "corrected resampled t-test, after Holm's correction over all {count} comparisons."
 )
+NOTHING = (
+    "Nothing can be compared with {reference}: that needs accuracies of it and of another method "
+    "on the same splits, at least two of them. Regressions have no accuracies."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +56,18 @@ class Against:
 def compare_with(summaries: Sequence[Summary], reference: str) -> list[Against]:
     """Every method against the reference, on each data set that both were run on.
 
+    Empty if nothing can be compared; `NOTHING` says why.
+
     Args:
         summaries: cells of one protocol
         reference: a method, optionally with settings: ``diffpool-h, losses none``
     """
-    if reference not in {s.method for s in summaries}:
-        known = ", ".join(dict.fromkeys(s.method for s in summaries))
-        raise SagpoolError(f"There is no result of '{reference}' to compare with, only of {known}.")
+    known = dict.fromkeys(s.method for s in summaries)
+    if known and reference not in known:
+        listed = ", ".join(known)
+        raise SagpoolError(
+            f"There is no result of '{reference}' to compare with, only of {listed}."
+        )
     found = []
     for summary in summaries:
         other = next(

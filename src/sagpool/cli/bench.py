@@ -15,7 +15,7 @@ from sagpool.bench import (
     plan_experiment,
     run_experiment,
 )
-from sagpool.bench.against import compare_with
+from sagpool.bench.against import NOTHING, compare_with
 from sagpool.bench.engines import Local
 from sagpool.bench.experiment import check_method, matches
 from sagpool.bench.precision import PRECISIONS
@@ -194,5 +194,7 @@ def bench(
         if result.profile:
             typer.echo(str(result.profile))
         typer.echo(f"Next: sagpool report {shlex.quote(str(result.store))} -o report")
+    if against and not compared:
+        typer.echo(NOTHING.format(reference=against), err=True)
     if result.failure:
         raise SagpoolError(result.failure)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sagpool.bench.against import Against, compare_with
+from sagpool.bench.against import NOTHING, Against, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
@@ -132,6 +132,9 @@ def read_content(
                 "learning rate."
             )
         shown = groups[0].cells
+        compared = compare_with(shown, against) if against else []
+        if against and not compared:
+            raise SagpoolError(NOTHING.format(reference=against))
         return Content(
             name=path.name,
             summaries=summaries,
@@ -152,7 +155,7 @@ def read_content(
             },
             experiment=experiment,
             display=display,
-            against=compare_with(shown, against) if against else (),
+            against=compared,
         )
 
 
