@@ -137,6 +137,7 @@ def test_other_splits_and_tasks_have_no_published_results(paper, tmp_path):
         return cell.published
 
     assert published() == published(features="degree") is not None
+    assert published(task="classification") == published(), "its own task"
     assert published(split=str(tmp_path / "official.csv")) is None
     assert published(task="multitask") is None
 

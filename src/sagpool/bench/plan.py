@@ -246,8 +246,9 @@ def _cell(experiment: Experiment, overrides: Overrides, dataset: DataSet, method
             "of folds and of validation."
         )
     known = (name_in_experiment, method)
-    if overrides.split is not None or overrides.task is not None or overrides.targets:
-        known = ("", "")  # published numbers are of other splits, or of another task
+    usual = experiment.datasets.get(name_in_experiment, dataset)
+    if any(getattr(dataset, n) != getattr(usual, n) for n in ("split", "task", "targets")):
+        known = ("", "")  # the published numbers are of other splits, or of another task
     return Cell(
         dataset,
         method,
