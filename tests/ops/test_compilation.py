@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -180,11 +181,49 @@ def compile_from_four_threads() -> None:
     assert unused.function == "function"
 
 
-def test_a_kernel_is_compiled_once_for_all_threads():
-    """In a process of its own: the interpreter leaves Triton's language changed."""
-    code = f"import runpy; runpy.run_path({__file__!r})['compile_from_four_threads']()"
+def run_in_own_process(function: str) -> None:
+    """The interpreter leaves Triton's language changed."""
+    code = f"import runpy; runpy.run_path({__file__!r})[{function!r}]()"
     environment = {**os.environ, "TRITON_INTERPRET": "0"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_a_kernel_is_compiled_once_for_all_threads():
+    run_in_own_process("compile_from_four_threads")
+
+
+def load_from_two_threads() -> None:
+    class SlowDevice(Device):
+        loading = 0
+
+        def launcher_cls(self, source, metadata):
+            self.loading += 1
+            time.sleep(0.2)
+            assert self.loading == 1, "two launchers are loaded at once"
+            self.loading -= 1
+            return self.launch
+
+    driver._active = SlowDevice()
+
+    def first(x):
+        pass
+
+    def second(x, y):
+        pass
+
+    def launch(function, *arguments):
+        kernel()(function)[(1,)](*arguments)
+
+    x = torch.zeros(32)
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(launch, first, x), pool.submit(launch, second, x, x)]
+    for future in futures:
+        future.result()
+
+
+def test_launchers_are_loaded_one_at_a_time():
+    """Otherwise a kernel could get the launcher of another one, and wrong arguments with it."""
+    run_in_own_process("load_from_two_threads")
 
 
 def test_different_kernels_are_compiled_side_by_side():

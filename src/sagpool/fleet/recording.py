@@ -98,6 +98,8 @@ class RecordingMemory:
 
     def __init__(self, known: set[str] | None = None) -> None:
         self._pool: Any = None
+        # The default stream cannot be captured. Torch reuses memory only in the same stream.
+        self._stream: torch.cuda.Stream | None = None
         # A memory pool lives as long as a graph that uses it, so one graph is always kept.
         self._keeper: torch.cuda.CUDAGraph | None = None
         self._recorders = weakref.WeakSet[Recorder]()
@@ -117,8 +119,24 @@ class RecordingMemory:
             if self._pool is None:
                 self._pool = torch.cuda.graph_pool_handle()
                 number = torch.zeros(1, device="cuda")
-                self._keeper = _captured(self._pool, number.zero_)
-            return _captured(self._pool, step, link)
+                self._keeper = self._captured(number.zero_)
+            return self._captured(step, link)
+
+    def _captured(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
+        stream = torch.cuda.current_stream()
+        if stream == torch.cuda.default_stream():
+            stream = self._stream = self._stream or torch.cuda.Stream()
+        graph = torch.cuda.CUDAGraph(keep_graph=link)
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                step()
+            except BaseException:
+                with suppress(RuntimeError):  # the capture is invalid; returns the stream to normal
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        return graph
 
     def renew(self) -> None:
         """Record into new memory from now on; the old memory lives as long as its recordings."""
@@ -130,23 +148,6 @@ class RecordingMemory:
         for recorder in self._recorders:
             recorder.recordings = {}
         self.renew()
-
-
-def _captured(pool: Any, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
-    stream = torch.cuda.current_stream()
-    if stream == torch.cuda.default_stream():  # cannot be captured, but can be replayed
-        stream = torch.cuda.Stream()
-    graph = torch.cuda.CUDAGraph(keep_graph=link)
-    with torch.cuda.stream(stream):
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-        try:
-            step()
-        except BaseException:
-            with suppress(RuntimeError):  # the capture is invalid; returns the stream to normal
-                graph.capture_end()
-            raise
-        graph.capture_end()
-    return graph
 
 
 def _run_next(one: Pass, batches: Sequence[Padded], counter: Tensor) -> None:

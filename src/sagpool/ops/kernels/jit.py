@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import triton
 from triton.runtime.driver import driver
 
 from sagpool.ops.compilation import compile_once
+
+
+_loading = Lock()
 
 
 def kernel(**options: Any) -> Callable:
@@ -24,8 +28,10 @@ def _compile(src: Any, target: Any, options: dict[str, Any], **more: Any) -> Any
     def compile_and_load() -> Any:
         compiled = triton.compile(src, target=target, options=options, **more)
         # Triton would load it at the first launch, when other threads can see it already, half
-        # loaded.
-        _ = compiled.run
+        # loaded. One at a time: up to version 3.6 launchers are extension modules of the same name,
+        # and Python, asked for one again, may give it the object of the one loaded last.
+        with _loading:
+            _ = compiled.run
         return compiled
 
     key = driver.active.get_current_device(), src.hash(), str(sorted(options.items()))
