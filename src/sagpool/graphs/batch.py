@@ -75,6 +75,11 @@ class BatchSource:
     _propagated: dict[torch.dtype, Tensor] = field(default_factory=dict)
 
     @cached_property
+    def largest(self) -> int:
+        """The number of nodes of the largest graph."""
+        return int(np.diff(self.first_node).max(initial=1))
+
+    @cached_property
     def row_ptr(self) -> Tensor:
         """``[nodes + 2]`` int32, the first entry of each row, and the end."""
         return pad(torch.cumsum(self.length, 0, dtype=torch.int32), (1, 0))
@@ -411,7 +416,7 @@ def pack_on_device(
         ids, placed, source.starts, source.sizes, source.row_ptr, source.col,
         len(ids) * rows, entries,
     )  # fmt: skip
-    layout = DeviceLayout(placed.node_ptr, len(ids), rows, sizes)
+    layout = DeviceLayout(placed.node_ptr, len(ids), rows, source.largest, sizes)
     two_hop = partial(_pack_two_hop_on_device, source, ids, rows, entries, sizes)
     origin = Origin(source, node, None, ids, entries)
     return Batch(

@@ -41,6 +41,11 @@ class Layout(ABC):
         """``[members * graphs + 1]`` int64, the first row of each graph, and the end."""
 
     @property
+    @abstractmethod
+    def largest(self) -> int:
+        """No graph has more rows, fillers not counted."""
+
+    @property
     def device(self) -> torch.device:
         return self.node_ptr.device
 
@@ -83,6 +88,11 @@ class HostLayout(Layout):
         return self._sizes
 
     @property
+    def largest(self) -> int:
+        real = self.sizes[:, :-1] if self.filler else self.sizes
+        return int(real.max(initial=1))
+
+    @property
     def device(self) -> torch.device:
         return self._device
 
@@ -100,15 +110,25 @@ class DeviceLayout(Layout):
         node_ptr: ``[members * graphs + 1]`` int64
         members: how many
         rows: of each member
+        largest: no graph has more rows, fillers not counted
         sizes: ``[members, graphs]`` on the host, if known; otherwise reading them waits for the
             device
     """
 
     def __init__(
-        self, node_ptr: Tensor, members: int, rows: int, sizes: np.ndarray | None = None
+        self,
+        node_ptr: Tensor,
+        members: int,
+        rows: int,
+        largest: int,
+        sizes: np.ndarray | None = None,
     ) -> None:
         super().__init__(members, (len(node_ptr) - 1) // members, rows, filler=True)
-        self._node_ptr, self._sizes = node_ptr, sizes
+        self._node_ptr, self._largest, self._sizes = node_ptr, largest, sizes
+
+    @property
+    def largest(self) -> int:
+        return self._largest
 
     @property
     def node_ptr(self) -> Tensor:
@@ -140,6 +160,10 @@ class UniformLayout(Layout):
         return np.full((self.members, self.graphs), self.nodes)
 
     @property
+    def largest(self) -> int:
+        return self.nodes
+
+    @property
     def device(self) -> torch.device:
         return self._device
 
@@ -164,6 +188,7 @@ def repeated_layout(layout: Layout, times: int) -> Layout:
         torch.cat([starts, end]),
         layout.members * times,
         layout.rows,
+        layout.largest,
         None if known is None else np.repeat(known, times, axis=0),
     )
 
@@ -191,4 +216,7 @@ def pooled_layout(
     ptr = kernels.fewer_rows(
         layout.node_ptr, k, layout.members, left, ratio.numerator, ratio.denominator
     )
-    return DeviceLayout(ptr, layout.members, left)
+    largest = -(-layout.largest * ratio.numerator // ratio.denominator)
+    if max_k is not None:
+        largest = min(layout.largest, max_k)
+    return DeviceLayout(ptr, layout.members, left, largest)

@@ -90,7 +90,7 @@ def test_repeated_graphs_are_copies(batch):
 def test_copies_of_graphs_that_the_device_counts(batch):
     """The layout of a recorded step: the host knows no sizes."""
     layout = batch.structure.layout
-    on_device = DeviceLayout(layout.node_ptr, layout.members, layout.rows)
+    on_device = DeviceLayout(layout.node_ptr, layout.members, layout.rows, layout.largest)
     assert repeated_layout(on_device, 2).node_ptr.tolist() == (
         HostLayout(layout.sizes.repeat(2, 0), filler=True, device=layout.device).node_ptr.tolist()
     )

@@ -16,11 +16,9 @@ from sagpool.nn.pool.pool import Fused, Pool, Pooled, check_rows
 from sagpool.ops import (
     Chosen,
     HostLayout,
-    Kept,
     Layout,
     PooledRows,
     choose_rows,
-    keep_chosen,
     pool_rows,
     pooled_layout,
     segment_max,
@@ -142,19 +140,19 @@ class Selected(NamedTuple):
 
 def select_top(layout: Layout, rank: Tensor, gate: Tensor | None, selection: Selection) -> Selected:
     """The nodes of each graph that are highest in ``rank``, ``[rows]``."""
-    new: Layout
     if layout.filler and selection.one_k_per_member and kernels_for(rank) is not None:
         k = selection.k_on(layout.device, layout.members)
         new = pooled_layout(layout, selection.fraction, k, selection.max_k)
-    else:
-        new = _layout_left(layout, selection)
-    return Selected(choose_rows(rank, layout, new), new, gate)
+        return Selected(choose_rows(rank, layout, new), new, gate)
+    return select_top_on_host(layout, rank, gate, selection)
 
 
-def keep_on_host(layout: Layout, rank: Tensor, selection: Selection) -> tuple[Kept, HostLayout]:
-    """The nodes of each graph that are highest in ``rank``, with sizes that the host knows."""
+def select_top_on_host(
+    layout: Layout, rank: Tensor, gate: Tensor | None, selection: Selection
+) -> Selected:
+    """The same as `select_top`, with sizes that the host knows."""
     new = _layout_left(layout, selection)
-    return keep_chosen(choose_rows(rank, layout, new), new), new
+    return Selected(choose_rows(rank, layout, new), new, gate)
 
 
 def select_above(layout: Layout, gate: Tensor, min_score: float) -> Selected:

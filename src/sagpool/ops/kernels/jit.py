@@ -10,7 +10,6 @@ from triton.runtime.driver import driver
 
 from sagpool.ops.compilation import compile_once
 
-
 _loading = Lock()
 
 

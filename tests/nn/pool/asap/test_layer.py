@@ -1,5 +1,6 @@
 """ASAPool against dense matrices in float64."""
 
+import copy
 import math
 
 import pytest
@@ -9,8 +10,11 @@ from torch.nn.functional import leaky_relu
 
 from sagpool.graphs import pack
 from sagpool.nn import ASAPool
-from sagpool.nn.pool.asap.block_adjacency import BlockAdjacency
 from sagpool.nn.pool.asap.block_max import block_max
+from sagpool.nn.pool.asap.ego import RowClusters
+from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency
+from sagpool.ops import DeviceLayout
+from sagpool.ops.device import triton_kernels
 from sagpool.testing import random_graphs
 
 CHANNELS, SIZES = 4, [7, 1, 12, 3, 11]
@@ -46,56 +50,113 @@ def dense_asap(layer: ASAPool, member: int, x: Tensor, a: Tensor) -> tuple[Tenso
     return (clusters * raw.sigmoid()[:, None])[kept], coarse - coarse.diag().diag()
 
 
-def matrices(structure, graphs: int) -> list[Tensor]:
+def matrices(structure, graphs: int, dtype=torch.float64) -> list[Tensor]:
     """A of each graph, by what it does to unit vectors."""
     layout = structure.layout
-    unit = torch.eye(layout.total_rows, dtype=torch.float64)
+    unit = torch.eye(layout.total_rows, dtype=dtype)
     whole, ptr = structure.neighbour_sum(unit), layout.node_ptr
     return [whole[ptr[g] : ptr[g + 1], ptr[g] : ptr[g + 1]] for g in range(graphs)]
 
 
-@pytest.fixture
-def layer() -> ASAPool:
+@pytest.fixture(params=["blocks", "kernels"])
+def form(request, use_kernels):
+    """The dtype and the form of pooled graphs."""
+    if request.param == "blocks":
+        return torch.float64, BlockAdjacency
+    if triton_kernels() is None:
+        pytest.skip("Triton is not installed")
+    use_kernels(True)
+    return torch.float32, RowAdjacency
+
+
+def test_two_levels_of_two_members_and_their_gradients(form):
+    dtype, kind = form
     torch.manual_seed(0)
-    return ASAPool(CHANNELS, members=2).double()
-
-
-def test_two_levels_of_two_members_and_their_gradients(layer):
+    layer = ASAPool(CHANNELS, members=2)
+    dense_layer = copy.deepcopy(layer).double()
+    layer = layer.to(dtype)
     graphs = random_graphs(SEED, SIZES)
     batch = pack(graphs, [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
     structure, number = batch.structure, len(SIZES) + 1
-    x = torch.randn(structure.layout.total_rows, CHANNELS, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(structure.layout.total_rows, CHANNELS, dtype=dtype, requires_grad=True)
+    dense_x = x.detach().double().requires_grad_()
     first = layer(x, structure)
     second = layer(first.x, first.structure)
+    assert isinstance(first.structure, kind)
+    assert isinstance(second.structure, kind)
     ptr = structure.layout.node_ptr
-    a, expected = matrices(structure, 2 * number), x.new_zeros(())
-    weights = torch.randn_like(second.x)
+    a, expected, loss = matrices(structure, 2 * number), dense_x.new_zeros(()), x.new_zeros(())
     for graph in [*range(5), 6, 7]:
-        member = graph // number
-        rows, coarse = dense_asap(layer, member, x[ptr[graph] : ptr[graph + 1]], a[graph])
-        left = first.structure.layout.node_ptr
-        found = first.x[left[graph] : left[graph + 1]]
-        torch.testing.assert_close(found, rows)
-        torch.testing.assert_close(matrices(first.structure, graph + 1)[graph], coarse)
-        rows, coarse = dense_asap(layer, member, rows, coarse)
-        left = second.structure.layout.node_ptr
-        torch.testing.assert_close(second.x[left[graph] : left[graph + 1]], rows)
-        torch.testing.assert_close(matrices(second.structure, graph + 1)[graph], coarse)
-        expected = expected + (rows * weights[left[graph] : left[graph + 1]]).sum()
-        expected = expected + coarse.square().sum()
-    real = second.structure.layout.graph % number != number - 1
-    real &= (second.structure.layout.graph < number) | (second.structure.layout.graph < 8)
-    loss = (second.x * weights)[real].sum()
-    assert isinstance(second.structure, BlockAdjacency)
-    loss = loss + sum(block.square().sum() for block in second.structure.blocks)
-    torch.testing.assert_close(loss, expected)
+        rows, coarse = dense_x[ptr[graph] : ptr[graph + 1]], a[graph]
+        for level in (first, second):
+            rows, coarse = dense_asap(dense_layer, graph // number, rows, coarse)
+            left = level.structure.layout.node_ptr
+            found = level.x[left[graph] : left[graph + 1]]
+            torch.testing.assert_close(found, rows.to(dtype))
+            matrix = matrices(level.structure, graph + 1, dtype)[graph]
+            torch.testing.assert_close(matrix, coarse.to(dtype))
+        weights = torch.randn_like(rows)
+        expected = expected + (rows * weights).sum() + coarse.square().sum()
+        loss = loss + (found * weights.to(dtype)).sum() + matrix.square().sum()
     inputs = [x, *layer.parameters()]
-    grads, dense = (torch.autograd.grad(total, inputs) for total in (loss, expected))
-    for grad, other in zip(grads, dense, strict=True):
-        torch.testing.assert_close(grad, other)
+    dense = torch.autograd.grad(expected, [dense_x, *dense_layer.parameters()])
+    for grad, other in zip(torch.autograd.grad(loss, inputs), dense, strict=True):
+        torch.testing.assert_close(grad, other.to(dtype))
 
 
-def test_weighted_edges_are_normalised_by_their_weighted_degrees(layer):
+def test_kernels_leave_fillers_and_their_garbage_out(use_kernels, monkeypatch):
+    """What lies beyond the columns of a graph is never read, and no size is asked for."""
+    if triton_kernels() is None:
+        pytest.skip("Triton is not installed")
+    use_kernels(True)
+    batch = pack(random_graphs(SEED, SIZES), [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
+    monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
+    torch.manual_seed(0)
+    layer = ASAPool(CHANNELS, members=2)
+    x = torch.randn(batch.structure.layout.total_rows, CHANNELS, requires_grad=True)
+
+    def run() -> list[Tensor]:
+        first = layer(x, batch.structure)
+        second = layer(first.x, first.structure)
+        y = second.structure.gcn(second.x)
+        real = second.structure.layout.graph % (len(SIZES) + 1) != len(SIZES)
+        loss = torch.where(real[:, None], y, 0).square().sum()
+        return [y[real], *torch.autograd.grad(loss, [x, *layer.parameters()])]
+
+    clean = run()
+    empty, empty_like = torch.Tensor.new_empty, torch.empty_like
+
+    def with_nan(tensor: Tensor) -> Tensor:
+        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor
+
+    monkeypatch.setattr(
+        torch.Tensor, "new_empty", lambda self, *size, **more: with_nan(empty(self, *size, **more))
+    )
+    monkeypatch.setattr(
+        torch, "empty_like", lambda *args, **more: with_nan(empty_like(*args, **more))
+    )
+    for found, expected in zip(run(), clean, strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_a_maximum_by_kernels_passes_nan_on(use_kernels):
+    if triton_kernels() is None:
+        pytest.skip("Triton is not installed")
+    use_kernels(True)
+    batch = pack(random_graphs(SEED, [5]), [[0]])
+    left = ASAPool(CHANNELS, ratio=1.0)(
+        torch.randn(batch.structure.layout.total_rows, 4), batch.structure
+    )
+    x = torch.zeros(left.structure.layout.total_rows, 3)
+    x[2, 1] = torch.nan
+    found = RowClusters(left.structure).maximum(x)
+    joined = left.structure.weight[:5, 2] > 0
+    joined[2] = True
+    assert torch.equal(found[:5, 1].isnan(), joined)
+    assert not found[:, [0, 2]].isnan().any()
+
+
+def test_weighted_edges_are_normalised_by_their_weighted_degrees():
     batch = pack(random_graphs(1, SIZES), [[*range(5)]])
     torch.manual_seed(1)
     single = ASAPool(CHANNELS).double()

@@ -1,4 +1,4 @@
-"""Clusters of a node and its neighbours: in sparse graphs, and in dense blocks."""
+"""Clusters of a node and its neighbours: in sparse and in dense graphs."""
 
 from abc import ABC, abstractmethod
 from functools import partial
@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from sagpool.graphs import Adjacency, Structure
-from sagpool.nn.pool.asap.block_adjacency import BlockAdjacency
+from sagpool.nn.pool.asap import matrix_ops
 from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.buckets import Buckets
-from sagpool.ops import Kept, Layout, entries_max, propagate, segment_softmax
+from sagpool.nn.pool.asap.matrices import GraphRows, has_kernels
+from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency, WeightedGraphs
+from sagpool.ops import Layout, entries_max, propagate, segment_softmax
 
 SLOPE = 0.2  # negative slope of the leaky ReLU, as in the authors' code
 Membership = list[Tensor]  # α in one or more parts
@@ -19,6 +21,8 @@ Membership = list[Tensor]  # α in one or more parts
 
 class EgoClusters(ABC):
     """Each node i with all its neighbours is a cluster, in which node j has the weight α_ij."""
+
+    needs_sizes = True  # whether the host must know the sizes of all graphs
 
     @abstractmethod
     def maximum(self, x: Tensor) -> Tensor:
@@ -33,13 +37,13 @@ class EgoClusters(ABC):
         """``Σ_j α_ij x_j``, ``[rows, channels]``."""
 
     @abstractmethod
-    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+    def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         """``Sᵀ (A + I) S`` without its diagonal, for the columns of S = αᵀ that are kept.
 
         Args:
             membership: α
-            kept: the clusters to keep
-            layout: layout of the new rows, one for each kept cluster
+            perm: ``[new rows]``, the cluster that each new row comes from
+            layout: layout of the new rows
         """
 
 
@@ -62,17 +66,19 @@ class SparseClusters(EgoClusters):
         (alpha,) = membership
         return propagate(x, self.graphs.row_ptr, self.graphs.col, alpha, symmetric=False)
 
-    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+    def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         old = Buckets.of(self.graphs.layout)
         new = Buckets(layout, old.groups)
         (alpha,) = membership
-        return BlockAdjacency(new, partial(self._blocks, alpha, kept, old, new))
+        return BlockAdjacency(new, partial(self._blocks, alpha, perm, old, new))
 
-    def _blocks(self, alpha: Tensor, kept: Kept, old: Buckets, new: Buckets) -> tuple[Tensor, ...]:
+    def _blocks(
+        self, alpha: Tensor, perm: Tensor, old: Buckets, new: Buckets
+    ) -> tuple[Tensor, ...]:
         row, col = self.graphs.entry_row, self.graphs.col.long()
         graph = self.graphs.layout.graph.index_select(0, row)
         # An entry (i, j) is S[j, i]: node j in cluster i.
-        column = _index_among_kept(kept, self.graphs.layout).index_select(0, row)
+        column = _number_of_kept(perm, self.graphs.layout, new.layout).index_select(0, row)
         node = old.local.index_select(0, col)
         first = old.first(old.nodes, new.nodes).index_select(0, graph)
         width = old.per_graph(new.nodes).index_select(0, graph)
@@ -93,6 +99,51 @@ class SparseClusters(EgoClusters):
             at_s, at_a = at_s + count * p * q, at_a + count * p * p
             blocks.append(_coarse(joined, part))
         return tuple(blocks)
+
+
+class SparseClustersOfKernels(SparseClusters):
+    """The same for kernels, which leave `RowAdjacency`."""
+
+    needs_sizes = False
+
+    def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
+        (alpha,) = membership
+        return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
+
+    def _weight(self, alpha: Tensor, perm: Tensor, layout: Layout) -> Tensor:
+        row, col, new = self.graphs.entry_row, self.graphs.col.long(), GraphRows.of(layout)
+        column = _number_of_kept(perm, self.graphs.layout, layout).index_select(0, row)
+        inside = torch.arange(len(col), device=col.device) < self.graphs.row_ptr[-1]
+        place = torch.where((column >= 0) & inside, col * new.width + column, -1)
+        return matrix_ops.coarsen_sparse(alpha, place, self.graphs, new)
+
+
+class RowClusters(EgoClusters):
+    """Clusters in dense graphs, by kernels; α has one part, ``[rows, columns]``."""
+
+    needs_sizes = False
+
+    def __init__(self, graphs: RowAdjacency) -> None:
+        self.graphs, self.rows = graphs, graphs.rows
+
+    def maximum(self, x: Tensor) -> Tensor:
+        return matrix_ops.neighbour_max(x, self.graphs.weight.detach(), self.rows)
+
+    def membership(self, query: Tensor, key: Tensor) -> Membership:
+        weight = self.graphs.weight.detach()
+        return [matrix_ops.membership(query, key, weight, self.rows, SLOPE)]
+
+    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+        (alpha,) = membership
+        return matrix_ops.times_rows(alpha, x, self.rows)
+
+    def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
+        (alpha,) = membership
+        return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
+
+    def _weight(self, alpha: Tensor, perm: Tensor, layout: Layout) -> Tensor:
+        chosen = alpha.index_select(0, perm)
+        return matrix_ops.coarsen_dense(self.graphs.weight, chosen, self.rows, GraphRows.of(layout))
 
 
 class BlockClusters(EgoClusters):
@@ -119,13 +170,13 @@ class BlockClusters(EgoClusters):
         padded = zip(membership, self.buckets.pad(x), strict=True)
         return self.buckets.unpad([torch.bmm(alpha, rows) for alpha, rows in padded])
 
-    def coarsen(self, membership: Membership, kept: Kept, layout: Layout) -> BlockAdjacency:
+    def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         new = Buckets(layout, self.buckets.groups)
-        return BlockAdjacency(new, partial(self._blocks, membership, kept, new))
+        return BlockAdjacency(new, partial(self._blocks, membership, perm, new))
 
-    def _blocks(self, membership: Membership, kept: Kept, new: Buckets) -> tuple[Tensor, ...]:
+    def _blocks(self, membership: Membership, perm: Tensor, new: Buckets) -> tuple[Tensor, ...]:
         # The number in its graph of each kept node, in blocks of the new sizes; 0 for none.
-        nodes = new.pad(self.buckets.local.index_select(0, kept.perm)[:, None] + 1)
+        nodes = new.pad(self.buckets.local.index_select(0, perm)[:, None] + 1)
         blocks = []
         for matrix, alpha, number in zip(self.with_loops, membership, nodes, strict=True):
             index = (number - 1).clamp(min=0).expand(-1, -1, alpha.shape[2])
@@ -134,10 +185,15 @@ class BlockClusters(EgoClusters):
         return tuple(blocks)
 
 
-def ego_clusters(structure: Structure) -> EgoClusters:
+def ego_clusters(structure: Structure, x: Tensor) -> EgoClusters:
+    """The clusters of the graphs of the rows x."""
+    if isinstance(structure, RowAdjacency):
+        return RowClusters(structure)
     if isinstance(structure, BlockAdjacency):
         return BlockClusters(structure)
-    return SparseClusters(structure.csr())
+    graphs = structure.csr()
+    by_kernels = has_kernels(x) and graphs.symmetric
+    return SparseClustersOfKernels(graphs) if by_kernels else SparseClusters(graphs)
 
 
 def _coarse(a: Tensor, s: Tensor) -> Tensor:
@@ -150,7 +206,11 @@ def _identity(block: Tensor) -> Tensor:
     return torch.eye(block.shape[1], dtype=block.dtype, device=block.device)
 
 
-def _index_among_kept(kept: Kept, layout: Layout) -> Tensor:
-    """``[old rows]`` int64, the number of kept rows before it in its graph; -1 if not kept."""
-    before = kept.seen[:-1] - kept.seen.index_select(0, layout.node_ptr[:-1])[layout.graph]
-    return torch.where(kept.seen.diff() > 0, before, -1)
+def _number_of_kept(perm: Tensor, old: Layout, new: Layout) -> Tensor:
+    """``[old rows]`` int64, the number that each kept row has in its new graph; -1 if not kept."""
+    number = torch.arange(new.total_rows, device=perm.device)
+    number = number - new.node_ptr.index_select(0, new.graph)
+    # Fillers have the same row many times.
+    number = number.clamp(max=new.largest - 1)
+    dropped = torch.full((old.total_rows,), -1, device=perm.device)
+    return dropped.scatter_(0, perm, number)

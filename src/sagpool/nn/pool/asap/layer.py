@@ -1,15 +1,16 @@
 """Adaptive structure aware pooling."""
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sagpool.graphs import Structure
 from sagpool.nn.conv.gcn import GCNConv
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.asap.ego import ego_clusters
-from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
-from sagpool.nn.pool.selection import Ratio, Selection, keep_on_host
-from sagpool.ops import gather_gated
+from sagpool.nn.pool.pool import Context, Fused, Pool, Pooled, check_rows
+from sagpool.nn.pool.selection import Ratio, Selection, select_top, select_top_on_host
+from sagpool.ops import pool_rows
 
 
 class ASAPool(Pool):
@@ -56,22 +57,27 @@ class ASAPool(Pool):
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:
         check_rows(x, structure.layout)
-        egos = ego_clusters(structure)
+        egos = ego_clusters(structure, x)
         refined = self.refine(x, structure)
         query = self.query(egos.maximum(refined)).view(-1)
         membership = egos.membership(query, self.key(refined).view(-1))
         clusters = egos.combine(membership, x)
         rank = self._fitness(clusters, structure)
-        kept, layout = keep_on_host(structure.layout, rank, self.selection)
-        fitness = rank.index_select(0, kept.perm).sigmoid()
-        left = gather_gated(clusters, kept, fitness)
-        return Pooled(left, egos.coarsen(membership, kept, layout))
+        select = select_top_on_host if egos.needs_sizes else select_top
+        selected = select(structure.layout, rank, rank.sigmoid(), self.selection)
+        new = selected.layout
+        left = pool_rows(clusters, selected.gate, selected.chosen, structure.layout, new)
+        graphs = egos.coarsen(membership, left.perm.long(), new)
+        return Pooled(left.x, graphs, fused=Fused(left.x, left.readout))
 
     def _fitness(self, clusters: Tensor, structure: Structure) -> Tensor:
         """``[rows]``, before the sigmoid."""
         own, centre, neighbours = self.fitness(clusters).unbind(1)
         degree = structure.degree.to(clusters.dtype)
         return own + degree * centre - structure.neighbour_sum(neighbours[:, None]).view(-1)
+
+    def can_record(self, dtype: torch.dtype) -> bool:
+        return dtype == torch.float32  # there are no kernels for other types
 
     def rows_left(self, sizes: np.ndarray) -> np.ndarray:
         return self.selection.counts(sizes)

@@ -1,0 +1,8 @@
+# ruff: noqa: F401, since `kernels_for` returns this module with all its kernels
+"""Triton kernels of ASAPool, for graphs with a dense matrix each."""
+
+from sagpool.nn.pool.asap.kernels.maximum import neighbour_max
+from sagpool.nn.pool.asap.kernels.membership import membership, membership_backward
+from sagpool.nn.pool.asap.kernels.product import product
+from sagpool.nn.pool.asap.kernels.sparse_sum import sum_with_self
+from sagpool.ops.kernels import row_tiles
