@@ -128,7 +128,7 @@ def variants(monkeypatch, use_kernels):
 
 
 @pytest.mark.parametrize(
-    "method", ["sagpool-h", "sagpool-g", "gpool-h", "set2set-g", "sagpool-h-ratio"]
+    "method", ["sagpool-h", "sagpool-g", "gpool-h", "set2set-g", "sagpool-h-ratio", "edgepool-h"]
 )
 def test_shapes_share_kernels(method, variants):
     known = variants(method)

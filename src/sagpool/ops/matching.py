@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import kernels_for, on_cpu
+from sagpool.ops.layout import Layout
 from sagpool.ops.ragged import edge_rows
 from sagpool.ops.segment import descending_bits
 
@@ -14,7 +15,7 @@ ROUNDS = 32
 _NONE = torch.iinfo(torch.int64).max
 
 
-def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor) -> Tensor:
+def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, layout: Layout) -> Tensor:
     """The partner of each row, if edges are taken by descending weight, both ends being free.
 
     In every round, an edge that is the heaviest at both its ends is taken: greedy search would take
@@ -26,12 +27,16 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
         weight: ``[entries]``, the same in both directions
         row_ptr: ``[rows + 1]`` int32
         col: ``[entries]`` int32; entries past ``row_ptr[-1]`` belong to no row
-        local: ``[rows]`` int64, the number of each row in its graph
+        layout: which rows belong to which graph; there are no edges between graphs
 
     Returns:
         ``[rows]`` int64; the row itself if it has no partner
     """
+    if (kernels := kernels_for(weight)) is not None:
+        return kernels.greedy_matching(weight.detach(), row_ptr, col, layout.node_ptr, ROUNDS)
     row, other = edge_rows(row_ptr, col), col.long()
+    own = torch.arange(layout.total_rows, device=col.device)
+    local = own - layout.node_ptr.index_select(0, layout.graph)  # number in the graph
     ends = local.index_select(0, row), local.index_select(0, other)
     tie = _order_of_ties(torch.minimum(*ends), torch.maximum(*ends))
     key = (descending_bits(weight.detach()).long() << 32) + tie  # lower is heavier
@@ -41,7 +46,7 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
         chosen = usable.numpy()
         keys, rows, others = (array.numpy()[chosen] for array in (key, row, other))
         return torch.from_numpy(_matching_on_host(keys, rows, others, len(local)))
-    partner = torch.arange(len(local), device=col.device)
+    partner = own
     free = torch.ones_like(partner, dtype=torch.bool)
     for _ in range(ROUNDS):
         open_ = usable & free.index_select(0, row) & free.index_select(0, other)
@@ -51,9 +56,9 @@ def greedy_matching(weight: Tensor, row_ptr: Tensor, col: Tensor, local: Tensor)
         is_best = open_ & (key == best.index_select(0, row))
         wanted = torch.arange(len(local) + 1, device=col.device)
         wanted = wanted.scatter(0, torch.where(is_best, row, len(local)), other)[:-1]
-        mutual = wanted.index_select(0, wanted) == torch.arange(len(local), device=col.device)
+        mutual = wanted.index_select(0, wanted) == own
         partner = torch.where(mutual & free, wanted, partner)
-        free = free & (partner == torch.arange(len(local), device=col.device))
+        free = free & (partner == own)
     return partner
 
 
@@ -89,7 +94,7 @@ def _matching_on_host(key: np.ndarray, row: np.ndarray, other: np.ndarray, rows:
     return partner
 
 
-def merged_csr(row_ptr: Tensor, col: Tensor, name: Tensor) -> tuple[Tensor, Tensor]:
+def merged_csr(row_ptr: Tensor, col: Tensor, row: Tensor, name: Tensor) -> tuple[Tensor, Tensor]:
     """``row_ptr`` and ``col`` if every row is renamed, without double entries.
 
     Rows whose name nobody has are left without entries.
@@ -97,6 +102,7 @@ def merged_csr(row_ptr: Tensor, col: Tensor, name: Tensor) -> tuple[Tensor, Tens
     Args:
         row_ptr: ``[rows + 1]`` int32
         col: ``[entries]`` int32
+        row: ``[entries]`` int64, the row of each entry
         name: ``[rows]`` int64, the row that each becomes a part of
 
     Returns:
@@ -104,7 +110,6 @@ def merged_csr(row_ptr: Tensor, col: Tensor, name: Tensor) -> tuple[Tensor, Tens
         ones at the end pointing to the last row
     """
     rows = len(name)
-    row = edge_rows(row_ptr, col)
     key = name.index_select(0, row) * rows + name.index_select(0, col)
     limits = torch.arange(rows + 1, device=col.device) * rows
     if on_cpu(key):

@@ -56,10 +56,9 @@ class EdgePool(Pool):
         with torch.no_grad():
             there = raw.index_select(0, col) - total.index_select(0, row)
             back = raw.index_select(0, row) - total.index_select(0, col)
-            rows = torch.arange(len(x), device=x.device)
-            local = rows - layout.node_ptr.index_select(0, layout.graph)
             weight = torch.maximum(there, back)
-            partner = greedy_matching(weight, graphs.row_ptr, col, local)
+            partner = greedy_matching(weight, graphs.row_ptr, col, layout)
+        rows = torch.arange(len(x), device=x.device)
         merged = partner != rows
         there = raw.index_select(0, partner) - total
         back = raw - total.index_select(0, partner)
@@ -68,7 +67,7 @@ class EdgePool(Pool):
         name = torch.minimum(rows, partner)
         first = (name == rows)[:, None]
         both = x + torch.where(merged[:, None], x.index_select(0, partner), 0)
-        row_ptr, new_col = merged_csr(graphs.row_ptr, col, name)
+        row_ptr, new_col = merged_csr(graphs.row_ptr, col, row, name)
         return Pooled(
             torch.where(first, both * gate[:, None], 0),
             Adjacency(layout, row_ptr, new_col, symmetric=graphs.symmetric),

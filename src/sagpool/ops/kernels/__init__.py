@@ -20,6 +20,7 @@ from sagpool.ops.kernels.loss import (
     cross_entropy_sums_backward,
 )
 from sagpool.ops.kernels.marked_graph import TOTALS, count_marks, number_marked, write_marked
+from sagpool.ops.kernels.matching import greedy_matching
 from sagpool.ops.kernels.pack import pack_graphs, place_graphs
 from sagpool.ops.kernels.propagate import (
     dots_of_rows,
