@@ -53,7 +53,7 @@ def few() -> Graphs:
     return graphs[np.sort(np.concatenate([by_size[graphs.y[by_size] == c][:6] for c in (0, 1)]))]
 
 
-@pytest.mark.parametrize("method", ["sagpool-h", "set2set-g"])
+@pytest.mark.parametrize("method", ["sagpool-h", "set2set-g", "asap-h", "edgepool-h"])
 def test_training_with_kernels_gives_the_same_curve(method, few, with_kernels):
     """Two trainings in one slot, which is refilled."""
     trainings = [
