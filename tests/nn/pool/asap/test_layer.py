@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from sagpool.ops import DeviceLayout
 from sagpool.ops.device import triton_kernels
 from sagpool.testing import random_graphs
 
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 CHANNELS, SIZES = 4, [7, 1, 12, 3, 11]
 SEED = 6  # of graphs in which hardly any nodes look the same
 
@@ -53,67 +55,72 @@ def dense_asap(layer: ASAPool, member: int, x: Tensor, a: Tensor) -> tuple[Tenso
 def matrices(structure, graphs: int, dtype=torch.float64) -> list[Tensor]:
     """A of each graph, by what it does to unit vectors."""
     layout = structure.layout
-    unit = torch.eye(layout.total_rows, dtype=dtype)
+    unit = torch.eye(layout.total_rows, dtype=dtype, device=layout.device)
     whole, ptr = structure.neighbour_sum(unit), layout.node_ptr
     return [whole[ptr[g] : ptr[g + 1], ptr[g] : ptr[g + 1]] for g in range(graphs)]
 
 
-@pytest.fixture(params=["blocks", "kernels"])
-def form(request, use_kernels):
-    """The dtype and the form of pooled graphs."""
-    if request.param == "blocks":
-        return torch.float64, BlockAdjacency
+@pytest.fixture
+def with_kernels(use_kernels):
     if triton_kernels() is None:
-        pytest.skip("Triton is not installed")
+        pytest.skip("there is no Triton here")
     use_kernels(True)
-    return torch.float32, RowAdjacency
+
+
+@pytest.fixture(params=["blocks", "kernels"])
+def form(request):
+    """The dtype, the form of pooled graphs, and the device."""
+    if request.param == "blocks":
+        return torch.float64, BlockAdjacency, torch.device("cpu")
+    request.getfixturevalue("with_kernels")
+    return torch.float32, RowAdjacency, DEVICE
 
 
 def test_two_levels_of_two_members_and_their_gradients(form):
-    dtype, kind = form
+    dtype, kind, device = form
     torch.manual_seed(0)
     layer = ASAPool(CHANNELS, members=2)
     dense_layer = copy.deepcopy(layer).double()
-    layer = layer.to(dtype)
-    graphs = random_graphs(SEED, SIZES)
+    layer = layer.to(device, dtype)
+    graphs = random_graphs(SEED, SIZES).to(device)
     batch = pack(graphs, [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
     structure, number = batch.structure, len(SIZES) + 1
-    x = torch.randn(structure.layout.total_rows, CHANNELS, dtype=dtype, requires_grad=True)
-    dense_x = x.detach().double().requires_grad_()
+    dense_x = torch.randn(structure.layout.total_rows, CHANNELS).double().requires_grad_()
+    x = dense_x.detach().to(device, dtype).requires_grad_()
     first = layer(x, structure)
     second = layer(first.x, first.structure)
     assert isinstance(first.structure, kind)
     assert isinstance(second.structure, kind)
     ptr = structure.layout.node_ptr
-    a, expected, loss = matrices(structure, 2 * number), dense_x.new_zeros(()), x.new_zeros(())
+    a = [one.cpu().double() for one in matrices(structure, 2 * number, dtype)]
+    expected, loss = dense_x.new_zeros(()), x.new_zeros(())
     for graph in [*range(5), 6, 7]:
         rows, coarse = dense_x[ptr[graph] : ptr[graph + 1]], a[graph]
         for level in (first, second):
             rows, coarse = dense_asap(dense_layer, graph // number, rows, coarse)
             left = level.structure.layout.node_ptr
             found = level.x[left[graph] : left[graph + 1]]
-            torch.testing.assert_close(found, rows.to(dtype))
+            torch.testing.assert_close(found, rows.to(found))
             matrix = matrices(level.structure, graph + 1, dtype)[graph]
-            torch.testing.assert_close(matrix, coarse.to(dtype))
+            torch.testing.assert_close(matrix, coarse.to(found))
         weights = torch.randn_like(rows)
         expected = expected + (rows * weights).sum() + coarse.square().sum()
-        loss = loss + (found * weights.to(dtype)).sum() + matrix.square().sum()
+        loss = loss + (found * weights.to(found)).sum() + matrix.square().sum()
     inputs = [x, *layer.parameters()]
     dense = torch.autograd.grad(expected, [dense_x, *dense_layer.parameters()])
     for grad, other in zip(torch.autograd.grad(loss, inputs), dense, strict=True):
-        torch.testing.assert_close(grad, other.to(dtype))
+        torch.testing.assert_close(grad, other.to(grad))
 
 
-def test_kernels_leave_fillers_and_their_garbage_out(use_kernels, monkeypatch):
-    """What lies beyond the columns of a graph is never read, and no size is asked for."""
-    if triton_kernels() is None:
-        pytest.skip("Triton is not installed")
-    use_kernels(True)
-    batch = pack(random_graphs(SEED, SIZES), [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
+def test_kernels_read_no_garbage_and_ask_for_no_size(with_kernels, monkeypatch):
+    """What lies beyond the columns of a graph is undefined."""
+    graphs = random_graphs(SEED, SIZES).to(DEVICE)
+    batch = pack(graphs, [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
     monkeypatch.setattr(DeviceLayout, "sizes", property(lambda layout: pytest.fail("asked for")))
     torch.manual_seed(0)
-    layer = ASAPool(CHANNELS, members=2)
-    x = torch.randn(batch.structure.layout.total_rows, CHANNELS, requires_grad=True)
+    layer = ASAPool(CHANNELS, members=2).to(DEVICE)
+    rows = batch.structure.layout.total_rows
+    x = torch.randn(rows, CHANNELS, device=DEVICE, requires_grad=True)
 
     def run() -> list[Tensor]:
         first = layer(x, batch.structure)
@@ -136,18 +143,14 @@ def test_kernels_leave_fillers_and_their_garbage_out(use_kernels, monkeypatch):
         torch, "empty_like", lambda *args, **more: with_nan(empty_like(*args, **more))
     )
     for found, expected in zip(run(), clean, strict=True):
-        assert torch.equal(found, expected)
+        torch.testing.assert_close(found, expected)
 
 
-def test_a_maximum_by_kernels_passes_nan_on(use_kernels):
-    if triton_kernels() is None:
-        pytest.skip("Triton is not installed")
-    use_kernels(True)
-    batch = pack(random_graphs(SEED, [5]), [[0]])
-    left = ASAPool(CHANNELS, ratio=1.0)(
-        torch.randn(batch.structure.layout.total_rows, 4), batch.structure
-    )
-    x = torch.zeros(left.structure.layout.total_rows, 3)
+def test_a_maximum_by_kernels_passes_nan_on(with_kernels):
+    batch = pack(random_graphs(SEED, [5]).to(DEVICE), [[0]])
+    x = torch.randn(batch.structure.layout.total_rows, CHANNELS, device=DEVICE)
+    left = ASAPool(CHANNELS, ratio=1.0).to(DEVICE)(x, batch.structure)
+    x = torch.zeros(left.structure.layout.total_rows, 3, device=DEVICE)
     x[2, 1] = torch.nan
     found = RowClusters(left.structure).maximum(x)
     joined = left.structure.weight[:5, 2] > 0
