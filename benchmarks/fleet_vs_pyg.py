@@ -190,7 +190,11 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--members", type=int, help="default: as many as fit, at most 200")
     parser.add_argument(
-        "--peer", nargs="+", choices=("loader", "mps", BASELINE), default=["loader"]
+        "--peer",
+        nargs="*",
+        choices=("loader", "mps", BASELINE),
+        default=["loader"],
+        help="without a value only fleets are measured",
     )
     parser.add_argument("--processes", type=int, default=16, help="of the peer mps")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -198,8 +202,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     lacking = sorted(set(arguments.method) - set(METHODS))
-    if lacking and arguments.peer != [BASELINE]:
-        parser.error(f"PyG has no {', '.join(lacking)}; give --peer {BASELINE} alone.")
+    if lacking and not {BASELINE}.issuperset(arguments.peer):
+        parser.error(f"PyG has no {', '.join(lacking)}; give --peer {BASELINE}, or --peer alone.")
     return arguments
 
 
