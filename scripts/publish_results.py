@@ -3,7 +3,8 @@ r"""Write the compact rows, the tables and the main figures of a run store to re
 python scripts/publish_results.py STORE results/controls --beside results/lee2019 \
     --page docs/reproduction.md
 
-Everything that follows from the rows alone is written by reproduction_page.py. Unfinished cells are
+Everything that follows from the rows alone is written by reproduction_page.py; for rows of another
+experiment (``--experiment``) by a script of its own, such as poolers_page.py. Unfinished cells are
 left out: they only have the trainings that stopped first, a biased sample.
 """
 
@@ -26,7 +27,7 @@ from sagpool.report.write import report_folder, write_content
 
 CLAIMS = "claims"  # prefix of the tables made from the rows
 FIGURES = ("accuracy-", "costs-", "parameters")
-COSTS = "costs"  # prefix of the files that compare times
+TIMES = ("costs", "profile")  # prefixes of the files about times
 
 
 def finished_part(store: Path, copy: Path) -> list[str]:
@@ -84,7 +85,10 @@ def main() -> None:
     parser.add_argument(
         "--shared",
         action="store_true",
-        help="several cells ran on the device at once, so leave out the comparison of times",
+        help="several cells ran on the device at once, so leave out the tables of times",
+    )
+    parser.add_argument(
+        "--experiment", default=EXPERIMENT, help="whose protocol and methods are the usual ones"
     )
     parser.add_argument("--page", type=Path, help="whose numbers are written anew")
     parser.add_argument(
@@ -96,7 +100,7 @@ def main() -> None:
         store = Path(made, "finished.sqlite")
         try:
             left_out = finished_part(arguments.store, store)
-            content = read_content(store, load_experiment(EXPERIMENT))
+            content = read_content(store, load_experiment(arguments.experiment))
         except SagpoolError as error:
             sys.exit(f"{error}")
         for part in ("tables", "figures"):
@@ -109,11 +113,12 @@ def main() -> None:
             file for file in Path(made, "figures").glob("*.png") if file.name.startswith(FIGURES)
         ]
         for file in (*tables, *figures):
-            costs = arguments.shared and file.name.startswith(COSTS)
-            if not costs and not file.name.startswith(CLAIMS):
+            times = arguments.shared and file.name.startswith(TIMES)
+            if not times and not file.name.startswith(CLAIMS):
                 shutil.copy(file, folder / file.parent.name)
         try:
-            write_derived(folder)
+            if arguments.experiment == EXPERIMENT:
+                write_derived(folder)
             if arguments.page:
                 write_page([*arguments.beside, folder], arguments.page)
         except (OSError, SagpoolError) as error:
