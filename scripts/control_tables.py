@@ -10,21 +10,22 @@ t-test (Nadeau and Bengio). Every group of protocol and way of choosing settings
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from published_rows import PublishedGroup, paired, read_published
+from published_rows import Key, PublishedGroup, paired, read_published
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import p_text
 from sagpool.bench.claims.phrases import interval, signed
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.report import names
-from sagpool.statistics import SIGNIFICANT, Difference, holm, mean_difference
+from sagpool.statistics import SIGNIFICANT, Difference, Spread, holm, mean_difference
 
 CONTROLS = ("random-h", "nopool-h", "gin-g", "mlp-g")
+MISSING = "–"
 
 
 class Gain(NamedTuple):
@@ -32,34 +33,45 @@ class Gain(NamedTuple):
 
     method: str
     datasets: dict[str, Difference]
-    clear: list[str]  # data sets with a significant difference, in words
+    clear: dict[str, Difference]  # the data sets with a significant difference
+    mean: Difference  # over the data sets
+    p: float  # of the mean, corrected
 
     @property
-    def mean(self) -> Difference:
-        return mean_difference(list(self.datasets.values()))
+    def sign(self) -> int:
+        """1 if the method is better in the mean, −1 if it is worse, 0 if that is not clear."""
+        return int(np.sign(self.mean.mean)) if self.p < SIGNIFICANT else 0
 
 
-def accuracies(group: PublishedGroup) -> str:
-    """A row for each method; the best of each data set is bold."""
-    datasets = list(dict.fromkeys(dataset for dataset, _ in group.cells))
+def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
+    """A row for each method; the best of each data set is bold.
+
+    ``cells`` are shown even if they are missing.
+    """
+    keys = list(dict.fromkeys([*cells, *group.cells]))
+    datasets = list(dict.fromkeys(dataset for dataset, _ in keys))
     found = {key: group.spread(key) for key in group.cells}
     best = {
-        name: max(s.mean for (data, _), s in found.items() if data == name) for name in datasets
+        name: max((s.mean for (data, _), s in found.items() if data == name), default=None)
+        for name in datasets
     }
-    lines = [_row(["method", *datasets]), _row(["---", *["---:"] * len(datasets)])]
-    for method in names.in_order(method for _, method in group.cells):
-        cells = [names.plain(method)]
+    lines = [row(["method", *datasets]), row(["---", *["---:"] * len(datasets)])]
+    for method in names.in_order(method for _, method in keys):
+        texts = [names.plain(method)]
         for dataset in datasets:
             spread = found.get((dataset, method))
             if spread is None:
-                cells.append("")
+                texts.append(MISSING)
                 continue
-            mean = f"{spread.mean:.2f}"
-            mean = f"**{mean}**" if spread.mean == best[dataset] else mean
-            seeds = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
-            cells.append(mean + seeds)
-        lines.append(_row(cells))
+            texts.append(with_seeds(spread, "**" if spread.mean == best[dataset] else ""))
+        lines.append(row(texts))
     return "\n".join(lines)
+
+
+def with_seeds(spread: Spread, mark: str = "") -> str:
+    """The mean, between two marks, ± the standard deviation over seeds."""
+    seeds = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.2f}"
+    return f"{mark}{spread.mean:.2f}{mark}{seeds}"
 
 
 def gains(group: PublishedGroup, control: str) -> list[Gain]:
@@ -72,33 +84,33 @@ def gains(group: PublishedGroup, control: str) -> list[Gain]:
             found.setdefault(method, {})[dataset] = pair.difference
     every = [(m, name, one) for m, some in found.items() for name, one in some.items()]
     corrected = holm([one.p for *_, one in every])
-    clear: dict[str, list[str]] = {method: [] for method in found}
+    clear: dict[str, dict[str, Difference]] = {method: {} for method in found}
     for (method, dataset, one), p in zip(every, corrected, strict=True):
         if p < SIGNIFICANT:
-            clear[method].append(f"{dataset} {signed(one.mean)}")
-    return [Gain(method, found[method], clear[method]) for method in names.in_order(found)]
+            clear[method][dataset] = one
+    means = {method: mean_difference(list(some.values())) for method, some in found.items()}
+    p_of = dict(zip(means, holm([mean.p for mean in means.values()]), strict=True))
+    return [Gain(m, found[m], clear[m], means[m], p_of[m]) for m in names.in_order(found)]
 
 
 def against(control: str, found: Sequence[Gain]) -> str:
     """A table with a row for each method, and a sentence."""
-    corrected = holm([gain.mean.p for gain in found])
     heads = [f"− {names.plain(control)}", "mean (95 % interval)", "p", "data sets", "clear on"]
-    lines = [_row(heads), _row(["---", "---:", "---:", "---:", "---"])]
-    for gain, p in zip(found, corrected, strict=True):
-        shown = p_text(p).replace("<", "&lt;")
-        cells = [names.plain(gain.method), interval(gain.mean), shown, str(len(gain.datasets))]
-        lines.append(_row([*cells, ", ".join(gain.clear)]))
-    signs = [
-        np.sign(g.mean.mean) * (p < SIGNIFICANT) for g, p in zip(found, corrected, strict=True)
-    ]
+    lines = [row(heads), row(["---", "---:", "---:", "---:", "---"])]
+    for gain in found:
+        p = p_text(gain.p).replace("<", "&lt;")
+        clear = ", ".join(f"{name} {signed(one.mean)}" for name, one in gain.clear.items())
+        cells = [names.plain(gain.method), interval(gain.mean), p, str(len(gain.datasets))]
+        lines.append(row([*cells, clear]))
+    signs = [gain.sign for gain in found]
     sentence = (
-        f"In the mean over data sets, {signs.count(1)} of {len(found)} methods are better than "
-        f"{names.plain(control)}, {signs.count(-1)} are worse, and the rest are not told apart."
+        f"Of {len(found)} methods, in the mean over data sets: {signs.count(1)} better than "
+        f"{names.plain(control)}, {signs.count(-1)} worse, {signs.count(0)} not told apart."
     )
     return "\n".join([*lines, "", sentence])
 
 
-def _row(cells: Sequence[str]) -> str:
+def row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 

@@ -259,11 +259,13 @@ def _facts(group: PublishedGroup) -> str:
             f"points. The paper's ±, of means over all folds, is {min(papers):.1f} to "
             f"{max(papers):.1f}."
         )
-    return "\n".join([*lines, *_pairs(group), *_kernels(group)])
+    if pairs := differing_pairs(group):
+        lines.append(f"- {pairs}")
+    return "\n".join([*lines, *_kernels(group)])
 
 
-def _pairs(group: PublishedGroup) -> list[str]:
-    """How many pairs of methods differ significantly on each data set."""
+def differing_pairs(group: PublishedGroup) -> str:
+    """How many pairs of methods differ significantly on each data set; empty if there are none."""
     counts = []
     for dataset in dict.fromkeys(name for name, _ in group.rows):
         here = [cell for (name, _), cell in group.plain.items() if name == dataset]
@@ -272,7 +274,7 @@ def _pairs(group: PublishedGroup) -> list[str]:
         if p:
             significant = sum(one < SIGNIFICANT for one in holm(p))
             counts.append(f"{dataset} {significant} of {len(p)}")
-    return [f"- Pairs of methods that differ significantly: {', '.join(counts)}."] if counts else []
+    return f"Pairs of methods that differ significantly: {', '.join(counts)}." if counts else ""
 
 
 def _kernels(group: PublishedGroup) -> list[str]:

@@ -1,0 +1,224 @@
+"""Write the numbers of docs/poolers.md that follow from published rows.
+
+python scripts/poolers_page.py results/poolers docs/poolers.md
+
+The text between the page's markers is replaced. Unfinished cells are shown as missing, and the text
+names them. Times come from files rates*.json beside the rows, if there are any (see
+poolers_cost.py). The same files give the same bytes.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from control_tables import CONTROLS, Gain, accuracies, against, gains, row, with_seeds
+from poolers_cost import memory_table, time_table
+from published_rows import Key, PublishedGroup, read_published
+from reproduction_page import differing_pairs, filled
+
+from sagpool import SagpoolError
+from sagpool.bench.claims.phrases import signed
+from sagpool.bench.experiment import Experiment
+from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.variants import Chosen
+from sagpool.report import names
+
+EXPERIMENT = "poolers"
+QUOTED = "CoCN"  # source of the numbers in the experiment's ``published.accuracy``
+
+
+def planned(experiment: Experiment) -> list[Key]:
+    """All cells of the experiment, by data set."""
+    return [
+        (dataset, method)
+        for dataset in experiment.datasets
+        for table in experiment.tables.values()
+        if dataset in table.datasets
+        for method in table.methods
+    ]
+
+
+def read_group(folder: Path) -> PublishedGroup:
+    """The finished cells, in the order of the experiment."""
+    experiment = load_experiment(EXPERIMENT)
+    for group in read_published([folder], experiment).groups:
+        if group.chosen is Chosen.SEARCHED and not group.differences:
+            keys = [key for key in planned(experiment) if key in group.cells]
+            return replace(
+                group,
+                rows={key: group.rows[key] for key in keys},
+                cells={key: group.cells[key] for key in keys},
+            )
+    raise SagpoolError(f"{folder} has no searched cells with the protocol of {EXPERIMENT}.")
+
+
+def verdicts(group: PublishedGroup) -> str:
+    """Which methods are better or worse than the controls."""
+    found = {control: gains(group, control) for control in CONTROLS}
+    datasets = list(group.experiment.datasets)
+    lines = [
+        f"**{_best(found)}** Differences are means over the data sets that both methods have, in "
+        f"percentage points; the number of data sets is given if it is not {len(datasets)}. Better "
+        "and worse: p below 0.05 after Holm's correction. "
+        f"{len(group.cells)} of {len(planned(group.experiment))} cells are finished.",
+        "",
+    ]
+    for control, some in found.items():
+        text = _against(some, datasets) if some else "No finished cells."
+        lines.append(f"- **{names.plain(control)}.** {text}")
+    return "\n".join(lines)
+
+
+def _best(found: dict[str, list[Gain]]) -> str:
+    """The methods that are better than every control with finished cells."""
+    compared = {control: some for control, some in found.items() if some}
+    better = [{gain.method for gain in some if gain.sign > 0} for some in compared.values()]
+    best = names.in_order(set.intersection(*better) - set(CONTROLS)) if better else []
+    return f"Methods that are better than each of {_listed(compared)}: {_listed(best)}."
+
+
+def _against(found: Sequence[Gain], datasets: Sequence[str]) -> str:
+    better, worse = (
+        [_mean(gain, len(datasets)) for gain in found if gain.sign == sign] for sign in (1, -1)
+    )
+    return (
+        f"Better: {_joined(better)}. Worse: {_joined(worse)}. Not told apart: "
+        f"{len(found) - len(better) - len(worse)} of {len(found)}. Better on single data sets: "
+        f"{_single(found, datasets, 1)}. Worse on single data sets: {_single(found, datasets, -1)}."
+    )
+
+
+def _mean(gain: Gain, datasets: int) -> str:
+    count = len(gain.datasets)
+    few = f" ({count} data set{'s' * (count > 1)})" if count < datasets else ""
+    return f"{names.plain(gain.method)} {signed(gain.mean.mean)}{few}"
+
+
+def _single(found: Sequence[Gain], datasets: Sequence[str], sign: int) -> str:
+    """The methods that are clearly better (or worse) on a data set, by data set."""
+    parts = []
+    for dataset in datasets:
+        methods = [
+            gain.method
+            for gain in found
+            if dataset in gain.clear and gain.clear[dataset].mean * sign > 0
+        ]
+        if methods:
+            parts.append(f"{dataset} ({_listed(methods)})")
+    return _joined(parts)
+
+
+def accuracy(group: PublishedGroup) -> str:
+    """The accuracies, with missing cells, and what is missing."""
+    cells = planned(group.experiment)
+    blocks = [missing(group.cells, cells), accuracies(group, cells), differing_pairs(group)]
+    return "\n\n".join(blocks)
+
+
+def missing(finished: Iterable[Key], cells: Sequence[Key]) -> str:
+    """How many cells are finished, and which are not, by data set."""
+    done = set(finished)
+    count = sum(key in done for key in cells)
+    if count == len(cells):
+        return f"All {count} cells are finished."
+    parts = []
+    for dataset in dict.fromkeys(dataset for dataset, _ in cells):
+        here = [method for name, method in cells if name == dataset]
+        there = [method for method in here if (dataset, method) in done]
+        absent = [method for method in here if method not in there]
+        if not there:
+            parts.append(f"{dataset} (all methods)")
+        elif len(absent) > len(there):
+            parts.append(f"{dataset} (all but {_listed(there)})")
+        elif absent:
+            parts.append(f"{dataset} ({_listed(absent)})")
+    return f"{count} of {len(cells)} cells are finished. Missing: {'; '.join(parts)}."
+
+
+def gain_tables(group: PublishedGroup) -> str:
+    found = ((control, gains(group, control)) for control in CONTROLS)
+    return "\n\n".join(against(control, some) for control, some in found if some)
+
+
+class Published(NamedTuple):
+    """A published mean accuracy, in percent."""
+
+    dataset: str
+    method: str
+    source: str
+    mean: float
+    std: float | None
+
+
+def published_means(experiment: Experiment) -> list[Published]:
+    """Of the experiment's methods, in its order."""
+    cells = planned(experiment)
+    known = {names.plain(method).rpartition("_")[0]: method for _, method in cells}
+    found = [
+        Published(dataset, method, QUOTED, one.mean, one.std)
+        for (dataset, method), one in experiment.accuracy.items()
+    ]
+    for text, means in experiment.elsewhere.items():
+        name, _, source = text.rstrip(")").partition(" (")
+        found += [Published(dataset, known[name], source, *one) for dataset, one in means.items()]
+    return sorted(found, key=lambda one: cells.index((one.dataset, one.method)))
+
+
+def published(group: PublishedGroup) -> str:
+    """Our accuracies beside published ones, and how many of these lie in our intervals."""
+    heads = ["data set", "method", "source", "published", "ours", "difference", "95 % interval"]
+    table = [row([*heads, "published is"]), row([*["---"] * 3, *["---:"] * 4, "---"])]
+    places: dict[str, list[str]] = {"inside": [], "above": [], "below": []}
+    for one in published_means(group.experiment):
+        if (one.dataset, one.method) not in group.cells:
+            continue
+        spread = group.spread((one.dataset, one.method))
+        low, high = spread.ci95 or (spread.mean, spread.mean)
+        place = "above" if one.mean > high else "below" if one.mean < low else "inside"
+        places[place].append(f"{names.plain(one.method)} on {one.dataset} ({one.source})")
+        theirs = f"{one.mean:.2f}" + ("" if one.std is None else f" ± {one.std:.2f}")
+        cells = [one.dataset, names.plain(one.method), one.source, theirs, with_seeds(spread)]
+        cells += [signed(spread.mean - one.mean), f"{low:.2f} to {high:.2f}", place]
+        table.append(row(cells))
+    sentence = (
+        f"{len(places['inside'])} of {sum(map(len, places.values()))} published means lie inside "
+        f"our interval. Above it: {_joined(places['above'])}. Below it: {_joined(places['below'])}."
+    )
+    return "\n".join([*table, "", sentence])
+
+
+def _listed(methods: Iterable[str]) -> str:
+    return _joined([names.plain(method) for method in methods])
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return ", ".join(texts) or "none"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("page", type=Path)
+    arguments = parser.parse_args()
+    try:
+        group = read_group(arguments.folder)
+        with names.displayed({}, [method for _, method in planned(group.experiment)]):
+            texts = {
+                "verdicts": verdicts(group),
+                "accuracy": accuracy(group),
+                "gains": gain_tables(group),
+                "memory": memory_table(arguments.folder, group),
+                "time": time_table(arguments.folder, group),
+                "published": published(group),
+            }
+        page = filled(arguments.page.read_text("utf-8"), texts)
+    except (OSError, SagpoolError) as error:
+        sys.exit(f"{error}")
+    arguments.page.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

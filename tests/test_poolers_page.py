@@ -1,0 +1,174 @@
+"""The verdicts, costs and comparisons of docs/poolers.md, on made-up rows."""
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sagpool.bench.experiment_file import load_experiment
+
+MARKERS = ("verdicts", "accuracy", "gains", "memory", "time", "published")
+SETTINGS = {"folds": 10, "validation": 0.1}
+SEARCHED = {"chosen": "searched settings", "protocol": [], "note": ""}
+# Mean accuracies in percent. NDP is missing on MUTAG, and GIN everywhere.
+MEANS = {
+    ("PROTEINS", "random-h"): 70, ("MUTAG", "random-h"): 80,
+    ("PROTEINS", "nopool-h"): 70.2, ("MUTAG", "nopool-h"): 79.8,
+    ("PROTEINS", "gmt-g"): 75, ("MUTAG", "gmt-g"): 80.1,
+    ("PROTEINS", "mlp-g"): 62, ("MUTAG", "mlp-g"): 72,
+    ("PROTEINS", "sagpool-h"): 70.1, ("MUTAG", "sagpool-h"): 80,
+    ("PROTEINS", "ndp-h"): 70.1,
+}  # fmt: skip
+
+
+def write_table(path: Path, rows: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Five seeds of ten folds for each cell: its mean, what its method adds, and noise."""
+    rng, rows, cells, costs = np.random.default_rng(0), [], {}, []
+    for number, ((dataset, method), mean) in enumerate(MEANS.items()):
+        cells[number] = {"dataset": dataset, "method": method, **SEARCHED}
+        noise = rng.normal(0, 1, (5, 10))
+        noise -= noise.mean()
+        rows += [
+            {
+                "name": dataset, "data": dataset, "settings": 0, "cells": number, "seed": seed,
+                "fold": fold, "test_accuracy": (mean + noise[seed, fold]) / 100,
+            }
+            for seed in range(5)
+            for fold in range(10)
+        ]  # fmt: skip
+        hidden = 64 if method == "gmt-g" else 32
+        step_bytes = 0 if method == "mlp-g" else hidden * 2**15
+        costs.append(
+            {
+                "dataset": dataset, "method": method, "step_bytes": step_bytes,
+                "setting_hidden": hidden,
+            }
+        )  # fmt: skip
+    results = tmp_path / "results"
+    write_table(results / "rows.csv", rows)
+    write_table(results / "tables" / "cells.csv", costs)
+    (results / "cells.json").write_text(json.dumps(cells))
+    (results / "settings.json").write_text(json.dumps({"0": SETTINGS}))
+    return results
+
+
+@pytest.fixture
+def blocks(folder, run_script) -> Callable[[], dict[str, str]]:
+    """Runs the script; returns the text between each pair of markers."""
+
+    def run() -> dict[str, str]:
+        page = folder.parent / "page.md"
+        page.write_text("".join(f"<!-- begin {m} -->\n<!-- end {m} -->\n" for m in MARKERS))
+        done = run_script("poolers_page.py", folder, page)
+        assert done.code == 0, done.err
+        pattern = r"<!-- begin (\w+) -->\n(.*?)\n<!-- end"
+        return dict(re.findall(pattern, page.read_text("utf-8"), re.S))
+
+    return run
+
+
+def test_verdicts(blocks):
+    text = blocks()["verdicts"]
+    assert text.startswith(
+        "**Methods that are better than each of Random_h, NoPool_h, MLP_g: GMT_g.** Differences"
+    )
+    assert "11 of 100 cells are finished." in text
+    (random,) = re.findall(r"^- \*\*Random_h\.\*\* (.*)$", text, re.M)
+    assert random == (
+        "Better: GMT_g +2.55 (2 data sets). Worse: MLP_g −8.00 (2 data sets). "
+        "Not told apart: 3 of 5. Better on single data sets: PROTEINS (GMT_g). "
+        "Worse on single data sets: PROTEINS (MLP_g), MUTAG (MLP_g)."
+    )
+    assert "- **GIN_g.** No finished cells." in text
+    assert "NDP_h +8.10 (1 data set)" in text  # against the MLP
+
+
+def test_a_control_without_winners(folder, blocks):
+    """Without the better and the worse method nothing is told apart."""
+    cells = json.loads((folder / "cells.json").read_text())
+    few = {n: c for n, c in cells.items() if c["method"] not in ("gmt-g", "mlp-g")}
+    (folder / "cells.json").write_text(json.dumps(few))
+    text = blocks()["verdicts"]
+    assert text.startswith("**Methods that are better than each of Random_h, NoPool_h: none.**")
+    assert (
+        "- **Random_h.** Better: none. Worse: none. Not told apart: 3 of 3. "
+        "Better on single data sets: none. Worse on single data sets: none."
+    ) in text
+
+
+def test_missing_cells(blocks):
+    text = blocks()["accuracy"]
+    assert text.startswith(
+        "11 of 100 cells are finished. Missing: PROTEINS (all but NDP_h, GMT_g, MLP_g, SAGPool_h, "
+        "Random_h, NoPool_h); DD (all methods); NCI1 (all methods); NCI109 (all methods); "
+        "MUTAG (all but GMT_g, MLP_g, SAGPool_h, Random_h, NoPool_h)."
+    )
+    assert re.search(r"^\| NDP_h \| 70\.10 ± [\d.]+ \| – \| – \| – \| – \|$", text, re.M)
+    assert re.search(r"^\| GMT_g \| \*\*75\.00\*\* ± ", text, re.M)
+    assert "| GIN_g | – | – | – | – | – |" in text
+
+
+def test_few_missing_cells_are_listed(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    from poolers_page import missing, planned
+
+    cells = planned(load_experiment("poolers"))
+    assert missing(cells, cells) == "All 100 cells are finished."
+    finished = [cell for cell in cells if cell != ("DD", "diffpool-h")]
+    assert missing(finished, cells) == "99 of 100 cells are finished. Missing: DD (DiffPool_h)."
+
+
+def test_published_means_and_our_intervals(blocks):
+    text = blocks()["published"]
+    assert "| PROTEINS | GMT_g | CoCN | 75.09 ± 0.59 | 75.00 ± " in text
+    assert re.search(r"^\| MUTAG \| GMT_g \|.* \| −3\.34 \| .* \| above \|$", text, re.M)
+    assert text.endswith(
+        "1 of 2 published means lie inside our interval. Above it: GMT_g on MUTAG (CoCN). "
+        "Below it: none."
+    )
+
+
+def test_memory_is_compared_per_channel(blocks):
+    text = blocks()["memory"]
+    assert "| GMT_g | 2.0 (64) | 2.0 (64) | 1.0 |" in text
+    assert "| NDP_h | 1.0 (32) | – | 1.0 |" in text
+    assert "MLP_g" not in text  # unknown
+
+
+def test_times_are_those_of_the_benchmark(folder, blocks):
+    assert blocks()["time"].startswith("Times have not been measured yet.")
+    rates = {"sagpool-h": (2000, 1.0), "gmt-g": (500, 3.0), "hosc-h": None}
+    measured: dict[str, dict[str, object]] = {"models_steps_per_s": {}, "peak_gib": {}}
+    for method, one in rates.items():
+        case = f"PROTEINS/128/{method}"
+        measured["models_steps_per_s"][case] = {"fleet": one[0], "members": 50} if one else {}
+        measured["peak_gib"][case] = {"fleet": one[1]} if one else {}
+    (folder / "rates.json").write_text(json.dumps(measured))
+    text = blocks()["time"]
+    assert "| method | PROTEINS | mean time | mean memory |" in text
+    assert "| GMT_g | 4.0 | 4.0 | 3.0 |" in text
+    assert "HOSC_h" not in text  # failed
+    assert "fleets of 50 models with hidden size 128" in text
+    assert text.endswith("A step of one SAGPool_h takes 500 µs on PROTEINS.")
+
+
+def test_rows_of_another_protocol_are_refused(folder, run_script, tmp_path):
+    text = (folder / "cells.json").read_text()
+    (folder / "cells.json").write_text(text.replace("searched settings", "fixed settings"))
+    page = tmp_path / "page.md"
+    done = run_script("poolers_page.py", folder, page)
+    assert done.code == 1
+    assert done.err.endswith("has no searched cells with the protocol of poolers.")
