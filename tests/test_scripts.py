@@ -362,6 +362,17 @@ def test_the_numbers_of_the_gpu_page_follow_from_rows(run_script, tmp_path):
     assert "| `tf32` | 200 | 72.83 % | ± 0.74 | 157 |" in text
 
 
+def test_the_numbers_of_the_page_of_poolings_follow_from_rows(run_script, tmp_path):
+    page = tmp_path / "poolers.md"
+    text = (ROOT / "docs" / "poolers.md").read_text("utf-8")
+    page.write_text(
+        re.sub(r"(<!-- begin \w+ -->\n).*?(<!-- end)", r"\1\2", text, flags=re.S), "utf-8"
+    )
+    done = run_script("poolers_page.py", ROOT / "results" / "poolers", page)
+    assert done.code == 0, done.err
+    assert page.read_text("utf-8") == text
+
+
 def test_recall_of_motifs(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     names = runpy.run_path(str(SCRIPTS / "motif_recall.py"))
