@@ -13,8 +13,8 @@ import torch
 import sagpool.fleet.lockstep
 from sagpool.fleet import MemoryShortageError, train
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.lane import GpuMemory
-from sagpool.fleet.scheduler import Scheduler
+from sagpool.fleet.lane import GpuMemory, Lane
+from sagpool.fleet.scheduler import COMPILING, Scheduler
 from sagpool.fleet.state import FleetState
 from sagpool.fleet.training import Paused
 from sagpool.fleet.work import Work
@@ -298,3 +298,28 @@ def test_fleets_wait_until_the_memory_that_they_reserve_is_free():
     thread.join()
     assert done.is_set()
     assert memory.free == 10
+
+
+def test_on_a_gpu_only_fleets_of_new_shapes_are_held_back(mutag, kit, monkeypatch):
+    """The later rounds of a search have many short fleets, of which none compiles a kernel."""
+    monkeypatch.setattr("sagpool.fleet.scheduler.planned_memory", lambda device: 1e9)
+    monkeypatch.setattr(Lane, "run", lambda lane: None)
+    scheduler = Scheduler(torch.device("cuda"))
+
+    def start(*sizes: int) -> int:
+        """Returns how many fleets are running."""
+        for hidden in sizes:
+            work = Work(mutag, [replace(one, hidden=hidden) for one in kit.trainings(2)])
+            work.prepare(1)
+            for fleet in work.fleets:
+                scheduler._queue(fleet)
+        scheduler._start()
+        return len(scheduler.running)
+
+    assert start(*range(2, 9)) == COMPILING
+    for fleet in scheduler.running:
+        scheduler.crew.known_shape(fleet).passes.add("steps")
+    assert start() == 2 * COMPILING
+    for fleet in scheduler.running:
+        scheduler.crew.known_shape(fleet).passes.add("steps")
+    assert start(8, 7, 6, 8, 7, 6) == 13

@@ -23,7 +23,7 @@ from sagpool.fleet.memory import (
 )
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recording import RecordingMemory, free_cached_memory
-from sagpool.fleet.schedule import Slots, representative
+from sagpool.fleet.schedule import Slots
 from sagpool.fleet.training import Outcome
 from sagpool.fleet.work import FleetOfWork
 
@@ -113,6 +113,10 @@ class Crew:
     def on_cpu(self) -> bool:
         return self.device.type == "cpu"
 
+    def known_shape(self, task: FleetOfWork) -> KnownShape:
+        """What is known of fleets of the same shape."""
+        return self.shapes.setdefault(task.shape, KnownShape())
+
     def share(self) -> float:
         """The fraction of the device that each fleet has."""
         return 1 / max(1, len(self.lanes))
@@ -189,8 +193,7 @@ class Lane:
         """The fleet, with as many of its slots as fit into memory."""
         task, crew = self.task, self.crew
         work, slots = task.work, task.slots.copy()
-        shape = (work.graphs, representative(task.trainings[0]), work.dtype)
-        known = crew.shapes.setdefault(shape, KnownShape())
+        known = crew.known_shape(task)
         begun = len(slots.running)
         size = choose_fleet_size(
             work.graphs,
@@ -242,7 +245,6 @@ class Lane:
         finally:
             # Report outcomes even after an error, so that none is lost.
             self._report(fleet, outcomes or {}, time.perf_counter() - begin)
-        task.warm = True
         if task.wanted:
             if late := self._run_or_shrink(fleet, fleet.evaluate):
                 self._report(fleet, late, 0.0)

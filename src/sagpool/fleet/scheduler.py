@@ -28,7 +28,7 @@ log = logging.getLogger("sagpool")
 # steps are small, overlaps with the bulk of others.
 GPU_FLEETS = 16
 # Fleets that may compile their kernels at the same time, so that the first ones train soon.
-WARMING_UP = 3
+COMPILING = 3
 HIGHEST_PRIORITY = -3  # highest priority of a CUDA stream in torch
 SWITCH_SECONDS = 0.0001
 WAIT_SECONDS = 0.05  # timeout of waiting for an event, before checking for Ctrl-C
@@ -105,13 +105,17 @@ class Scheduler:
 
     def _start(self) -> None:
         while self.waiting and len(self.running) < self.most:
-            if not self.on_cpu and sum(not fleet.warm for fleet in self.running) >= WARMING_UP:
+            if not self.on_cpu and self._compiling() >= COMPILING:
                 return
             fleet = heapq.heappop(self.waiting)[-1]
             fleet.priority = self._priority(fleet)
             thread = threading.Thread(target=Lane(fleet, self.crew).run, daemon=True)
             self.running[fleet] = thread
             thread.start()
+
+    def _compiling(self) -> int:
+        """Number of fleets of a shape that has not run a step yet."""
+        return sum(not self.crew.known_shape(fleet).passes for fleet in self.running)
 
     def _priority(self, fleet: FleetOfWork) -> int:
         """The longest fleets go first, so that the others do not wait for them in the end."""

@@ -15,7 +15,7 @@ import torch
 from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.schedule import Slots, deal, group_by_shape
+from sagpool.fleet.schedule import Slots, deal, group_by_shape, representative
 from sagpool.fleet.state import MemberState
 from sagpool.fleet.training import Outcome, Training
 from sagpool.graphs import Graphs
@@ -164,8 +164,8 @@ class FleetOfWork:
         self.saved_slots = self.slots
         saved = self.work.saved.members
         self.members = {n: saved[n] for n in self.slots.unfinished if n in saved}
+        self.shape = (self.work.graphs, representative(self.trainings[0]), self.work.dtype)
         self.wanted = False  # whether the scheduler wants to save its state
-        self.warm = False  # whether it has trained an epoch
         self.unreported, self.reported_at = 0, 0.0  # epochs, summed over its members
         self.handled = threading.Event()  # set when the scheduler has handled the last report
 
