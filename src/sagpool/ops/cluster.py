@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import kernels_for, on_cpu
 from sagpool.ops.propagate import csr_matrix, sum_of_rows
 from sagpool.ops.ragged import edge_rows
 
@@ -15,8 +15,7 @@ from sagpool.ops.ragged import edge_rows
 def entries_max(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
     """``out[i]`` = the maximum of ``x[col[e]]`` over the entries e of row i; 0 if it has none.
 
-    If several rows have the maximum, one of them gets its gradient on the CPU, and each an equal
-    part on CUDA.
+    If several rows have the maximum, one of them gets its gradient.
 
     Args:
         x: ``[columns, channels]``
@@ -30,6 +29,8 @@ def entries_max(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
         col = col[: int(row_ptr[-1])]
         entries = csr_matrix(row_ptr, col, x.new_ones(len(col)), len(x))
         return torch.sparse.mm(entries, x, "amax")
+    if kernels_for(x) is not None:
+        return _EntriesMax.apply(x, row_ptr, col)
     rows = len(row_ptr) - 1
     # Spare entries go to a row that is cut off.
     inside = torch.arange(len(col), device=col.device) < row_ptr[-1]
@@ -38,6 +39,24 @@ def entries_max(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
     sent = x.index_select(0, col)
     largest = lowest.scatter_reduce(0, row[:, None].expand_as(sent), sent, "amax")[:rows]
     return torch.where((row_ptr.diff() > 0)[:, None], largest, 0)
+
+
+class _EntriesMax(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
+        kernels = kernels_for(x)
+        assert kernels is not None
+        out, arg = kernels.max_of_rows(x, row_ptr, col)
+        ctx.save_for_backward(arg)
+        ctx.columns = len(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (arg,), grad = ctx.saved_tensors, grads[0]
+        grad_x = grad.new_zeros(ctx.columns, grad.shape[1])
+        return grad_x.scatter_add_(0, arg.long(), grad), None, None
 
 
 def cluster_sum(

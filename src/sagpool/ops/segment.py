@@ -33,11 +33,13 @@ def segment_mean(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
 
 
 def segment_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
-    """Maximum over the rows of each segment, which must not be empty, ``[segments, channels]``.
+    """Maximum over the rows of each segment, ``[segments, channels]``; undefined for an empty one.
 
-    If several rows have the maximum, one of them gets its gradient on the CPU, and each an equal
-    part on CUDA.
+    If several rows have the maximum, one of them gets its gradient; by torch's operations on CUDA,
+    each an equal part. Rows past the last segment get no gradient.
     """
+    if kernels_for(x) is not None:
+        return _SegmentMeanMax.apply(x, ptr)[:, x.shape[1] :]
     segments = len(ptr) - 1
     if on_cpu(x):
         rows = torch.arange(len(x))
@@ -63,6 +65,8 @@ def segment_softmax(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Softmax over the rows of each segment, separately in each channel, ``[rows, channels]``."""
     # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(x.detach(), ptr, segment)
+    # Spare rows refer to the last segment, which may be empty.
+    largest = torch.where((ptr.diff() > 0)[:, None], largest, 0)
     exponential = (x - largest[segment]).exp()
     # The largest adds 1; only empty segments, which spare rows refer to, have less.
     total = segment_sum(exponential, ptr, segment).clamp(min=1)
@@ -75,8 +79,7 @@ class _SegmentSum(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
         ctx.save_for_backward(weight, ptr, segment)
-        rows = torch.arange(len(x), device=x.device, dtype=ptr.dtype)
-        return sum_of_rows(x, ptr, rows, weight)
+        return _sum_of_runs(x, ptr, weight)
 
     @staticmethod
     @once_differentiable
@@ -117,8 +120,20 @@ class _SegmentExpand(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (ptr,) = ctx.saved_tensors
         grad = grads[0].contiguous()
-        rows = torch.arange(len(grad), device=grad.device, dtype=ptr.dtype)
-        return sum_of_rows(grad, ptr, rows, grad.new_ones(len(grad))), None, None
+        return _sum_of_runs(grad, ptr, grad.new_ones(len(grad))), None, None
+
+
+# Rows of a run on average, from which on each has a program of its own.
+_LONG = 8
+
+
+def _sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor) -> Tensor:
+    """The weighted sum of the rows of each run; not differentiable."""
+    kernels = kernels_for(x)
+    if kernels is not None and len(x) >= _LONG * (len(ptr) - 1):
+        return kernels.sum_of_runs(x, ptr, weight)
+    rows = torch.arange(len(x), device=x.device, dtype=ptr.dtype)
+    return sum_of_rows(x, ptr, rows, weight)
 
 
 _ALL_BUT_SIGN = 0x7FFFFFFF

@@ -27,12 +27,14 @@ from sagpool.ops.kernels.propagate import (
     gcn_of_rows,
     gcn_score,
     gcn_score_backward,
+    max_of_rows,
     sum_of_rows,
 )
 from sagpool.ops.kernels.ragged import row_tiles
 from sagpool.ops.kernels.random import bits_of_each, dropout, step_keys, uniform
 from sagpool.ops.kernels.raw_score import RawScore, score_rows
 from sagpool.ops.kernels.readout import mean_and_max, mean_and_max_backward
+from sagpool.ops.kernels.runs import sum_of_runs
 from sagpool.ops.kernels.scaled_sum import scaled_sum, scaled_sum_backward
 from sagpool.ops.kernels.score_gradient import gates_backward, score_rows_backward
 from sagpool.ops.kernels.select import (

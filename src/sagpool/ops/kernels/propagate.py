@@ -80,6 +80,55 @@ def _sum_of_rows(
     tl.store(place, total, mask=in_rows[:, None] & in_columns[None, :])
 
 
+def max_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximum of the rows ``index[row_ptr[i]:row_ptr[i + 1]]`` of x, and which row has it.
+
+    Returns:
+        ``[rows, columns]``, 0 for an empty row; and ``[rows, columns]`` int32, for an empty row any
+    """
+    x = x.contiguous()
+    rows, columns = len(row_ptr) - 1, x.shape[1]
+    out, arg = x.new_empty(rows, columns), index.new_empty((rows, columns), dtype=torch.int32)
+    width = width_of(columns)
+    height = 4 if width == MAX_COLUMNS else min(128, TILE // width)
+    grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
+    _max_of_rows[grid](
+        x, row_ptr, index, out, arg, rows, columns, len(x), HEIGHT=height, WIDTH=width, num_warps=1
+    )
+    return out, arg
+
+
+@kernel(do_not_specialize=["rows", "sources"])
+def _max_of_rows(
+    x, row_ptr, index, out, arg, rows, columns, sources, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
+):
+    row = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    in_rows, in_columns = row < rows, column < columns
+    start = tl.load(row_ptr + row, mask=in_rows, other=0).to(tl.int32)
+    end = tl.load(row_ptr + row + 1, mask=in_rows, other=0).to(tl.int32)
+    best = tl.full((HEIGHT, WIDTH), float("-inf"), x.dtype.element_ty)
+    # Empty rows have different places, so that their gradients do not wait for each other.
+    which = tl.zeros((HEIGHT, WIDTH), tl.int32) + tl.minimum(row, sources - 1)[:, None]
+    for step in range(tl.max(end - start, 0)):
+        present = start + step < end
+        source = tl.load(index + start + step, mask=present, other=0)
+        values = tl.load(
+            x + source.to(tl.int64)[:, None] * columns + column[None, :],
+            mask=present[:, None] & in_columns[None, :],
+            other=0.0,
+        )
+        # A NaN is larger than everything.
+        better = present[:, None] & ((values > best) | (values != values))
+        best = tl.where(better, values, best)
+        which = tl.where(better, source.to(tl.int32)[:, None], which)
+    best = tl.where((end > start)[:, None], best, 0.0)
+    place = row.to(tl.int64)[:, None] * columns + column[None, :]
+    mask = in_rows[:, None] & in_columns[None, :]
+    tl.store(out + place, best, mask=mask)
+    tl.store(arg + place, which, mask=mask)
+
+
 def gcn_score(x: Tensor, row_ptr: Tensor, col: Tensor, bias: Tensor) -> Tensor:
     """``D̃^-1/2 Ã D̃^-1/2 x + b``, ``[rows]``.
 

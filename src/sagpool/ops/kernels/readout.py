@@ -16,10 +16,11 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         x: ``[rows, columns]``
-        ptr: ``[segments + 1]``; no segment is empty
+        ptr: ``[segments + 1]``
 
     Returns:
-        ``[segments, 2 * columns]``, and ``[segments, columns]`` int32: the first such row
+        ``[segments, 2 * columns]``, 0 ‖ -inf for an empty segment; and ``[segments, columns]``
+        int32: the first such row
     """
     x = x.contiguous()
     segments, columns = len(ptr) - 1, x.shape[1]
@@ -57,7 +58,7 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
     # Triton's maximum ignores NaN, which must not be lost.
     largest = tl.where(total != total, total, largest)
     base = out + segment * 2 * columns + column
-    count = (end - start).to(x.dtype.element_ty)
+    count = tl.maximum(end - start, 1).to(x.dtype.element_ty)
     tl.store(base, total / count, mask=in_columns)
     tl.store(base + columns, largest, mask=in_columns)
     tl.store(arg + segment * columns + column, where, mask=in_columns)
@@ -82,7 +83,8 @@ def _mean_and_max_backward(grad, arg, ptr, out, columns, HEIGHT: tl.constexpr, W
     in_columns = column < columns
     start, end = tl.load(ptr + segment), tl.load(ptr + segment + 1)
     base = grad + segment * 2 * columns + column
-    of_mean = tl.load(base, mask=in_columns, other=0.0) / (end - start).to(grad.dtype.element_ty)
+    count = tl.maximum(end - start, 1).to(grad.dtype.element_ty)
+    of_mean = tl.load(base, mask=in_columns, other=0.0) / count
     of_max = tl.load(base + columns, mask=in_columns, other=0.0)
     where = tl.load(arg + segment * columns + column, mask=in_columns, other=0)
     for first in range(start, end, HEIGHT):

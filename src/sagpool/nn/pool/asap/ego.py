@@ -101,7 +101,7 @@ class SparseClusters(EgoClusters):
         return tuple(blocks)
 
 
-class SparseClustersOfKernels(SparseClusters):
+class SparseClustersForKernels(SparseClusters):
     """The same for kernels, which leave `RowAdjacency`."""
 
     needs_sizes = False
@@ -193,7 +193,7 @@ def ego_clusters(structure: Structure, x: Tensor) -> EgoClusters:
         return BlockClusters(structure)
     graphs = structure.csr()
     by_kernels = has_kernels(x) and graphs.symmetric
-    return SparseClustersOfKernels(graphs) if by_kernels else SparseClusters(graphs)
+    return SparseClustersForKernels(graphs) if by_kernels else SparseClusters(graphs)
 
 
 def _coarse(a: Tensor, s: Tensor) -> Tensor:
