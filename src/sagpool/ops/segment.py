@@ -65,9 +65,8 @@ def segment_softmax(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     """Softmax over the rows of each segment, separately in each channel, ``[rows, channels]``."""
     # The result does not depend on the shift, so it needs no gradient.
     largest = segment_max(x.detach(), ptr, segment)
-    # Spare rows refer to the last segment, which may be empty.
-    largest = torch.where((ptr.diff() > 0)[:, None], largest, 0)
-    exponential = (x - largest[segment]).exp()
+    # Spare rows refer to the last segment without being a part of it, and may be larger.
+    exponential = (x - torch.maximum(largest[segment], x.detach())).exp()
     # The largest adds 1; only empty segments, which spare rows refer to, have less.
     total = segment_sum(exponential, ptr, segment).clamp(min=1)
     return exponential / segment_expand(total, ptr, segment)
