@@ -318,8 +318,14 @@ def test_on_a_gpu_only_fleets_of_new_shapes_are_held_back(mutag, kit, monkeypatc
 
     assert start(*range(2, 9)) == COMPILING
     for fleet in scheduler.running:
-        scheduler.crew.known_shape(fleet).passes.add("steps")
+        scheduler.crew.known_shape(fleet).has_trained = True
     assert start() == 2 * COMPILING
     for fleet in scheduler.running:
-        scheduler.crew.known_shape(fleet).passes.add("steps")
+        scheduler.crew.known_shape(fleet).has_trained = True
     assert start(8, 7, 6, 8, 7, 6) == 13
+
+
+def test_a_shape_has_trained_after_an_epoch_whether_recorded_or_not(mutag, kit):
+    scheduler = Scheduler(CPU)
+    scheduler.run([Work(mutag, kit.trainings(1))])
+    assert [known.has_trained for known in scheduler.crew.shapes.values()] == [True]

@@ -245,6 +245,7 @@ class Lane:
         finally:
             # Report outcomes even after an error, so that none is lost.
             self._report(fleet, outcomes or {}, time.perf_counter() - begin)
+        self.crew.known_shape(task).has_trained = True
         if task.wanted:
             if late := self._run_or_shrink(fleet, fleet.evaluate):
                 self._report(fleet, late, 0.0)

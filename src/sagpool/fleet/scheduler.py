@@ -114,8 +114,8 @@ class Scheduler:
             thread.start()
 
     def _compiling(self) -> int:
-        """Number of fleets of a shape that has not run a step yet."""
-        return sum(not self.crew.known_shape(fleet).passes for fleet in self.running)
+        """Number of fleets of a shape that has not trained yet."""
+        return sum(not self.crew.known_shape(fleet).has_trained for fleet in self.running)
 
     def _priority(self, fleet: FleetOfWork) -> int:
         """The longest fleets go first, so that the others do not wait for them in the end."""

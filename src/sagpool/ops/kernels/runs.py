@@ -8,7 +8,6 @@ from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.readout import MAX_COLUMNS, TILE
 
 
-
 def sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
     """The sum over the rows of each run, ``[runs, columns]``; 0 for an empty run.
 
