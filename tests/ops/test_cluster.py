@@ -16,8 +16,9 @@ if triton_kernels() is None:
 @pytest.mark.parametrize("channels", [1, 3, 130])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_maximum_over_entries(channels, dtype, sparse, same_by_kernels):
-    """With empty rows, and with spare entries if the host does not know how many there are."""
-    matrix = sparse(40, 120, spare=0 if DEVICE.type == "cpu" else 9)
+    """With empty rows, and with spare entries."""
+    matrix = sparse(40, 60, spare=9)
+    assert (matrix.row_ptr.diff() == 0).any()
     row_ptr, col = matrix.row_ptr.to(DEVICE), matrix.col.to(DEVICE)
     x = torch.randn(40, channels, dtype=dtype, device=DEVICE)
     same_by_kernels(lambda x: entries_max(x, row_ptr, col), [x])
@@ -53,3 +54,32 @@ def test_long_runs(reduce, channels, same_by_kernels):
     same_by_kernels(lambda x: reduce(x, ptr, segment), [x], atol=1e-4)
     values = torch.randn(5, channels, device=DEVICE)
     same_by_kernels(lambda values: segment_expand(values, ptr, segment), [values], atol=1e-4)
+
+
+def test_rows_past_the_last_run_get_no_gradient(by_kernels):
+    by_kernels()
+    x = torch.randn(60, 3, device=DEVICE, requires_grad=True)
+    for ptr in ([0, 20, 50], [0, 2, 3, 3, 5, 6, 7, 8, 9, 10]):
+        ptr = torch.tensor(ptr, device=DEVICE)
+        segment = torch.zeros(60, dtype=torch.int64, device=DEVICE)
+        (grad,) = torch.autograd.grad(segment_max(x, ptr, segment).sum(), x)
+        assert grad.sum() == 3 * (ptr.diff() > 0).sum()
+        assert not grad[ptr[-1] :].any()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # their sum is NaN
+def test_infinities_of_both_signs_have_a_maximum(by_kernels):
+    by_kernels()
+    x = torch.tensor([[torch.inf], [-torch.inf], *[[0.0]] * 14], device=DEVICE)
+    ptr = torch.tensor([0, 16], device=DEVICE)
+    assert segment_max(x, ptr, torch.zeros(16, dtype=torch.int64, device=DEVICE)) == torch.inf
+
+
+@pytest.mark.parametrize("reduce", [segment_sum, segment_mean, segment_max])
+def test_no_channels(reduce, by_kernels):
+    by_kernels()
+    x, ptr = torch.randn(100, 0, device=DEVICE), torch.tensor([0, 60, 100], device=DEVICE)
+    segment = torch.arange(2, device=DEVICE).repeat_interleave(ptr.diff())
+    assert reduce(x, ptr, segment).shape == (2, 0)
+    col = torch.arange(100, dtype=torch.int32, device=DEVICE)
+    assert entries_max(x, ptr.int(), col).shape == (2, 0)

@@ -67,7 +67,7 @@ class KnownShape:
     """Measured once by the first fleet of a shape for all later ones; a search has many."""
 
     bytes: StepBytes | None = None
-    has_trained: bool = False  # whether a fleet has trained an epoch, so that nothing is compiled
+    has_trained: bool = False  # so that hardly a kernel has to be compiled
     # Kinds of passes that have run, so that their kernels are loaded.
     passes: set[str] = field(default_factory=set)
 

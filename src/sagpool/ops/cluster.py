@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from sagpool.ops.device import kernels_for, on_cpu
 from sagpool.ops.propagate import csr_matrix, sum_of_rows
 from sagpool.ops.ragged import edge_rows
+from sagpool.ops.segment import spread_to_rows
 
 
 def entries_max(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
@@ -25,12 +26,12 @@ def entries_max(x: Tensor, row_ptr: Tensor, col: Tensor) -> Tensor:
     Returns:
         ``[rows, channels]``
     """
+    if kernels_for(x) is not None:
+        return _EntriesMax.apply(x, row_ptr, col)
     if on_cpu(x):
         col = col[: int(row_ptr[-1])]
         entries = csr_matrix(row_ptr, col, x.new_ones(len(col)), len(x))
         return torch.sparse.mm(entries, x, "amax")
-    if kernels_for(x) is not None:
-        return _EntriesMax.apply(x, row_ptr, col)
     rows = len(row_ptr) - 1
     # Spare entries go to a row that is cut off.
     inside = torch.arange(len(col), device=col.device) < row_ptr[-1]
@@ -47,16 +48,15 @@ class _EntriesMax(Function):
         kernels = kernels_for(x)
         assert kernels is not None
         out, arg = kernels.max_of_rows(x, row_ptr, col)
-        ctx.save_for_backward(arg)
+        ctx.save_for_backward(arg, row_ptr)
         ctx.columns = len(x)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (arg,), grad = ctx.saved_tensors, grads[0]
-        grad_x = grad.new_zeros(ctx.columns, grad.shape[1])
-        return grad_x.scatter_add_(0, arg.long(), grad), None, None
+        arg, row_ptr = ctx.saved_tensors
+        return spread_to_rows(grads[0], arg, row_ptr, ctx.columns), None, None
 
 
 def cluster_sum(

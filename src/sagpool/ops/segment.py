@@ -39,7 +39,7 @@ def segment_max(x: Tensor, ptr: Tensor, segment: Tensor) -> Tensor:
     each an equal part. Rows past the last segment get no gradient.
     """
     if kernels_for(x) is not None:
-        return _SegmentMeanMax.apply(x, ptr)[:, x.shape[1] :]
+        return _SegmentMax.apply(x, ptr)
     segments = len(ptr) - 1
     if on_cpu(x):
         rows = torch.arange(len(x))
@@ -90,6 +90,43 @@ class _SegmentSum(Function):
         return sum_of_rows(grad, one_each, segment, weight), None, None, None
 
 
+class _SegmentMax(Function):
+    """By kernels, without atomics."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+        kernels = kernels_for(x)
+        assert kernels is not None
+        if _are_long(x, ptr):
+            both, arg = kernels.mean_and_max(x, ptr)
+            out = both[:, x.shape[1] :]
+        else:
+            rows = torch.arange(len(x), device=x.device, dtype=torch.int32)
+            out, arg = kernels.max_of_rows(x, ptr, rows)
+        ctx.save_for_backward(arg, ptr)
+        ctx.rows = len(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        arg, ptr = ctx.saved_tensors
+        return spread_to_rows(grads[0], arg, ptr, ctx.rows), None
+
+
+def spread_to_rows(grad: Tensor, arg: Tensor, ptr: Tensor, rows: int) -> Tensor:
+    """The gradient of a maximum, ``[rows, channels]``: each number goes to the row ``arg``.
+
+    Args:
+        grad: ``[runs, channels]``
+        arg: ``[runs, channels]`` int32
+        ptr: ``[runs + 1]``; an empty run passes nothing on
+        rows: number of rows
+    """
+    passed = torch.where((ptr.diff() > 0)[:, None], grad, 0)
+    return grad.new_zeros(rows, grad.shape[1]).scatter_add_(0, arg.long(), passed)
+
+
 class _SegmentMeanMax(Function):
     """One pass over x, and one over its gradient."""
 
@@ -126,10 +163,14 @@ class _SegmentExpand(Function):
 _LONG = 8
 
 
+def _are_long(x: Tensor, ptr: Tensor) -> bool:
+    return len(x) >= _LONG * (len(ptr) - 1)
+
+
 def _sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor) -> Tensor:
     """The weighted sum of the rows of each run; not differentiable."""
     kernels = kernels_for(x)
-    if kernels is not None and len(x) >= _LONG * (len(ptr) - 1):
+    if kernels is not None and _are_long(x, ptr):
         return kernels.sum_of_runs(x, ptr, weight)
     rows = torch.arange(len(x), device=x.device, dtype=ptr.dtype)
     return sum_of_rows(x, ptr, rows, weight)

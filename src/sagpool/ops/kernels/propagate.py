@@ -89,6 +89,8 @@ def max_of_rows(x: Tensor, row_ptr: Tensor, index: Tensor) -> tuple[Tensor, Tens
     x = x.contiguous()
     rows, columns = len(row_ptr) - 1, x.shape[1]
     out, arg = x.new_empty(rows, columns), index.new_empty((rows, columns), dtype=torch.int32)
+    if not rows or not columns:
+        return out, arg
     width = width_of(columns)
     height = 4 if width == MAX_COLUMNS else min(128, TILE // width)
     grid = (triton.cdiv(rows, height), triton.cdiv(columns, width))
@@ -109,7 +111,9 @@ def _max_of_rows(
     end = tl.load(row_ptr + row + 1, mask=in_rows, other=0).to(tl.int32)
     best = tl.full((HEIGHT, WIDTH), float("-inf"), x.dtype.element_ty)
     # Empty rows have different places, so that their gradients do not wait for each other.
-    which = tl.zeros((HEIGHT, WIDTH), tl.int32) + tl.minimum(row, sources - 1)[:, None]
+    own = tl.minimum(row, sources - 1)
+    first = tl.load(index + start, mask=start < end, other=0).to(tl.int32)
+    which = tl.zeros((HEIGHT, WIDTH), tl.int32) + tl.where(start < end, first, own)[:, None]
     for step in range(tl.max(end - start, 0)):
         present = start + step < end
         source = tl.load(index + start + step, mask=present, other=0)

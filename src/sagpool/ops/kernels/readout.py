@@ -26,6 +26,8 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     segments, columns = len(ptr) - 1, x.shape[1]
     out = x.new_empty(segments, 2 * columns)
     arg = torch.empty(segments, columns, dtype=torch.int32, device=x.device)
+    if not segments or not columns:
+        return out, arg
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
     _mean_and_max[grid](
@@ -43,12 +45,14 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
     total = tl.zeros((WIDTH,), x.dtype.element_ty)
     largest = tl.full((WIDTH,), float("-inf"), x.dtype.element_ty)
     where = tl.zeros((WIDTH,), tl.int32) + start.to(tl.int32)
+    missing = tl.zeros((WIDTH,), tl.int32)
     for first in range(start, end, HEIGHT):
         row = first + tl.arange(0, HEIGHT)
         mask = (row < end)[:, None] & in_columns[None, :]
         place = x + row.to(tl.int64)[:, None] * columns + column[None, :]
         values = tl.load(place, mask=mask, other=0.0)
         total += tl.sum(values, 0)
+        missing += tl.sum((values != values).to(tl.int32), 0)
         candidates = tl.where(mask, values, float("-inf"))
         best = tl.max(candidates, 0)
         at = tl.argmax(candidates, 0)
@@ -56,7 +60,7 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
         largest = tl.where(better, best, largest)
         where = tl.where(better, (first + at).to(tl.int32), where)
     # Triton's maximum ignores NaN, which must not be lost.
-    largest = tl.where(total != total, total, largest)
+    largest = tl.where(missing > 0, float("nan"), largest)
     base = out + segment * 2 * columns + column
     count = tl.maximum(end - start, 1).to(x.dtype.element_ty)
     tl.store(base, total / count, mask=in_columns)

@@ -8,30 +8,29 @@ from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.readout import MAX_COLUMNS, TILE
 
 
-def sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The sum over the rows of each run, ``[runs, columns]``; 0 for an empty run.
+def sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor) -> Tensor:
+    """The weighted sum over the rows of each run, ``[runs, columns]``; 0 for an empty run.
 
     Args:
         x: ``[rows, columns]``
         ptr: ``[runs + 1]``, the first row of each run, and the end
-        weight: ``[rows]``; ones if not given
+        weight: ``[rows]``
     """
     x = x.contiguous()
     runs, columns = len(ptr) - 1, x.shape[1]
     out = x.new_empty(runs, columns)
+    if not runs or not columns:
+        return out
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     _sum_of_runs[(runs, triton.cdiv(columns, width))](
-        x, ptr, weight, out, columns,
-        WEIGHTED=weight is not None, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2,
+        x, ptr, weight.contiguous(), out, columns,
+        HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2,
     )  # fmt: skip
     return out
 
 
 @kernel()
-def _sum_of_runs(
-    x, ptr, weight, out, columns,
-    WEIGHTED: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
+def _sum_of_runs(x, ptr, weight, out, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
     run = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
@@ -42,7 +41,5 @@ def _sum_of_runs(
         in_run = row < end
         place = x + row.to(tl.int64)[:, None] * columns + column[None, :]
         values = tl.load(place, mask=in_run[:, None] & in_columns[None, :], other=0.0)
-        if WEIGHTED:
-            values *= tl.load(weight + row, mask=in_run, other=0.0)[:, None]
-        total += values
+        total += values * tl.load(weight + row, mask=in_run, other=0.0)[:, None]
     tl.store(out + run * columns + column, tl.sum(total, 0), mask=in_columns)

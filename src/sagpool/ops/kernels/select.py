@@ -19,7 +19,7 @@ _LONG = 256  # rows of a block after the first of a graph
 def fewer_rows(
     ptr: Tensor, k: Tensor | None, members: int, rows: int, numerator: int, denominator: int
 ) -> Tensor:
-    """The first row of each graph after pooling; see `sagpool.ops.fewer_rows`.
+    """The first row of each graph after pooling; see `sagpool.ops.layout.pooled_layout`.
 
     Args:
         ptr: ``[members * graphs + 1]`` int64; the last graph of each member is its filler

@@ -76,15 +76,16 @@ def form(request):
     return torch.float32, RowAdjacency, DEVICE
 
 
-def test_two_levels_of_two_members_and_their_gradients(form):
+@pytest.mark.parametrize("sizes", [SIZES, [70, 1, 33, 6, 17]], ids=["small", "several tiles"])
+def test_two_levels_of_two_members_and_their_gradients(form, sizes):
     dtype, kind, device = form
     torch.manual_seed(0)
     layer = ASAPool(CHANNELS, members=2)
     dense_layer = copy.deepcopy(layer).double()
     layer = layer.to(device, dtype)
-    graphs = random_graphs(SEED, SIZES).to(device)
+    graphs = random_graphs(SEED, sizes).to(device)
     batch = pack(graphs, [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
-    structure, number = batch.structure, len(SIZES) + 1
+    structure, number = batch.structure, len(sizes) + 1
     dense_x = torch.randn(structure.layout.total_rows, CHANNELS).double().requires_grad_()
     x = dense_x.detach().to(device, dtype).requires_grad_()
     first = layer(x, structure)

@@ -192,8 +192,15 @@ def ego_clusters(structure: Structure, x: Tensor) -> EgoClusters:
     if isinstance(structure, BlockAdjacency):
         return BlockClusters(structure)
     graphs = structure.csr()
-    by_kernels = has_kernels(x) and graphs.symmetric
-    return SparseClustersForKernels(graphs) if by_kernels else SparseClusters(graphs)
+    if has_kernels(x) and graphs.symmetric and _fits_kernels(graphs.layout):
+        return SparseClustersForKernels(graphs)
+    return SparseClusters(graphs)
+
+
+def _fits_kernels(layout: Layout) -> bool:
+    """Whether offsets within a graph fit into 32 bits; a filler may have all rows of a member."""
+    rows = layout.rows if layout.filler else layout.largest
+    return rows * GraphRows.of(layout).width < 2**31
 
 
 def _coarse(a: Tensor, s: Tensor) -> Tensor:
