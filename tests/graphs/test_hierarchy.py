@@ -108,6 +108,27 @@ def test_ndp_keeps_a_side_of_the_largest_cut_and_all_resistances():
     np.testing.assert_allclose(fewer, np.where(whole < 0.2, 0, whole))
 
 
+@pytest.mark.parametrize("nodes", [2, 5, 6, 7])
+def test_ndp_cuts_symmetric_graphs_alike_however_a_machine_rounds(nodes, monkeypatch):
+    """The cycles have entries of equal size, double eigenvalues, or entries that are 0."""
+    a = np.zeros((nodes, nodes))
+    for i in range(nodes):
+        a[i, (i + 1) % nodes] = a[(i + 1) % nodes, i] = 1
+    expected = NDP().coarsen(host(a)).parent
+    eigh, random = np.linalg.eigh, np.random.default_rng(0)
+
+    def other_eigh(matrix):
+        """As right as the other: eigenvectors of an eigenvalue can be rotated, and have errors."""
+        values, vectors = eigh(matrix)
+        same = np.abs(values[:, None] - values) < 1e-9
+        rotated = np.linalg.qr(random.standard_normal(same.shape) * same)[0]
+        return values, vectors @ rotated + 1e-12 * random.standard_normal(same.shape)
+
+    monkeypatch.setattr(np.linalg, "eigh", other_eigh)
+    for _ in range(20):
+        assert np.array_equal(NDP().coarsen(host(a)).parent, expected)
+
+
 def test_ndp_without_a_threshold_leaves_no_edge_of_weight_0():
     a = np.eye(12, k=1) + np.eye(12, k=-1)
     left = NDP(threshold=0).coarsen(host(a)).graphs

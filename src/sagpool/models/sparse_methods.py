@@ -32,7 +32,8 @@ def kmis_h(shape: Shape) -> nn.Module:
     return _precomputed(shape, KMIS(int(shape.settings["hops"])))
 
 
-@register("ndp-h", settings={"threshold": 0.01})
+# In version 1 rounding decided which side of a symmetric cut stays.
+@register("ndp-h", settings={"threshold": 0.01}, version="2")
 def ndp_h(shape: Shape) -> nn.Module:
     """Leaves about half of the nodes, whatever the ratio."""
     coarsening = NDP(float(shape.settings["threshold"]))

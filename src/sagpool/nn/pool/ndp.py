@@ -9,6 +9,7 @@ from sagpool.graphs.host_graphs import Coarse, Coarsening, HostGraphs
 
 SMALL_CUT = 0.5  # a cut with a smaller fraction of the weight is replaced by a random one
 MOST_DENSE = 100  # components with more nodes compute only one eigenvector
+ROUNDING = 1e-6  # numbers that are closer than this count as equal
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,10 @@ class NDP(Coarsening):
     - Weights of ``A' = -L'`` below the threshold are dropped.
 
     The paper's graphs are connected. Here every connected component is cut separately: an
-    eigenvector would be zero on all components but one. The sign of u is such that its largest
-    entry is positive, and in a random half the first of all nodes stays.
+    eigenvector would be zero on all components but one. The sign of u is such that the first of its
+    largest entries is positive, and in a random half the first of all nodes stays. If there are
+    several eigenvectors, u is the one nearest to a fixed vector. So no machine cuts differently
+    because it rounds differently.
 
     Args:
         threshold: weights below this are dropped, at least 0; the authors' is 0.01
@@ -81,16 +84,20 @@ def _cut(a: np.ndarray) -> np.ndarray:
     degree = a.sum(1)
     scale = 1 / np.sqrt(degree)
     normal = np.eye(len(a)) - scale[:, None] * a * scale
+    start = np.random.default_rng(0).standard_normal(len(a))
     if len(a) <= MOST_DENSE:
-        u = np.linalg.eigh(normal)[1][:, -1]
+        values, vectors = np.linalg.eigh(normal)
+        largest = vectors[:, values > values[-1] - ROUNDING]
+        u = largest @ (largest.T @ start)
     else:
         from scipy.sparse import csr_array
         from scipy.sparse.linalg import eigsh
 
-        start = np.random.default_rng(0).standard_normal(len(a))
+        # Of several eigenvectors it finds the one nearest to the start.
         u = eigsh(csr_array(normal), k=1, which="LA", v0=start)[1][:, 0]
-    u = u * np.sign(u[np.abs(u).argmax()])
-    stays = u >= 0
+    size = np.abs(u)
+    u = u * np.sign(u[(size > (1 - ROUNDING) * size.max()).argmax()])
+    stays = u >= -ROUNDING * size.max()
     across = a[stays][:, ~stays].sum() / (a.sum() / 2)
     if across < SMALL_CUT:
         order = np.random.default_rng(len(a)).permutation(np.arange(1, len(a)))
