@@ -202,7 +202,8 @@ def descending(value):
     bits = (value.to(tl.float32) + 0.0).to(tl.int32, bitcast=True)
     # The larger a negative number, the smaller its bits.
     ascending = tl.where(bits < 0, ~bits, bits | -2147483648)
-    return ~ascending.to(tl.uint32, bitcast=True)
+    # Inverted as a signed number: the interpreter of Triton 3.7 cannot invert others.
+    return (~ascending).to(tl.uint32, bitcast=True)
 
 
 def keep_rows(mask: Tensor, ptr: Tensor, kept_ptr: Tensor, total: int) -> Numbered:
