@@ -13,7 +13,6 @@ import torch
 from sagpool.fleet import Training, recorded_size, recording, train
 from sagpool.fleet.finished import Finished
 from sagpool.fleet.fleet import Fleet
-from sagpool.fleet.launches import Launches
 from sagpool.fleet.lockstep import Lockstep, Sizes
 from sagpool.fleet.order import on_device
 from sagpool.fleet.pace import Pace
@@ -102,17 +101,8 @@ class FakeGraph:
         self.replays += 1
 
 
-class FakeEvent:
-    """In place of a CUDA event."""
-
-    def record(self) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-
-def recorder_for(graphs: Graphs, known: set[str] | None = None) -> Recorder:
-    memory = RecordingMemory(known, Launches(FakeEvent))
-    return Recorder(SAGPool(3), graphs, memory, Profile(graphs.device))
+def recorder_for(graphs: Graphs) -> Recorder:
+    return Recorder(SAGPool(3), graphs, RecordingMemory(), Profile(graphs.device))
 
 
 IDS = np.array([[0, 1, 2], [3, 4, -1]])
@@ -321,7 +311,7 @@ def test_after_an_error_others_record_into_new_memory(few, monkeypatch):
 def test_kernels_of_another_fleet_need_no_pass_before_a_recording(few, monkeypatch):
     """If they are not all there after all, the pass runs, and the next one is recorded."""
     known, step, graph = {"steps"}, FakePass(), FakeGraph("one")
-    recorder = recorder_for(few, known)
+    recorder = Recorder(SAGPool(3), few, RecordingMemory(known), Profile(few.device))
     recorder.records, failures = True, [RuntimeError("operation not permitted")]
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
 
@@ -336,7 +326,7 @@ def test_kernels_of_another_fleet_need_no_pass_before_a_recording(few, monkeypat
     recorder([step], on_device(few, [IDS]))
     assert len(step.sizes) == 1
     assert graph.replays == 1
-    other = recorder_for(few, known)
+    other = Recorder(SAGPool(3), few, RecordingMemory(known), Profile(few.device))
     other.records = True
     monkeypatch.setattr(other.memory, "record", record)
     other([step], on_device(few, [IDS]))

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from sagpool.fleet.chain import Chain
-from sagpool.fleet.launches import Launches
 from sagpool.fleet.order import DeviceBatches, Padded
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize
@@ -95,10 +94,9 @@ class RecordingMemory:
 
     Args:
         known: kinds of passes whose kernels are loaded; each new kind that runs here is added
-        launches: of the fleet
     """
 
-    def __init__(self, known: set[str] | None = None, launches: Launches | None = None) -> None:
+    def __init__(self, known: set[str] | None = None) -> None:
         self._pool: Any = None
         # The default stream cannot be captured. Torch reuses memory only in the same stream.
         self._stream: torch.cuda.Stream | None = None
@@ -106,7 +104,6 @@ class RecordingMemory:
         self._keeper: torch.cuda.CUDAGraph | None = None
         self._recorders = weakref.WeakSet[Recorder]()
         self.known = set[str]() if known is None else known
-        self.launches = launches or Launches()
 
     def add(self, recorder: "Recorder") -> None:
         """Let a recorder use the memory."""
@@ -215,7 +212,7 @@ class Recorder:
         if (recording := self.recordings.get(size)) is not None:
             with self.profile.spent(self.kind):
                 recording.flat.copy_(batches.flat)
-                self.memory.launches.launch(recording.graph.replay, len(passes))
+                recording.graph.replay()
             return
         with self.profile.spent("recording"):
             self._run_and_record(passes, batches.flat.clone(), needed, size)
@@ -234,7 +231,7 @@ class Recorder:
             if recording is not None:
                 self.recordings[size] = recording
                 self.sizes.add(size)
-                self.memory.launches.launch(recording.graph.replay, len(passes))
+                recording.graph.replay()
                 return
         for one, batch in zip(passes, padded, strict=True):
             one(batch)
