@@ -1,8 +1,11 @@
+import os
+
 import numpy as np
 import pytest
 import torch
 
 from sagpool.ops import to_device
+from sagpool.ops.device import _copied_in_pieces
 
 
 def test_a_recorded_step_cannot_copy_from_the_host(monkeypatch):
@@ -11,3 +14,11 @@ def test_a_recorded_step_cannot_copy_from_the_host(monkeypatch):
     with pytest.raises(RuntimeError, match="cannot copy"):
         to_device(np.arange(3), torch.device("cuda"))
     assert to_device(np.arange(3), torch.device("cpu")).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 7), (50_000,), (1, 16 * 1024), (300, 301)])
+def test_large_arrays_are_copied_in_pieces(shape):
+    tensor = torch.from_numpy(np.random.default_rng(0).random(shape).T)
+    copy = _copied_in_pieces(tensor, torch.device(os.environ["SAGPOOL_TEST_DEVICE"]))
+    assert torch.equal(copy.cpu(), tensor)
+    assert copy.data_ptr() != tensor.data_ptr() or not copy.numel()

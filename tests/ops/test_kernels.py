@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.autograd import grad
 
 from sagpool.graphs import pack
 from sagpool.graphs.batch import pack_on_device
@@ -16,12 +17,13 @@ from sagpool.ops import (
     dense_relu,
     gather_gated,
     keep_rows,
+    linear,
     matmul_with_passthrough,
     pool_rows,
     propagate,
     segment_mean_max,
 )
-from sagpool.ops.device import triton_kernels
+from sagpool.ops.device import kernels_forced, triton_kernels
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 WIDTHS = pytest.mark.parametrize("width", [1, 3, 32, 130])
@@ -183,6 +185,38 @@ def test_products_on_tensor_cores_are_as_exact_as_float32(fan_in, fan_out, trans
     assert (found - expected).abs().max() < 3e-6 * expected.abs().max()
     added, _ = triton_kernels().linear(x, weight, into=found.clone())
     assert (added - 2 * expected).abs().max() < 6e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("members", "rows"), [(1, 0), (1, 31), (2, 3000), (700, 40)], ids=["no rows", "few", "", "many"]
+)
+@pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 130), (64, 33)])
+def test_gradients_of_weights_are_as_exact_as_float32(members, rows, fan_in, fan_out):
+    """Members are few, so that the rows are divided among programs, or many."""
+    x, back = randn(members, rows, fan_in), randn(members, rows, fan_out)
+    expected = x.double().transpose(1, 2) @ back.double()
+    found = triton_kernels().weight_gradient(x, back)
+    assert (found - expected).abs().amax() <= 3e-6 * max(1, rows) ** 0.5 * 4
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48)])
+def test_linear(fan_in, fan_out, bias, same_by_kernels):
+    inputs = [randn(3 * 70, fan_in), randn(3, fan_in, fan_out), *[randn(3, 1, fan_out)] * bias]
+    same_by_kernels(linear, inputs, rtol=1e-4, atol=2e-4)
+
+
+def test_the_gradients_of_linear_have_gradients():
+    x, weight, bias = (
+        t.requires_grad_() for t in (randn(6, 16), randn(2, 16, 20), randn(2, 1, 20))
+    )
+    found = []
+    for by_kernels in (True, False):
+        with kernels_forced(by_kernels):
+            (first,) = grad(linear(x, weight, bias).square().sum(), x, create_graph=True)
+            found.append(grad(first.square().sum(), (x, weight, bias)))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48), (128, 160)])

@@ -16,7 +16,7 @@ from sagpool.graphs.adjacency import Structure
 from sagpool.graphs.batch import BatchSource, Origin, pack_on_device, pack_source
 from sagpool.graphs.host_graphs import Coarsening, HostGraphs, canonical_order, hash_rows
 from sagpool.graphs.weighted import WeightedAdjacency
-from sagpool.ops import edge_rows
+from sagpool.ops import copied_runs
 from sagpool.ops.device import on_cpu
 
 _lock = RLock()  # fleets in other threads use the same levels
@@ -28,6 +28,7 @@ class CoarseSource(BatchSource):
 
     Args:
         weight: ``[entries]`` float64
+        gcn_weight: ``[entries]`` float64, the entries of D̃^-1/2 (A + I) D̃^-1/2
         parent: ``[finer nodes + 1]`` int32, the index of the node's cluster in its graph, or -1
         child_ptr: ``[nodes + 2]`` int32, the first child of each node
         child: ``[children]`` int32, their indices in the finer graph, cluster after cluster
@@ -35,6 +36,7 @@ class CoarseSource(BatchSource):
     """
 
     weight: Tensor
+    gcn_weight: Tensor
     parent: Tensor
     child_ptr: Tensor
     child: Tensor
@@ -68,51 +70,34 @@ def coarser(structure: Structure, coarsening: Coarsening) -> tuple[WeightedAdjac
             fine.source.counts[:-1], source.counts[:-1], fine.entries, members * graphs
         )
         packed = pack_on_device(source, fine.ids, most + 1, entries)
-    made = packed.structure
-    row = edge_rows(made.row_ptr, made.col)
-    entry = _source_entries(source.row_ptr, packed.node, made.row_ptr, row, len(source.col))
-    graphs_of = structure.layout.graph
+    made, node, layout = packed.structure, packed.node, structure.layout
 
-    first = made.layout.node_ptr[:-1]
     parent = source.parent.index_select(0, fine.node)
-    parent = torch.where(parent < 0, -1, first.index_select(0, graphs_of) + parent)
+    first = made.layout.node_ptr.index_select(0, layout.graph)
+    parent = torch.where(parent < 0, -1, first + parent)
 
-    count = source.child_ptr.diff().index_select(0, packed.node)
+    count = source.child_ptr.diff().index_select(0, node)
     ptr = pad(torch.cumsum(count, 0, dtype=torch.int32), (1, 0))
     # Counting would wait for the device: use an upper bound, the number of rows.
-    total = int(ptr[-1]) if on_cpu(ptr) else structure.layout.total_rows
-    row = edge_rows(ptr, torch.arange(total, device=ptr.device))
-    at = _source_entries(source.child_ptr, packed.node, ptr, row, len(source.child))
-    graph = made.layout.graph.index_select(0, row)
-    child = structure.layout.node_ptr.index_select(0, graph) + source.child.index_select(0, at)
-    inside = torch.arange(len(child), device=ptr.device) < ptr[-1]
-    # Unused entries point to the last row, so that a NaN does not reach another member.
-    child = torch.where(inside, child, structure.layout.total_rows - 1).int()
+    total = int(ptr[-1]) if on_cpu(ptr) else layout.total_rows
+    child = copied_runs(
+        *(source.child, source.child_ptr, node, ptr, total),
+        shift=layout.node_ptr.index_select(0, made.layout.graph),
+        # Unused entries point to the last row, so that a NaN does not reach another member.
+        fill=layout.total_rows - 1,
+    )
+    of_entries = source.row_ptr, node, made.row_ptr, len(made.col)
     return (
         WeightedAdjacency(
             made.layout,
             made.row_ptr,
             made.col,
-            source.weight.index_select(0, entry),
-            origin=made.origin,
+            copied_runs(source.weight, *of_entries),
+            copied_runs(source.gcn_weight, *of_entries),
+            made.origin,
         ),
         Clusters(ptr, child, parent),
     )
-
-
-def _source_entries(start: Tensor, node: Tensor, ptr: Tensor, row: Tensor, most: int) -> Tensor:
-    """``[entries]``, the position in the source of each entry of the rows.
-
-    Args:
-        start: ``[nodes of the source + 1]``, the first entry of each node
-        node: ``[rows]``, the node of each row
-        ptr: ``[rows + 1]``, the first entry of each row
-        row: ``[entries]``, the row of each entry
-        most: number of entries of the source
-    """
-    shift = start.index_select(0, node) - ptr[:-1]
-    entries = torch.arange(len(row), device=row.device)
-    return (shift.index_select(0, row) + entries).clamp_(0, max(most - 1, 0))
 
 
 def _nodes(source: BatchSource) -> np.ndarray:
@@ -168,6 +153,7 @@ def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
     weight = np.concatenate([np.ones(host.nodes), host.weight])[order]
     local = col[order] - host.first_node[host.graph[row[order]]]
     entries = np.bincount(row, minlength=host.nodes)
+    scale = np.bincount(row[order], weight, minlength=host.nodes) ** -0.5
     ptr = np.concatenate([[0], np.cumsum(entries)])[host.first_node]
 
     def on_device(array: np.ndarray, dtype: torch.dtype = torch.int32) -> Tensor:
@@ -184,6 +170,7 @@ def _coarsen(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
         node_attr=None,
         num_labels=0,
         weight=on_device(weight, torch.float64),
+        gcn_weight=on_device(weight * scale[row[order]] * scale[col[order]], torch.float64),
         parent=on_device(np.append(np.where(dropped, -1, parent - host.first_node[graph_of]), -1)),
         child_ptr=on_device(np.concatenate([[0], np.cumsum(np.append(counts, 0))])),
         child=on_device(children - fine.first_node[graph_of[children]]),

@@ -23,6 +23,8 @@ class WeightedAdjacency(Structure):
         col: ``[entries]`` int32; entries past ``row_ptr[-1]`` belong to no row
         weight: ``[entries]``, 1 for the row itself, which is the first of its entries; the same in
             both directions
+        gcn_weight: ``[entries]``, those of D̃^-1/2 (A + I) D̃^-1/2, where D̃ holds sums of weights, if
+            they are known
         origin: which graphs of a collection these are
     """
 
@@ -30,6 +32,7 @@ class WeightedAdjacency(Structure):
     row_ptr: Tensor
     col: Tensor
     weight: Tensor
+    gcn_weight: Tensor | None = None
     origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
@@ -54,10 +57,11 @@ class WeightedAdjacency(Structure):
         return propagate(x, self.row_ptr, self.col, self.weight.to(x.dtype), symmetric=True)
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
-        """The entries of D̃^-1/2 (A + I) D̃^-1/2, ``[entries]``, where D̃ holds sums of weights."""
         if dtype not in self._gcn_weights:
-            scale = (self.degree + 1).rsqrt()
-            both = scale.index_select(0, edge_rows(self.row_ptr, self.col))
-            both = both * scale.index_select(0, self.col) * self.weight
+            both = self.gcn_weight
+            if both is None:
+                scale = (self.degree + 1).rsqrt()
+                both = scale.index_select(0, edge_rows(self.row_ptr, self.col))
+                both = both * scale.index_select(0, self.col) * self.weight
             self._gcn_weights[dtype] = both.to(dtype)
         return self._gcn_weights[dtype]

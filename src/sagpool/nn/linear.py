@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sagpool.ops import LabelSums, dense_relu
+from sagpool.ops import LabelSums, dense_relu, linear
 
 
 class Linear(nn.Module):
@@ -52,11 +52,7 @@ class Linear(nn.Module):
             nn.init.uniform_(self.bias, -bias_bound, bias_bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        members, fan_in, fan_out = self.weight.shape
-        stacked = x.view(members, -1, fan_in)  # [members, rows, in]
-        if self.bias is None:
-            return torch.bmm(stacked, self.weight).view(-1, fan_out)
-        return torch.baddbmm(self.bias, stacked, self.weight).view(-1, fan_out)
+        return linear(x, self.weight, self.bias)
 
     def relu(
         self, x: Tensor | LabelSums, beside: Tensor | None = None
@@ -76,8 +72,7 @@ class Linear(nn.Module):
 
     def product(self, x: Tensor) -> Tensor:
         """``x W``, without the bias."""
-        members, fan_in, fan_out = self.weight.shape
-        return torch.bmm(x.view(members, -1, fan_in), self.weight).view(-1, fan_out)
+        return linear(x, self.weight)
 
     def add_bias(self, y: Tensor) -> Tensor:
         if self.bias is None:

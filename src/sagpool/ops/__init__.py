@@ -15,7 +15,7 @@ from sagpool.ops.layout import (
     pooled_layout,
     repeated_layout,
 )
-from sagpool.ops.linear import LabelSums, dense_relu, matmul_with_passthrough
+from sagpool.ops.linear import LabelSums, dense_relu, linear, matmul_with_passthrough
 from sagpool.ops.pool import (
     Chosen,
     InducedCSR,
@@ -30,7 +30,14 @@ from sagpool.ops.pool import (
     pool_rows,
 )
 from sagpool.ops.propagate import gcn_propagate, gcn_score_and_gate, propagate
-from sagpool.ops.ragged import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
+from sagpool.ops.ragged import (
+    copied_runs,
+    edge_rows,
+    marked,
+    ragged_arange,
+    repeat_each,
+    with_self_entries,
+)
 from sagpool.ops.scaled_propagate import scaled_propagate
 from sagpool.ops.segment import (
     cross_entropy_sums,
@@ -60,6 +67,7 @@ __all__ = [
     "binary_losses",
     "choose_rows",
     "cluster_sum",
+    "copied_runs",
     "cross_entropy_sums",
     "dense_relu",
     "edge_attention",
@@ -74,6 +82,7 @@ __all__ = [
     "keep_chosen",
     "keep_rows",
     "kept_once",
+    "linear",
     "marked",
     "matmul_with_passthrough",
     "pool_rows",

@@ -74,24 +74,21 @@ def cluster_sum(
     Returns:
         ``[clusters, channels]``
     """
-    ones = x.new_ones(len(ptr) - 1)
-    weight = 1 / ptr.diff().to(x.dtype).clamp(min=1) if mean else ones
-    return _ClusterSum.apply(x, weight, ptr, child, parent)
+    total = _ClusterSum.apply(x, ptr, child, parent)
+    return total / ptr.diff().clamp(min=1)[:, None] if mean else total
 
 
 class _ClusterSum(Function):
     """Its backward pass is a gather instead of autograd's scatter."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor, child: Tensor, parent: Tensor
-    ) -> Tensor:
-        ctx.save_for_backward(weight, parent)
-        return sum_of_rows(x, ptr, child, weight.index_select(0, edge_rows(ptr, child)))
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, child: Tensor, parent: Tensor) -> Tensor:
+        ctx.save_for_backward(parent)
+        return sum_of_rows(x, ptr, child, x.new_ones(len(child)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        weight, parent = ctx.saved_tensors
-        scaled = (grads[0] * weight[:, None]).index_select(0, parent.clamp(min=0))
-        return torch.where((parent >= 0)[:, None], scaled, 0), None, None, None, None
+        (parent,) = ctx.saved_tensors
+        grad = grads[0].index_select(0, parent.clamp(min=0))
+        return torch.where((parent >= 0)[:, None], grad, 0), None, None, None

@@ -73,7 +73,7 @@ def find_device(name: torch.device | str) -> torch.device:
     return device
 
 
-# CUDA takes as much from any memory without waiting.
+# CUDA takes as much at once from any memory without waiting.
 _AT_ONCE_BYTES = 64 * 1024
 
 
@@ -84,6 +84,19 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
         # Each replay would read memory of the host that is long gone.
         raise RuntimeError("A recorded step cannot copy numbers from the host.")
     if device.type == "cuda" and array.nbytes > _AT_ONCE_BYTES:
-        # Otherwise the copy would wait for all pending work of the device.
-        tensor = tensor.pin_memory()
+        return _copied_in_pieces(tensor, device)
     return tensor.to(device, non_blocking=True)
+
+
+def _copied_in_pieces(tensor: Tensor, device: torch.device) -> Tensor:
+    """A copy on the device, so much at a time that the host does not wait.
+
+    Pinned memory would need no pieces. But with several fleets that record, torch 2.11 sometimes
+    fails to pin memory ("invalid argument").
+    """
+    out = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+    count = _AT_ONCE_BYTES // tensor.element_size()
+    pieces = zip(out.view(-1).split(count), tensor.reshape(-1).split(count), strict=True)
+    for there, here in pieces:
+        there.copy_(here, non_blocking=True)
+    return out

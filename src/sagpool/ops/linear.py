@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -15,6 +16,12 @@ LEAST_BY_KERNEL = 16  # columns, of both factors
 MOST_BESIDE = 8  # columns of a second product that comes with a layer
 
 
+def _kernels_for(x: Tensor, columns: int) -> ModuleType | None:
+    """The kernels, if they have products of matrices like these."""
+    fits = x.dtype == torch.float32 and columns >= LEAST_BY_KERNEL
+    return kernels_for(x) if fits else None
+
+
 def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
     """``x W`` of each member, not differentiable.
 
@@ -23,9 +30,7 @@ def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
         weight: ``[members, in, out]`` with any strides
         into: ``[members, rows, out]``, a buffer to add the product to, if given
     """
-    kernels = kernels_for(x)
-    wide = min(weight.shape[1:]) >= LEAST_BY_KERNEL
-    if kernels is not None and wide and x.dtype == torch.float32:
+    if (kernels := _kernels_for(x, min(weight.shape[1:]))) is not None:
         return kernels.linear(x, weight, into=into)[0]
     return torch.bmm(x, weight) if into is None else into.baddbmm_(x, weight)
 
@@ -39,11 +44,65 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
         x: ``[members, rows, in]``
         grad: g, ``[members, rows, out]``
     """
+    if (kernels := _kernels_for(x, min(x.shape[2], grad.shape[2]))) is not None:
+        return kernels.weight_gradient(x, grad)
     x = x.transpose(1, 2)
     medium = torch.get_float32_matmul_precision() == "medium"
     if medium and x.is_cuda and x.dtype == torch.float32:
         return torch.bmm(x.bfloat16(), grad.bfloat16(), out_dtype=torch.float32)
     return torch.bmm(x, grad)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x W + b`` of each member.
+
+    Args:
+        x: ``[members * rows, in]``
+        weight: ``[members, in, out]``
+        bias: ``[members, 1, out]``, if any
+
+    Returns:
+        ``[members * rows, out]``
+    """
+    if _kernels_for(x, min(weight.shape[1:])) is not None:
+        return _Linear.apply(x, weight, bias)
+    return _linear(x, weight, bias)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    members, fan_in, fan_out = weight.shape
+    rows = x.view(members, -1, fan_in)
+    y = torch.bmm(rows, weight) if bias is None else torch.baddbmm(bias, rows, weight)
+    return y.view(-1, fan_out)
+
+
+class _Linear(Function):
+    """Its backward pass is by kernels: torch sums the gradient of a weight in too few threads."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        members, fan_in, fan_out = weight.shape
+        rows, grad = x.view(members, -1, fan_in), grads[0].contiguous().view(members, -1, fan_out)
+        back = weight.transpose(1, 2)
+        # If this pass has a gradient itself, by operations that have one.
+        differentiable = torch.is_grad_enabled()
+        grad_x = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_x = (torch.bmm if differentiable else product)(grad, back).view_as(x)
+        if ctx.needs_input_grad[1]:
+            transposed = rows.transpose(1, 2)
+            grad_weight = (
+                torch.bmm(transposed, grad) if differentiable else weight_gradient(rows, grad)
+            )
+        if ctx.needs_input_grad[2]:
+            grad_bias = grad.sum(1, keepdim=True)
+        return grad_x, grad_weight, grad_bias
 
 
 def matmul_with_passthrough(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

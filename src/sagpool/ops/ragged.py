@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import kernels_for, on_cpu
 
 
 def repeat_each(values: Tensor, counts: Tensor, total: int) -> Tensor:
@@ -95,3 +95,39 @@ def with_self_entries(row_ptr: Tensor, col: Tensor, own: Tensor) -> tuple[Tensor
     out[wider[:-1].long()] = own.to(col.dtype)
     out[entries + edge_rows(row_ptr, col) + 1] = col
     return wider, out
+
+
+def copied_runs(
+    values: Tensor,
+    start: Tensor,
+    node: Tensor,
+    ptr: Tensor,
+    total: int,
+    *,
+    shift: Tensor | None = None,
+    fill: int = 0,
+) -> Tensor:
+    """The runs of some nodes, one after the other.
+
+    Args:
+        values: ``[values]`` of all runs
+        start: ``[nodes + 1]``, the first value of each run
+        node: ``[rows]``, the nodes whose runs are copied
+        ptr: ``[rows + 1]``, where each of them begins in the result
+        total: length of the result
+        shift: ``[rows]``, added to the values of each row
+        fill: the rest of the result, past ``ptr[-1]``
+
+    Returns:
+        ``[total]`` of the type of ``values``
+    """
+    if (kernels := kernels_for(values)) is not None:
+        return kernels.copied_runs(values, start, node, ptr, total, shift, fill)
+    places = torch.arange(total, device=ptr.device)
+    row = edge_rows(ptr, places)
+    first = start.index_select(0, node) - ptr[:-1]
+    at = (first.index_select(0, row) + places).clamp_(0, max(len(values) - 1, 0))
+    found = values.index_select(0, at)
+    if shift is not None:
+        found = found + shift.index_select(0, row)
+    return torch.where(places < ptr[-1], found, fill).to(values.dtype)

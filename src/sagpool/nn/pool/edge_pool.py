@@ -1,14 +1,20 @@
 """EdgePool: contraction of edges."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.ops import segment_max, segment_sum
 from sagpool.ops.matching import greedy_matching, merged_csr
+from sagpool.ops.propagate import sum_of_rows
+from sagpool.ops.ragged import without_spare
 
 NEVER = -1e30  # replaces a row's score of itself: finite, so that gradients are not NaN
 
@@ -51,7 +57,7 @@ class EdgePool(Pool):
         check_rows(x, structure.layout)
         graphs, layout = structure.csr(), structure.layout
         raw = self.score(x).view(-1)
-        total = _log_sums(raw, graphs)
+        total = _LogSums.apply(raw, graphs)
         row, col = graphs.entry_row, graphs.col
         with torch.no_grad():
             there = raw.index_select(0, col) - total.index_select(0, row)
@@ -60,13 +66,13 @@ class EdgePool(Pool):
             partner = greedy_matching(weight, graphs.row_ptr, col, layout)
         rows = torch.arange(len(x), device=x.device)
         merged = partner != rows
-        there = raw.index_select(0, partner) - total
-        back = raw - total.index_select(0, partner)
+        there = _Exchanged.apply(raw, partner) - total
+        back = raw - _Exchanged.apply(total, partner)
         chosen = torch.where(merged, torch.maximum(there, back), 0).exp()
         gate = torch.where(merged, 0.5 + chosen, 1)
         name = torch.minimum(rows, partner)
         first = (name == rows)[:, None]
-        both = x + torch.where(merged[:, None], x.index_select(0, partner), 0)
+        both = x + torch.where(merged[:, None], _Exchanged.apply(x, partner), 0)
         row_ptr, new_col = merged_csr(graphs.row_ptr, col, row, name)
         return Pooled(
             torch.where(first, both * gate[:, None], 0),
@@ -85,12 +91,50 @@ class EdgePool(Pool):
         return f"EdgePool({self.score.weight.shape[1]})"
 
 
-def _log_sums(raw: Tensor, graphs: Adjacency) -> Tensor:
+class _LogSums(Function):
     """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number without neighbours."""
-    row, col = graphs.entry_row, graphs.col
-    energy = torch.where(row == col, NEVER, raw.index_select(0, col))[:, None]
-    largest = segment_max(energy.detach(), graphs.row_ptr, row)
-    has_entries = (graphs.row_ptr.diff() > 0)[:, None]
-    largest = torch.where(has_entries, largest, 0)
-    sums = segment_sum((energy - largest.index_select(0, row)).exp(), graphs.row_ptr, row)
-    return (largest + sums.clamp(min=1).log()).view(-1)
+
+    @staticmethod
+    def forward(ctx: Any, raw: Tensor, graphs: Adjacency) -> Tensor:
+        row, col = graphs.entry_row, graphs.col
+        energy = torch.where(row == col, NEVER, raw.index_select(0, col))[:, None]
+        largest = segment_max(energy, graphs.row_ptr, row)
+        has_entries = (graphs.row_ptr.diff() > 0)[:, None]
+        largest = torch.where(has_entries, largest, 0)
+        sums = segment_sum((energy - largest.index_select(0, row)).exp(), graphs.row_ptr, row)
+        total = (largest + sums.clamp(min=1).log()).view(-1)
+        ctx.save_for_backward(raw, total)
+        ctx.graphs = graphs
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The derivative of ``total_i`` by ``raw_j`` is ``exp(raw_j - total_i)``."""
+        raw, total = ctx.saved_tensors
+        graphs, grad = ctx.graphs, grads[0].contiguous()
+        row, col = graphs.entry_row, graphs.col
+        # From each row to its neighbours. With edges in both directions this is a sum over the
+        # entries of row j, which needs no atomics.
+        to, of = (row, col) if graphs.symmetric else (col, row)
+        share = (raw.index_select(0, to) - total.index_select(0, of)).exp()
+        share = torch.where(row == col, 0, share)
+        if graphs.symmetric:
+            return sum_of_rows(grad[:, None], graphs.row_ptr, col, share).view(-1), None
+        sent = without_spare(share * grad.index_select(0, of), graphs.row_ptr)
+        return torch.zeros_like(raw).index_add_(0, to, sent), None
+
+
+class _Exchanged(Function):
+    """``x[partner]``; a partner's partner is the row itself, so the gradient goes the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, partner: Tensor) -> Tensor:
+        ctx.save_for_backward(partner)
+        return x.index_select(0, partner)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (partner,) = ctx.saved_tensors
+        return grads[0].index_select(0, partner), None

@@ -5,6 +5,7 @@ Import only if Triton is installed. The tests run them on the CPU in Triton's in
 """
 
 from sagpool.ops.kernels.adam import adam_step, add_losses
+from sagpool.ops.kernels.copied_runs import copied_runs
 from sagpool.ops.kernels.dense import bias_relu_backward, label_relu, sums_weight_gradient
 from sagpool.ops.kernels.edge_attention import edge_attention, edge_attention_backward
 from sagpool.ops.kernels.edge_list import degrees_of_edges, gcn_of_edges
@@ -47,3 +48,4 @@ from sagpool.ops.kernels.select import (
 from sagpool.ops.kernels.softmax_of_batch import above_of_batch, softmax_of_batch_backward
 from sagpool.ops.kernels.stopping import end_epoch
 from sagpool.ops.kernels.top_of_batch import can_count, top_by_counting, top_by_sorting
+from sagpool.ops.kernels.weight_gradient import weight_gradient

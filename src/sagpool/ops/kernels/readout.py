@@ -7,7 +7,8 @@ from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
 
-TILE = 1024
+TILE = 2048  # numbers that a program loads at once
+WARPS = 4
 MAX_COLUMNS = 128
 
 
@@ -31,7 +32,7 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
     _mean_and_max[grid](
-        x, ptr, out, arg, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2
+        x, ptr, out, arg, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=WARPS
     )
     return out, arg
 
@@ -42,29 +43,29 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     start, end = tl.load(ptr + segment), tl.load(ptr + segment + 1)
-    total = tl.zeros((WIDTH,), x.dtype.element_ty)
-    largest = tl.full((WIDTH,), float("-inf"), x.dtype.element_ty)
-    where = tl.zeros((WIDTH,), tl.int32) + start.to(tl.int32)
-    missing = tl.zeros((WIDTH,), tl.int32)
+    # Reduced only once, after the loop: a reduction takes longer than to load a tile.
+    total = tl.zeros((HEIGHT, WIDTH), x.dtype.element_ty)
+    largest = tl.full((HEIGHT, WIDTH), float("-inf"), x.dtype.element_ty)
+    where = tl.zeros((HEIGHT, WIDTH), tl.int32) + start.to(tl.int32)
+    missing = tl.zeros((HEIGHT, WIDTH), tl.int32)
     for first in range(start, end, HEIGHT):
         row = first + tl.arange(0, HEIGHT)
         mask = (row < end)[:, None] & in_columns[None, :]
         place = x + row.to(tl.int64)[:, None] * columns + column[None, :]
         values = tl.load(place, mask=mask, other=0.0)
-        total += tl.sum(values, 0)
-        missing += tl.sum((values != values).to(tl.int32), 0)
-        candidates = tl.where(mask, values, float("-inf"))
-        best = tl.max(candidates, 0)
-        at = tl.argmax(candidates, 0)
-        better = best > largest
-        largest = tl.where(better, best, largest)
-        where = tl.where(better, (first + at).to(tl.int32), where)
-    # Triton's maximum ignores NaN, which must not be lost.
-    largest = tl.where(missing > 0, float("nan"), largest)
+        total += values
+        missing += (values != values).to(tl.int32)
+        better = mask & (values > largest)
+        largest = tl.where(better, values, largest)
+        where = tl.where(better, row.to(tl.int32)[:, None], where)
+    best = tl.max(largest, 0)
+    where = tl.min(tl.where(largest == best[None, :], where, 2**31 - 1), 0)
+    # Comparisons ignore NaN, which must not be lost.
+    best = tl.where(tl.sum(missing, 0) > 0, float("nan"), best)
     base = out + segment * 2 * columns + column
     count = tl.maximum(end - start, 1).to(x.dtype.element_ty)
-    tl.store(base, total / count, mask=in_columns)
-    tl.store(base + columns, largest, mask=in_columns)
+    tl.store(base, tl.sum(total, 0) / count, mask=in_columns)
+    tl.store(base + columns, best, mask=in_columns)
     tl.store(arg + segment * columns + column, where, mask=in_columns)
 
 
@@ -75,7 +76,7 @@ def mean_and_max_backward(grad: Tensor, arg: Tensor, ptr: Tensor, rows: int) -> 
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
     _mean_and_max_backward[grid](
-        grad, arg, ptr, out, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=2
+        grad, arg, ptr, out, columns, HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=WARPS
     )
     return out
 
