@@ -137,14 +137,14 @@ def test_shapes_share_kernels(method, variants):
     assert variants(method, members=16) <= known
     assert variants(method, ratio=0.3) <= known
     assert variants(method, labels=4, classes=7) <= known
-    # Other kinds of kernels, for many labels and for the gradient of a weight with as many rows,
+    # Other kinds of kernels, for many labels and for gradients of weights with as many rows,
     # but the same for any number of them.
     many_labels = variants(method, labels=37)
-    assert len(many_labels - known) <= 3
+    assert len(many_labels - known) <= 4
     assert variants(method, labels=89) == many_labels
     # Tiles have another width.
     wide = variants(method, hidden=64)
-    assert len(wide - known) <= 9
+    assert len(wide - known) <= 10
     assert variants(method, hidden=48) <= wide
 
 
@@ -152,7 +152,7 @@ def test_diffpool_has_few_kernels_more_for_other_numbers_of_clusters(variants):
     known = variants("diffpool-h")
     assert variants("diffpool-h", members=31, labels=4, classes=7) <= known
     assert len(variants("diffpool-h", ratio=0.25) - known) <= 4
-    assert len(variants("diffpool-h", hidden=64) - known) <= 10
+    assert len(variants("diffpool-h", hidden=64) - known) <= 12
 
 
 def compile_from_four_threads() -> None:

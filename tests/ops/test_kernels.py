@@ -24,6 +24,7 @@ from sagpool.ops import (
     segment_mean_max,
 )
 from sagpool.ops.device import kernels_forced, triton_kernels
+from sagpool.ops.linear import LEAST_ROWS
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 WIDTHS = pytest.mark.parametrize("width", [1, 3, 32, 130])
@@ -202,13 +203,14 @@ def test_gradients_of_weights_are_as_exact_as_float32(members, rows, fan_in, fan
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48)])
 def test_linear(fan_in, fan_out, bias, same_by_kernels):
-    inputs = [randn(3 * 70, fan_in), randn(3, fan_in, fan_out), *[randn(3, 1, fan_out)] * bias]
+    rows = 3 * LEAST_ROWS
+    inputs = [randn(rows, fan_in), randn(3, fan_in, fan_out), *[randn(3, 1, fan_out)] * bias]
     same_by_kernels(linear, inputs, rtol=1e-4, atol=2e-4)
 
 
 def test_the_gradients_of_linear_have_gradients():
     x, weight, bias = (
-        t.requires_grad_() for t in (randn(6, 16), randn(2, 16, 20), randn(2, 1, 20))
+        t.requires_grad_() for t in (randn(2 * LEAST_ROWS, 16), randn(2, 16, 20), randn(2, 1, 20))
     )
     found = []
     for by_kernels in (True, False):
@@ -227,7 +229,7 @@ def test_matmul_with_passthrough(fan_in, fan_out, same_by_kernels):
         y, same = matmul_with_passthrough(x, weight)
         return y, same * 2
 
-    inputs = [randn(3 * 70, fan_in), randn(3, fan_in, fan_out)]
+    inputs = [randn(3 * LEAST_ROWS, fan_in), randn(3, fan_in, fan_out)]
     same_by_kernels(both, inputs, rtol=1e-4, atol=2e-4)
 
 

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from sagpool.ops.device import kernels_for
 
 LEAST_BY_KERNEL = 16  # columns, of both factors
+LEAST_ROWS = 256  # of each member; torch sums as fast over fewer
 MOST_BESIDE = 8  # columns of a second product that comes with a layer
 
 
@@ -44,7 +45,8 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
         x: ``[members, rows, in]``
         grad: g, ``[members, rows, out]``
     """
-    if (kernels := _kernels_for(x, min(x.shape[2], grad.shape[2]))) is not None:
+    kernels = _kernels_for(x, min(x.shape[2], grad.shape[2]))
+    if kernels is not None and x.shape[1] >= LEAST_ROWS:
         return kernels.weight_gradient(x, grad)
     x = x.transpose(1, 2)
     medium = torch.get_float32_matmul_precision() == "medium"
@@ -64,7 +66,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         ``[members * rows, out]``
     """
-    if _kernels_for(x, min(weight.shape[1:])) is not None:
+    kernels = _kernels_for(x, min(weight.shape[1:]))
+    if kernels is not None and len(x) >= LEAST_ROWS * len(weight):
         return _Linear.apply(x, weight, bias)
     return _linear(x, weight, bias)
 

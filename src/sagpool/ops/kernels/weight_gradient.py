@@ -5,9 +5,8 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
-from sagpool.ops.kernels.ragged import dot, precision, tile_of
+from sagpool.ops.kernels.ragged import dot, precision
 
-_MAX_TILE = 64
 _DEPTH = 32
 _LEAST_ROWS = 64  # of a chunk
 _PROGRAMS = 512  # enough to keep every processor of a large GPU busy
@@ -26,7 +25,7 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     x, grad = x.contiguous(), grad.contiguous()
     members, rows, fan_in = x.shape
     fan_out = grad.shape[2]
-    height, width = tile_of(fan_in, _MAX_TILE), tile_of(fan_out, _MAX_TILE)
+    height, width = (32 if extent <= 32 else 64 for extent in (fan_in, fan_out))
     across = triton.cdiv(fan_out, width)
     tiles = triton.cdiv(fan_in, height) * across
     chunks = min(triton.cdiv(_PROGRAMS, members * tiles), triton.cdiv(rows, _LEAST_ROWS))
@@ -41,7 +40,7 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     return parts[0] if chunks == 1 else parts.sum(0)
 
 
-@kernel(do_not_specialize=["rows", "chunk"])
+@kernel(do_not_specialize=["rows", "chunk", "across"])
 def _weight_gradient(
     x, grad, parts, rows, chunk, fan_in, fan_out, across,
     PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
