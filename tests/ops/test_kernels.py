@@ -197,7 +197,7 @@ def test_gradients_of_weights_are_as_exact_as_float32(members, rows, fan_in, fan
     x, back = randn(members, rows, fan_in), randn(members, rows, fan_out)
     expected = x.double().transpose(1, 2) @ back.double()
     found = triton_kernels().weight_gradient(x, back)
-    assert (found - expected).abs().amax() <= 3e-6 * max(1, rows) ** 0.5 * 4
+    assert (found - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -50,6 +50,7 @@ from sagpool.ops.segment import (
     top_of_each,
 )
 from sagpool.ops.select import rows_above, softmax_of_graphs, top_count, top_rows
+from sagpool.ops.take import exchange_rows, take_rows
 from sagpool.ops.task_losses import binary_losses, squared_losses
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "edge_attention",
     "edge_rows",
     "entries_max",
+    "exchange_rows",
     "gate_rows",
     "gather_gated",
     "gcn_of_edges",
@@ -104,6 +106,7 @@ __all__ = [
     "softmax_of_graphs",
     "squared_losses",
     "sum_over_edges",
+    "take_rows",
     "to_device",
     "top_count",
     "top_of_each",

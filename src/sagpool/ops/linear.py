@@ -13,7 +13,9 @@ from torch.autograd.function import once_differentiable
 from sagpool.ops.device import kernels_for
 
 LEAST_BY_KERNEL = 16  # columns, of both factors
-LEAST_ROWS = 256  # of each member; torch sums as fast over fewer
+# Where torch is too slow at gradients of weights, because it does not divide the rows.
+LEAST_ROWS = 256  # of each member
+MOST_NUMBERS = 2**21  # of the gradients of all members
 MOST_BESIDE = 8  # columns of a second product that comes with a layer
 
 
@@ -45,8 +47,10 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
         x: ``[members, rows, in]``
         grad: g, ``[members, rows, out]``
     """
-    kernels = _kernels_for(x, min(x.shape[2], grad.shape[2]))
-    if kernels is not None and x.shape[1] >= LEAST_ROWS:
+    (members, rows, fan_in), fan_out = x.shape, grad.shape[2]
+    kernels = _kernels_for(x, min(fan_in, fan_out))
+    numbers = members * fan_in * fan_out
+    if kernels is not None and members > 1 and rows >= LEAST_ROWS and numbers < MOST_NUMBERS:
         return kernels.weight_gradient(x, grad)
     x = x.transpose(1, 2)
     medium = torch.get_float32_matmul_precision() == "medium"

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from sagpool.graphs import Adjacency, Structure
 from sagpool.nn.linear import Linear
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
-from sagpool.ops import segment_max, segment_sum
+from sagpool.ops import exchange_rows, segment_max, segment_sum
 from sagpool.ops.matching import greedy_matching, merged_csr
 from sagpool.ops.propagate import sum_of_rows
 from sagpool.ops.ragged import without_spare
@@ -66,13 +66,13 @@ class EdgePool(Pool):
             partner = greedy_matching(weight, graphs.row_ptr, col, layout)
         rows = torch.arange(len(x), device=x.device)
         merged = partner != rows
-        there = _Exchanged.apply(raw, partner) - total
-        back = raw - _Exchanged.apply(total, partner)
+        of_partner = exchange_rows(torch.stack([raw, total], 1), partner)
+        there, back = of_partner[:, 0] - total, raw - of_partner[:, 1]
         chosen = torch.where(merged, torch.maximum(there, back), 0).exp()
         gate = torch.where(merged, 0.5 + chosen, 1)
         name = torch.minimum(rows, partner)
         first = (name == rows)[:, None]
-        both = x + torch.where(merged[:, None], _Exchanged.apply(x, partner), 0)
+        both = x + torch.where(merged[:, None], exchange_rows(x, partner), 0)
         row_ptr, new_col = merged_csr(graphs.row_ptr, col, row, name)
         return Pooled(
             torch.where(first, both * gate[:, None], 0),
@@ -123,18 +123,3 @@ class _LogSums(Function):
             return sum_of_rows(grad[:, None], graphs.row_ptr, col, share).view(-1), None
         sent = without_spare(share * grad.index_select(0, of), graphs.row_ptr)
         return torch.zeros_like(raw).index_add_(0, to, sent), None
-
-
-class _Exchanged(Function):
-    """``x[partner]``; a partner's partner is the row itself, so the gradient goes the same way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, partner: Tensor) -> Tensor:
-        ctx.save_for_backward(partner)
-        return x.index_select(0, partner)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (partner,) = ctx.saved_tensors
-        return grads[0].index_select(0, partner), None

@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sagpool.ops.kernels.jit import kernel
-from sagpool.ops.kernels.readout import MAX_COLUMNS, TILE, WARPS
+from sagpool.ops.kernels.readout import MAX_COLUMNS
 
 
 def sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def sum_of_runs(x: Tensor, ptr: Tensor, weight: Tensor) -> Tensor:
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     _sum_of_runs[(runs, triton.cdiv(columns, width))](
         x, ptr, weight.contiguous(), out, columns,
-        HEIGHT=max(1, TILE // width), WIDTH=width, num_warps=WARPS,
+        HEIGHT=2048 // width, WIDTH=width, num_warps=4,
     )  # fmt: skip
     return out
 

@@ -13,7 +13,7 @@ from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.buckets import Buckets
 from sagpool.nn.pool.asap.matrices import GraphRows, has_kernels
 from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency, WeightedGraphs
-from sagpool.ops import Layout, entries_max, propagate, segment_softmax
+from sagpool.ops import Layout, entries_max, propagate, segment_softmax, take_rows
 
 SLOPE = 0.2  # negative slope of the leaky ReLU, as in the authors' code
 Membership = list[Tensor]  # α in one or more parts
@@ -142,7 +142,7 @@ class RowClusters(EgoClusters):
         return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
 
     def _weight(self, alpha: Tensor, perm: Tensor, layout: Layout) -> Tensor:
-        chosen = alpha.index_select(0, perm)
+        chosen = take_rows(alpha, perm)
         return matrix_ops.coarsen_dense(self.graphs.weight, chosen, self.rows, GraphRows.of(layout))
 
 

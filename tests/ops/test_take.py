@@ -1,0 +1,33 @@
+"""Some rows of a matrix, and rows that change places."""
+
+import os
+
+import pytest
+import torch
+
+from sagpool.ops import exchange_rows, take_rows
+from sagpool.ops.device import kernels_forced
+
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
+
+
+@pytest.fixture(params=[True, False], ids=["kernels", "torch"], autouse=True)
+def by_kernels(request):
+    with kernels_forced(request.param):
+        yield
+
+
+@pytest.mark.parametrize("channels", [1, 3, 130])
+@pytest.mark.parametrize(
+    ("action", "index"),
+    [(take_rows, [4, 0, 2]), (take_rows, []), (exchange_rows, [3, 1, 4, 0, 2])],
+    ids=["take", "take none", "exchange"],
+)
+def test_rows_and_gradients_are_those_of_indexing(action, index, channels):
+    x = torch.randn(5, channels, device=DEVICE, requires_grad=True)
+    index = torch.tensor(index, dtype=torch.int64, device=DEVICE)
+    found, expected = action(x, index), x[index]
+    assert torch.equal(found, expected)
+    back = torch.randn_like(found)
+    (grad,) = torch.autograd.grad(found, x, back)
+    assert torch.equal(grad, torch.autograd.grad(expected, x, back)[0])
