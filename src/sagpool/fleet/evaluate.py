@@ -13,7 +13,7 @@ from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.graphs import Task
 from sagpool.nn import Streams
 from sagpool.nn.from_graphs import mean_and_scale
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import kernels_for, to_host
 
 
 class Losses(NamedTuple):
@@ -87,7 +87,7 @@ def predict(
         batch = pack(graphs, np.broadcast_to(ids, (members, len(ids))))
         logits = model(batch, Streams(keys, start)).logits[:, : len(ids)]
         chunks.append(logits.log_softmax(2) if task == "classification" else logits)
-    return torch.cat(chunks, 1).double().cpu().numpy()
+    return to_host(torch.cat(chunks, 1).double()).numpy()
 
 
 class Truth(NamedTuple):
@@ -100,7 +100,7 @@ class Truth(NamedTuple):
     def of(graphs: Graphs) -> Truth:
         known = graphs.y if graphs.task == "classification" else graphs.targets
         assert known is not None
-        return Truth(graphs.task, known.cpu().numpy())
+        return Truth(graphs.task, to_host(known).numpy())
 
     def score(self, outputs: np.ndarray, ids: np.ndarray, unit: np.ndarray) -> Score:
         """Loss and accuracy of one member on some graphs.

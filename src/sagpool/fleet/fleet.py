@@ -30,6 +30,7 @@ from sagpool.fleet.stopping import RULES, Verdict
 from sagpool.fleet.training import Outcome, Paused, Training
 from sagpool.graphs import Graphs
 from sagpool.models import build, count_parameters
+from sagpool.ops import to_host
 
 log = logging.getLogger("sagpool")
 
@@ -274,7 +275,7 @@ class Fleet:
             curves[number] = self.lockstep.epoch(batches, validation, between_steps)
         self.orders.prepare(members.after(count), count)
         # Here the host waits for the device.
-        verdict = self._decide(curves.cpu().numpy())
+        verdict = self._decide(to_host(curves).numpy())
         seconds = (time.perf_counter() - begin) * self.share() / active.sum()
         state.seconds = state.seconds + np.where(active, seconds, 0)
         return verdict

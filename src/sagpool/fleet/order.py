@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from sagpool.graphs import Graphs
 from sagpool.graphs.batch import NO_GRAPH
 from sagpool.nn.random import bits_of_each
-from sagpool.ops import to_device
+from sagpool.ops import to_device, to_host
 
 ORDERS = ("shuffled", "fixed")
 
@@ -58,7 +58,7 @@ class DeviceBatches(NamedTuple):
 
     def on_host(self) -> list[np.ndarray]:
         """``[members, graphs]`` of each batch."""
-        parts = self._parts(self.flat.cpu())
+        parts = self._parts(to_host(self.flat))
         return [p.view(shape).numpy() for p, shape in zip(parts, self.shapes, strict=True)]
 
     def _parts(self, flat: Tensor) -> tuple[Tensor, ...]:
@@ -200,7 +200,7 @@ class _Plan:
     @cached_property
     def sizes(self) -> np.ndarray:
         """``[2, epochs, batches]``; the host waits for the device."""
-        return self.sizes_on_device.cpu().numpy()
+        return to_host(self.sizes_on_device).numpy()
 
     def covers(self, epochs: np.ndarray, count: int) -> bool:
         """Whether the plan has these epochs of the members, and enough after them."""

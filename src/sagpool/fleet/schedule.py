@@ -18,6 +18,7 @@ from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
 from sagpool.nn.pool import pools_of
+from sagpool.ops import to_host
 
 
 class _Known(NamedTuple):
@@ -68,7 +69,7 @@ def _own_split(graphs: Graphs, training: Training) -> Split:
         raise SagpoolError(f"{graphs.name} has no split of its own.")
     if training.fold:
         raise SagpoolError(f"A fixed split has fold 0 alone, not {training.fold}.")
-    return fixed_split(graphs.part.cpu().numpy(), graphs.part_names)
+    return fixed_split(to_host(graphs.part).numpy(), graphs.part_names)
 
 
 def trained_on(graphs: Graphs, training: Training) -> np.ndarray | slice:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sagpool.errors import SagpoolError
 from sagpool.nn.from_graphs import layers_from_graphs
 from sagpool.ops.alignment import aligned
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import kernels_for, to_host
 
 
 class Stack:
@@ -78,7 +78,7 @@ class Stack:
         """State dicts of single-member models; None for members that are not wanted."""
         values = self.model.state_dict() if any(wanted) else {}
         return [
-            {name: v[member : member + 1].detach().cpu().clone() for name, v in values.items()}
+            {name: to_host(v[member : member + 1].detach()).clone() for name, v in values.items()}
             if wanted[member]
             else None
             for member in range(self.members)

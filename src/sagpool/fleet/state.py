@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sagpool.fleet.stopping import DeviceStopping, EarlyStopping
-from sagpool.ops import to_device
+from sagpool.ops import to_device, to_host
 
 TENSORS = ("weights", "mean", "square", "best")
 _CHANGED_IN_PLACE = ("weights", "mean", "square", "best", "steps")
@@ -84,12 +85,13 @@ class FleetState:
         """A copy on the host, from which members are read one by one."""
         if self.weights.device.type == "cpu":
             return self
-        return replace(self, **{n: getattr(self, n).cpu() for n in (*TENSORS, "steps")})
+        on_host: dict[str, Any] = {n: to_host(getattr(self, n)) for n in (*TENSORS, "steps")}
+        return replace(self, **on_host)
 
     def get(self, slot: int) -> MemberState:
         stopping = self.stopping
         return MemberState(
-            **{name: getattr(self, name)[slot].detach().cpu().clone() for name in TENSORS},
+            **{name: to_host(getattr(self, name)[slot].detach()).clone() for name in TENSORS},
             steps=int(self.steps[slot]),
             best_loss=float(stopping.best_loss[slot]),
             best_epoch=int(stopping.best_epoch[slot]),

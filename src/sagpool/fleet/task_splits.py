@@ -6,6 +6,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, split
 from sagpool.graphs.splits import folds_of_groups
+from sagpool.ops import to_host
 from sagpool.randomness import key_of
 
 BINS = 10  # quantile bins of a regression's values; graphs are drawn in proportion from each
@@ -39,9 +40,9 @@ def strata(graphs: Graphs, folds: int) -> np.ndarray:
     """``[graphs]`` integers; graphs with the same number are drawn in proportion."""
     if graphs.task == "classification":
         assert graphs.y is not None
-        return graphs.y.cpu().numpy()
+        return to_host(graphs.y).numpy()
     assert graphs.targets is not None
-    values = graphs.targets[:, 0].cpu().numpy()
+    values = to_host(graphs.targets[:, 0]).numpy()
     bins = min(BINS, len(graphs) // max(folds, 1))
     if graphs.task == "multitask" or np.isnan(values).any() or bins < 2:
         return np.zeros(len(graphs), np.int64)
@@ -54,7 +55,7 @@ def _given_test(graphs: Graphs, training: Training) -> np.ndarray:
         raise SagpoolError(f"{graphs.name} has no folds of its own.")
     if training.fold == NO_TEST:
         return np.zeros(len(graphs), bool)
-    test = graphs.fold.cpu().numpy() == training.fold
+    test = to_host(graphs.fold).numpy() == training.fold
     if not test.any() or test.all():
         raise SagpoolError(f"Fold {training.fold} of {graphs.name} has no graph, or all of them.")
     return test
@@ -66,7 +67,7 @@ def _test_of_groups(graphs: Graphs, training: Training) -> np.ndarray:
     if not 0 <= training.fold < training.folds:
         raise SagpoolError(f"Fold {training.fold} is not one of 0 to {training.folds - 1}.")
     assert graphs.group is not None
-    return folds_of_groups(graphs.group.cpu(), training.folds, training.seed) == training.fold
+    return folds_of_groups(to_host(graphs.group), training.folds, training.seed) == training.fold
 
 
 def _validation_of(graphs: Graphs, training: Training, rest: np.ndarray) -> np.ndarray:
@@ -75,7 +76,7 @@ def _validation_of(graphs: Graphs, training: Training, rest: np.ndarray) -> np.n
         return rest[:0]
     seed = int(key_of("validation", training.seed, training.fold).astype(np.int64)) >> 2
     if graphs.group is not None:
-        group = graphs.group.cpu().numpy()[rest]
+        group = to_host(graphs.group).numpy()[rest]
         folds = min(max(2, round(1 / training.validation)), len(np.unique(group)))
         return rest[folds_of_groups(group, folds, seed) == 0]
     chosen = split(

@@ -3,7 +3,7 @@
 from sagpool.ops.asinh import asinh
 from sagpool.ops.cluster import cluster_sum, entries_max
 from sagpool.ops.copies import repeated_csr, repeated_rows
-from sagpool.ops.device import to_device
+from sagpool.ops.device import to_device, to_host
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
 from sagpool.ops.gate import gate_rows
@@ -108,6 +108,7 @@ __all__ = [
     "sum_over_edges",
     "take_rows",
     "to_device",
+    "to_host",
     "top_count",
     "top_of_each",
     "top_rows",

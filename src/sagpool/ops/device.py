@@ -100,3 +100,14 @@ def _copied_in_pieces(tensor: Tensor, device: torch.device) -> Tensor:
     for there, here in pieces:
         there.copy_(here, non_blocking=True)
     return out
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """A copy on the host, or the tensor itself if it is there.
+
+    First waits for the pending work of this stream: while a copy to ordinary memory has to wait,
+    CUDA may hold up the calls of other threads.
+    """
+    if tensor.is_cuda:
+        torch.cuda.current_stream(tensor.device).synchronize()
+    return tensor.cpu()
