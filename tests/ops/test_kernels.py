@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.autograd import grad
+from torch.autograd import forward_ad, grad
 
 from sagpool.graphs import pack
 from sagpool.graphs.batch import pack_on_device
@@ -189,7 +189,9 @@ def test_products_on_tensor_cores_are_as_exact_as_float32(fan_in, fan_out, trans
 
 
 @pytest.mark.parametrize(
-    ("members", "rows"), [(1, 0), (1, 31), (2, 3000), (700, 40)], ids=["no rows", "few", "", "many"]
+    ("members", "rows"),
+    [(1, 0), (1, 31), (2, 3000), (700, 40)],
+    ids=["no rows", "few rows", "many rows", "many members"],
 )
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 130), (64, 33)])
 def test_gradients_of_weights_are_as_exact_as_float32(members, rows, fan_in, fan_out):
@@ -208,17 +210,40 @@ def test_linear(fan_in, fan_out, bias, same_by_kernels):
     same_by_kernels(linear, inputs, rtol=1e-4, atol=2e-4)
 
 
-def test_the_gradients_of_linear_have_gradients():
-    x, weight, bias = (
-        t.requires_grad_() for t in (randn(2 * LEAST_ROWS, 16), randn(2, 16, 20), randn(2, 1, 20))
-    )
+@pytest.mark.parametrize(
+    "by", [linear, lambda x, weight, bias: matmul_with_passthrough(x, weight)[0]]
+)
+def test_gradients_of_products_have_gradients(by):
+    inputs = randn(2 * LEAST_ROWS, 16), randn(2, 16, 20), randn(2, 1, 20)
     found = []
     for by_kernels in (True, False):
         with kernels_forced(by_kernels):
-            (first,) = grad(linear(x, weight, bias).square().sum(), x, create_graph=True)
-            found.append(grad(first.square().sum(), (x, weight, bias)))
+            x, weight, bias = (t.clone().requires_grad_() for t in inputs)
+            first = grad(by(x, weight, bias).square().sum(), (x, weight), create_graph=True)
+            found.append(grad(sum(t.square().sum() for t in first), (x, weight)))
     for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4 * float(b.abs().max()))
+
+
+def test_linear_in_other_ways_of_differentiating():
+    """Under autocast, several gradients at once, and derivatives forwards."""
+    x, weight, bias = randn(2 * LEAST_ROWS, 16), randn(2, 16, 20), randn(2, 1, 20)
+    found = []
+    for by_kernels in (True, False):
+        with kernels_forced(by_kernels):
+            leaf = weight.clone().requires_grad_()
+            with torch.autocast(DEVICE.type, torch.bfloat16):
+                mixed = linear(x, leaf, bias)
+            (of_mixed,) = grad(mixed.float().sum(), leaf)
+            y = linear(x, leaf, bias)
+            back = torch.stack([torch.ones_like(y), y.detach()])
+            (several,) = grad(y, leaf, back, is_grads_batched=True)
+            with forward_ad.dual_level():
+                duals = (forward_ad.make_dual(t, torch.ones_like(t)) for t in (x, weight, bias))
+                forwards = forward_ad.unpack_dual(linear(*duals)).tangent
+            found.append((mixed.detach().float(), of_mixed, several, forwards))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4 * float(b.abs().max()))
 
 
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(16, 16), (40, 3), (130, 48), (128, 160)])

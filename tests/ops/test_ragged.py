@@ -5,7 +5,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sagpool.ops import edge_rows, marked, ragged_arange, repeat_each, with_self_entries
+from sagpool.ops import (
+    copied_runs,
+    edge_rows,
+    marked,
+    ragged_arange,
+    repeat_each,
+    with_self_entries,
+)
+from sagpool.ops.device import kernels_forced
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -61,3 +69,31 @@ def test_with_self_entries(neighbours):
     assert joined.dtype == torch.int32
     rows = [joined[a:b].tolist() for a, b in pairwise(wider)]
     assert rows == [[100 + i, *row] for i, row in enumerate(neighbours)]
+
+
+@pytest.mark.parametrize("by_kernels", [True, False])
+@given(
+    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=5),
+    chosen=st.lists(st.integers(0, 4), min_size=1, max_size=7),
+    spare=st.integers(0, 4),
+    shifted=st.booleans(),
+)
+def test_copied_runs(by_kernels, lengths, chosen, spare, shifted):
+    start = [0]
+    for length in lengths:
+        start.append(start[-1] + length)
+    node = [number % len(lengths) for number in chosen]
+    ptr, expected, shift = [0], [], [100 * row for row, _ in enumerate(node)]
+    for number, added in zip(node, shift, strict=True):
+        expected += [i + added * shifted for i in range(start[number], start[number + 1])]
+        ptr.append(len(expected))
+    values = torch.arange(start[-1] + 1, dtype=torch.int32)  # one that belongs to no run
+    as_int = [torch.tensor(numbers, dtype=torch.int32) for numbers in (start, node, ptr)]
+    with kernels_forced(by_kernels):
+        found = copied_runs(
+            *(values, *as_int, len(expected) + spare),
+            shift=torch.tensor(shift) if shifted else None,
+            fill=-7,
+        )
+    assert found.dtype == values.dtype
+    assert found.tolist() == expected + [-7] * spare

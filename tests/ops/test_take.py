@@ -31,3 +31,14 @@ def test_rows_and_gradients_are_those_of_indexing(action, index, channels):
     back = torch.randn_like(found)
     (grad,) = torch.autograd.grad(found, x, back)
     assert torch.equal(grad, torch.autograd.grad(expected, x, back)[0])
+
+
+@pytest.mark.parametrize("action", [take_rows, exchange_rows])
+def test_gradients_have_gradients(action):
+    x = torch.randn(3, 2, device=DEVICE, dtype=torch.float64, requires_grad=True)
+    partner = torch.tensor([1, 0, 2], device=DEVICE)
+    found = []
+    for y in (action(x, partner), x[partner]):
+        (first,) = torch.autograd.grad((x + y).pow(3).sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(first.sum(), x)[0])
+    assert torch.allclose(*found)

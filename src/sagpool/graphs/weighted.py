@@ -23,8 +23,7 @@ class WeightedAdjacency(Structure):
         col: ``[entries]`` int32; entries past ``row_ptr[-1]`` belong to no row
         weight: ``[entries]``, 1 for the row itself, which is the first of its entries; the same in
             both directions
-        gcn_weight: ``[entries]``, those of D̃^-1/2 (A + I) D̃^-1/2, where D̃ holds sums of weights, if
-            they are known
+        gcn_weight: ``[entries]``, those of D̃^-1/2 (A + I) D̃^-1/2, where D̃ holds sums of weights
         origin: which graphs of a collection these are
     """
 
@@ -32,7 +31,7 @@ class WeightedAdjacency(Structure):
     row_ptr: Tensor
     col: Tensor
     weight: Tensor
-    gcn_weight: Tensor | None = None
+    gcn_weight: Tensor
     origin: Origin | None = None
     _gcn_weights: dict[torch.dtype, Tensor] = field(default_factory=dict, repr=False)
 
@@ -58,10 +57,5 @@ class WeightedAdjacency(Structure):
 
     def _gcn_weight(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._gcn_weights:
-            both = self.gcn_weight
-            if both is None:
-                scale = (self.degree + 1).rsqrt()
-                both = scale.index_select(0, edge_rows(self.row_ptr, self.col))
-                both = both * scale.index_select(0, self.col) * self.weight
-            self._gcn_weights[dtype] = both.to(dtype)
+            self._gcn_weights[dtype] = self.gcn_weight.to(dtype)
         return self._gcn_weights[dtype]

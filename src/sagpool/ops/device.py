@@ -30,7 +30,14 @@ def tracing() -> bool:
 def kernels_for(tensor: Tensor, package: str = "sagpool.ops.kernels") -> ModuleType | None:
     """The Triton kernels of a package, where they run: on CUDA, if Triton is installed."""
     wanted = tensor.is_cuda if _forced is None else _forced
-    return triton_kernels(package) if wanted and not tracing() else None
+    if not wanted or tracing() or is_batched(tensor):
+        return None
+    return triton_kernels(package)
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """Whether this is one of many gradients that `torch.autograd.grad` computes at once."""
+    return torch._C._functorch.is_legacy_batchedtensor(tensor)
 
 
 @cache
@@ -73,7 +80,7 @@ def find_device(name: torch.device | str) -> torch.device:
     return device
 
 
-# CUDA takes as much at once from any memory without waiting.
+# CUDA takes so much from pageable memory without waiting for the stream.
 _AT_ONCE_BYTES = 64 * 1024
 
 
@@ -89,10 +96,10 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 
 def _copied_in_pieces(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device, so much at a time that the host does not wait.
+    """A copy on the device, in pieces so small that the host need not wait for pending work.
 
-    Pinned memory would need no pieces. But with several fleets that record, torch 2.11 sometimes
-    fails to pin memory ("invalid argument").
+    Pinned memory would need no pieces. But while several fleets recorded their steps, torch 2.11
+    once failed to pin memory ("invalid argument").
     """
     out = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
     count = _AT_ONCE_BYTES // tensor.element_size()

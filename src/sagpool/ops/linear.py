@@ -10,19 +10,31 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import is_batched, kernels_for
 
 LEAST_BY_KERNEL = 16  # columns, of both factors
-# Where torch is too slow at gradients of weights, because it does not divide the rows.
-LEAST_ROWS = 256  # of each member
-MOST_NUMBERS = 2**21  # of the gradients of all members
 MOST_BESIDE = 8  # columns of a second product that comes with a layer
+# The kernel for gradients of weights divides the rows among programs. It is faster than torch.bmm
+# from so many rows of each member on, and up to so many numbers in the result. For a single member,
+# torch divides the rows, too.
+LEAST_ROWS = 256
+MOST_NUMBERS = 2**21
 
 
 def _kernels_for(x: Tensor, columns: int) -> ModuleType | None:
     """The kernels, if they have products of matrices like these."""
     fits = x.dtype == torch.float32 and columns >= LEAST_BY_KERNEL
     return kernels_for(x) if fits else None
+
+
+def _kernels_for_gradient(x: Tensor, fan_out: int) -> ModuleType | None:
+    """The kernels, if they are faster than torch at ``xᵀ g``, for x of ``[members, rows, in]``."""
+    kernels = _kernels_for(x, min(x.shape[2], fan_out))
+    if kernels is None:  # while tracing, shapes should not be looked at
+        return None
+    members, rows, fan_in = x.shape
+    faster = members > 1 and rows >= LEAST_ROWS and members * fan_in * fan_out < MOST_NUMBERS
+    return kernels if faster else None
 
 
 def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
@@ -47,10 +59,10 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
         x: ``[members, rows, in]``
         grad: g, ``[members, rows, out]``
     """
-    (members, rows, fan_in), fan_out = x.shape, grad.shape[2]
-    kernels = _kernels_for(x, min(fan_in, fan_out))
-    numbers = members * fan_in * fan_out
-    if kernels is not None and members > 1 and rows >= LEAST_ROWS and numbers < MOST_NUMBERS:
+    if torch.is_grad_enabled():  # the result has a gradient itself
+        return torch.bmm(x.transpose(1, 2), grad)
+    kernels = _kernels_for_gradient(x, grad.shape[2])
+    if kernels is not None and not is_batched(grad):
         return kernels.weight_gradient(x, grad)
     x = x.transpose(1, 2)
     medium = torch.get_float32_matmul_precision() == "medium"
@@ -70,10 +82,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         ``[members * rows, out]``
     """
-    kernels = _kernels_for(x, min(weight.shape[1:]))
-    if kernels is not None and len(x) >= LEAST_ROWS * len(weight):
-        return _Linear.apply(x, weight, bias)
-    return _linear(x, weight, bias)
+    members, fan_in, fan_out = weight.shape
+    mixed = torch.is_autocast_enabled(x.device.type)
+    if mixed or _kernels_for_gradient(x.view(members, -1, fan_in), fan_out) is None:
+        return _linear(x, weight, bias)
+    return _Linear.apply(x, weight, bias)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -89,24 +102,33 @@ class _Linear(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
+        ctx.save_for_forward(x, weight)
         return _linear(x, weight, bias)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        (x, weight), (of_x, of_weight, of_bias) = ctx.saved_tensors, tangents
+        out = torch.zeros_like(_linear(x, weight, None))
+        if of_x is not None:
+            out = out + _linear(of_x, weight, None)
+        if of_weight is not None:
+            out = out + _linear(x, of_weight, None)
+        if of_bias is not None:
+            out = (out.view(len(weight), -1, weight.shape[2]) + of_bias).view_as(out)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         members, fan_in, fan_out = weight.shape
-        rows, grad = x.view(members, -1, fan_in), grads[0].contiguous().view(members, -1, fan_out)
-        back = weight.transpose(1, 2)
-        # If this pass has a gradient itself, by operations that have one.
-        differentiable = torch.is_grad_enabled()
+        grad = grads[0].contiguous().view(members, -1, fan_out)
         grad_x = grad_weight = grad_bias = None
         if ctx.needs_input_grad[0]:
-            grad_x = (torch.bmm if differentiable else product)(grad, back).view_as(x)
+            # If this pass has a gradient itself, by an operation that has one.
+            multiply = torch.bmm if torch.is_grad_enabled() else product
+            grad_x = multiply(grad, weight.transpose(1, 2)).view_as(x)
         if ctx.needs_input_grad[1]:
-            transposed = rows.transpose(1, 2)
-            grad_weight = (
-                torch.bmm(transposed, grad) if differentiable else weight_gradient(rows, grad)
-            )
+            grad_weight = weight_gradient(x.view(members, -1, fan_in), grad)
         if ctx.needs_input_grad[2]:
             grad_bias = grad.sum(1, keepdim=True)
         return grad_x, grad_weight, grad_bias

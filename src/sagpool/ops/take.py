@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from sagpool.ops.device import kernels_for
 from sagpool.ops.propagate import sum_of_rows
@@ -14,8 +13,8 @@ from sagpool.ops.propagate import sum_of_rows
 def take_rows(x: Tensor, index: Tensor) -> Tensor:
     """``x[index]``, for rows that are all different.
 
-    So its gradient is a copy instead of autograd's sum. Of a row that is there several times, such
-    as those of fillers, only one gets its gradient.
+    So its gradient is a copy instead of autograd's sum. If an index is repeated, as in fillers, one
+    of its gradients is kept, and it is not defined which; those of fillers are not used.
 
     Args:
         x: ``[rows, channels]``
@@ -35,11 +34,10 @@ class _TakeRows(Function):
         return _gather(x, index)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (index,) = ctx.saved_tensors
-        grad = grads[0].new_zeros(ctx.rows, grads[0].shape[1])
-        return grad.index_copy_(0, index, grads[0]), None
+        zeros = grads[0].new_zeros(ctx.rows, grads[0].shape[1])
+        return zeros.index_copy(0, index, grads[0]), None
 
 
 def exchange_rows(x: Tensor, partner: Tensor) -> Tensor:
@@ -61,10 +59,9 @@ class _ExchangeRows(Function):
         return _gather(x, partner)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (partner,) = ctx.saved_tensors
-        return _gather(grads[0], partner), None
+        return exchange_rows(grads[0], partner), None
 
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:

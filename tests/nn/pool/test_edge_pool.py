@@ -1,10 +1,16 @@
 """EdgePool against dense matrices in float64."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck
+from torch.func import functional_call
 
-from sagpool.graphs import pack
+from sagpool.graphs import Adjacency, pack
 from sagpool.nn import EdgePool
+from sagpool.ops.device import kernels_forced
 from sagpool.ops.matching import _order_of_ties
 from sagpool.testing import random_graphs
 
@@ -79,3 +85,23 @@ def test_two_levels_and_their_gradients():
         torch.autograd.grad(loss, inputs), torch.autograd.grad(expected, inputs), strict=True
     ):
         torch.testing.assert_close(grad, other)
+
+
+@pytest.mark.parametrize("by_kernels", [True, False])
+@pytest.mark.parametrize("directed", [True, False])
+def test_gradients_with_edges_in_one_or_both_directions(directed, by_kernels):
+    torch.manual_seed(1)
+    edges = torch.tensor([[0, 1, 1, 3, 4, 0, 5], [1, 2, 3, 4, 5, 4, 2]])
+    back = edges.flip(0)[:, 2:] if directed else edges.flip(0)
+    edges = torch.cat([edges, back], 1)
+    structure = Adjacency.from_edge_index(edges, torch.zeros(6, dtype=torch.int64))
+    if not directed:
+        structure = replace(structure, symmetric=True)
+    layer = EdgePool(2).double()
+    x = torch.rand(6, 2, dtype=torch.float64, requires_grad=True)
+    with kernels_forced(by_kernels):
+        assert len(set(layer(x, structure).x.sum(1).tolist())) < 6, "some nodes should be merged"
+        assert gradcheck(
+            lambda x, weight: functional_call(layer, {"score.weight": weight}, (x, structure)).x,
+            (x, layer.score.weight.detach().requires_grad_()),
+        )

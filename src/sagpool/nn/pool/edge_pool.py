@@ -92,7 +92,10 @@ class EdgePool(Pool):
 
 
 class _LogSums(Function):
-    """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number without neighbours."""
+    """``[rows]``, ``log Σ_j exp(raw_j)`` over the neighbours j; a low number without neighbours.
+
+    It has no second derivative.
+    """
 
     @staticmethod
     def forward(ctx: Any, raw: Tensor, graphs: Adjacency) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from sagpool.ops.kernels.jit import kernel
 
 MAX_COLUMNS = 128
-LONG = 128  # rows of a segment, in the mean
+LONG = 128  # mean rows of a segment; if there are more, larger tiles are faster
 
 
 def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,7 +30,6 @@ def mean_and_max(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
         return out, arg
     width = min(MAX_COLUMNS, triton.next_power_of_2(columns))
     grid = (segments, triton.cdiv(columns, width))
-    # Measured to be the fastest.
     tile, warps = (2048, 4) if len(x) > LONG * segments else (1024, 2)
     _mean_and_max[grid](
         x, ptr, out, arg, columns, HEIGHT=tile // width, WIDTH=width, num_warps=warps
