@@ -83,8 +83,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         ``[members * rows, out]``
     """
     members, fan_in, fan_out = weight.shape
-    mixed = torch.is_autocast_enabled(x.device.type)
-    if mixed or _kernels_for_gradient(x.view(members, -1, fan_in), fan_out) is None:
+    kernels = _kernels_for_gradient(x.view(members, -1, fan_in), fan_out)
+    if kernels is None or (not x.is_meta and torch.is_autocast_enabled(x.device.type)):
         return _linear(x, weight, bias)
     return _Linear.apply(x, weight, bias)
 
