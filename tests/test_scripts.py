@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sagpool import load
 from sagpool.bench import run_experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.provenance import commit, kernel_hash
@@ -341,11 +342,19 @@ def test_what_cannot_be_checked_is_no_success(column, value, reason, changed, ch
 
 def test_few_may_differ_a_little():
     names = runpy.run_path(str(SCRIPTS / "check_rows.py"))
-    agree, distance = names["agree"], names["distance"]
-    assert agree([1e-7, 1e-7, 1e-7, 1e-4])
-    assert not agree([1e-7, 1e-7, 1e-4, 1e-4])
-    assert not agree([1e-7, 1e-7, 1e-7, 1e-2])
-    assert not agree([])
+    distance, checked = names["distance"], names["Checked"]
+
+    def agree(*differences: float, sensitive: bool = False) -> bool:
+        return names["agree"]([checked(one, sensitive) for one in differences])
+
+    assert agree(1e-7, 1e-7, 1e-7, 1e-4)
+    assert not agree(1e-7, 1e-7, 1e-4, 1e-4)
+    assert not agree(1e-7, 1e-7, 1e-7, 1e-2)
+    assert agree(1e-7, 1e-7, 1e-7, 1e-2, sensitive=True)
+    assert not agree()
+    settings = {"hidden": 8, "ratio": 0.5}
+    row = {"method": "sagpool-h", "seed": "0", "fold": "0"}
+    assert 0 < names["rounding"](row, load("MUTAG"), settings) < 1e-5
     assert distance(math.nan, math.nan) == 0
     assert distance(1.0, math.nan) == math.inf
 
