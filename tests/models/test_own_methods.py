@@ -254,9 +254,13 @@ def test_layers_that_would_mix_members_are_refused(layer, sentence):
 class Projected(ScorePool):
     """Scores by a projection that is not trained, but drawn by ``draw``."""
 
-    def __init__(self, shape, draw):
+    def __init__(self, shape, draw, *, plain=False):
         super().__init__(shape.hidden, shape.ratio)
-        self.register_buffer("p", draw(torch.empty(shape.hidden)), persistent=False)
+        p = draw(torch.empty(shape.hidden))
+        if plain:
+            self.p = p
+        else:
+            self.register_buffer("p", p, persistent=False)
         self.register_buffer("known", torch.tensor([True, False]), persistent=False)
         self.register_buffer("none", torch.tensor([torch.nan, torch.inf]), persistent=False)
         self.lin = Linear(shape.hidden, 1, members=shape.members)
@@ -267,17 +271,20 @@ class Projected(ScorePool):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_a_random_buffer_is_refused(device):
-    register_h("mine-h", lambda shape: Projected(shape, nn.init.normal_))
-    sentence = r"mine-h has the buffer pools\.0\.p, which differs from model to model"
+@pytest.mark.parametrize("plain", [True, False], ids=["plain attribute", "buffer"])
+def test_a_random_tensor_is_refused(device, plain):
+    register_h("mine-h", lambda shape: Projected(shape, nn.init.normal_, plain=plain))
+    sentence = r"mine-h has the tensor pools\.0\.p, which differs from model to model"
     with pytest.raises(SagpoolError, match=sentence), torch.device(device):
         build("mine-h", SHAPE)
 
 
-def test_a_constant_buffer_is_the_same_in_every_fleet():
+def test_a_constant_tensor_is_the_same_in_every_fleet():
     def draw(empty):
         return empty.normal_(generator=torch.Generator().manual_seed(0))
 
+    register_h("plain-h", lambda shape: Projected(shape, draw, plain=True))
+    build("plain-h", SHAPE)
     register_h("mine-h", lambda shape: Projected(shape, draw))
     torch.manual_seed(0)
     build("mine-h", SHAPE)

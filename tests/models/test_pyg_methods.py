@@ -190,7 +190,7 @@ class PlainTensor(SortAggregation):
             lambda s: PlainTensor(3 * s.hidden),
             r"^PlainTensor\.inner has the tensor scale",
         ),
-        ("mine-h", lambda s: RandomBuffer(s.hidden), r"buffer pools\.0\.layer\.projection, which"),
+        ("mine-h", lambda s: RandomBuffer(s.hidden), r"tensor pools\.0\.layer\.projection, which"),
         ("mine-h", lambda s: NoPooling(), r"takes \(x, positions\), which is not the call"),
         ("mine-h", lambda s: SortAggregation(2), "leaves one row per graph"),
         ("mine-h", lambda s: torch.relu, "must be a torch.nn.Module"),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from sagpool.errors import SagpoolError
@@ -101,7 +101,7 @@ class Method:
 
 
 _methods: dict[str, Method] = {}
-_with_constant_buffers: set[tuple[Method, tuple[tuple[str, Value], ...]]] = set()
+_with_constants: set[tuple[Method, tuple[tuple[str, Value], ...]]] = set()
 
 
 # A method's own setting must not have the name of a setting, or of a result, of all trainings.
@@ -219,9 +219,9 @@ def build(name: str, shape: Shape) -> nn.Module:
         model = Rescaled(model, shape.classes, members=shape.members)
     _check_layers(name, model, shape.members)
     key = (method, tuple(given.items()))
-    if next(model.buffers(), None) is not None and key not in _with_constant_buffers:
-        _check_buffers(method, completed)
-        _with_constant_buffers.add(key)
+    if key not in _with_constants and _constants(model):
+        _check_constants(method, completed)
+        _with_constants.add(key)
     return model
 
 
@@ -254,16 +254,28 @@ def _check_layers(name: str, model: nn.Module, members: int) -> None:
             )
 
 
-def _check_buffers(method: Method, shape: Shape) -> None:
-    """Refuse buffers that are not the same in two models: they are not kept for each member."""
+def _constants(model: nn.Module) -> dict[str, Tensor]:
+    """Tensors of a model that are no parameters: buffers, and plain attributes of its layers."""
+    found = dict(model.named_buffers())
+    for path, layer in model.named_modules():
+        for name, value in vars(layer).items():
+            if isinstance(value, Tensor):
+                found[f"{path}.{name}".lstrip(".")] = value
+    return found
+
+
+def _check_constants(method: Method, shape: Shape) -> None:
+    """Refuse those that are not the same in two models: they are not kept for each member."""
     # Whatever the device and the random numbers of the model that is being built.
     with _disable_current_modes(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
-        first, second = (dict(method.build(shape).named_buffers()) for _ in range(2))
+        first, second = (_constants(method.build(shape)) for _ in range(2))
     for key, value in first.items():
-        if not torch.allclose(value, second[key], rtol=0, atol=0, equal_nan=True):
+        other = second[key]
+        if value.shape != other.shape or not torch.allclose(value, other, 0, 0, equal_nan=True):
             raise SagpoolError(
-                f"{method.name} has the buffer {key}, which differs from model to model. A "
-                "buffer must be a constant, such as numbers of a torch.Generator with a fixed seed."
+                f"{method.name} has the tensor {key}, which differs from model to model. A tensor "
+                "that is no parameter must be a constant, such as numbers of a torch.Generator "
+                "with a fixed seed."
             )
 
 
