@@ -255,7 +255,7 @@ def _check_layers(name: str, model: nn.Module, members: int) -> None:
 
 
 def _constants(model: nn.Module) -> dict[str, Tensor]:
-    """Tensors of a model that are no parameters: buffers, and plain attributes of its layers."""
+    """Tensors of a model that are not parameters: buffers, and plain attributes of its layers."""
     found = dict(model.named_buffers())
     for path, layer in model.named_modules():
         for name, value in vars(layer).items():
@@ -274,7 +274,7 @@ def _check_constants(method: Method, shape: Shape) -> None:
         if value.shape != other.shape or not torch.allclose(value, other, 0, 0, equal_nan=True):
             raise SagpoolError(
                 f"{method.name} has the tensor {key}, which differs from model to model. A tensor "
-                "that is no parameter must be a constant, such as numbers of a torch.Generator "
+                "that is not a parameter must be a constant, such as numbers of a torch.Generator "
                 "with a fixed seed."
             )
 

@@ -80,7 +80,7 @@ def find_device(name: torch.device | str) -> torch.device:
     return device
 
 
-# CUDA takes so much from pageable memory without waiting for the stream.
+# CUDA copies this much from pageable memory without waiting for the stream.
 _AT_ONCE_BYTES = 64 * 1024
 
 

@@ -15,8 +15,8 @@ from sagpool.ops.device import is_batched, kernels_for
 LEAST_BY_KERNEL = 16  # columns, of both factors
 MOST_BESIDE = 8  # columns of a second product that comes with a layer
 # The kernel for gradients of weights divides the rows among programs. It is faster than torch.bmm
-# from so many rows of each member on, and up to so many numbers in the result. For a single member,
-# torch divides the rows, too.
+# if each member has at least this many rows and the gradients of all members have fewer than this
+# many numbers. With a single member, torch divides the rows, too.
 LEAST_ROWS = 256
 MOST_NUMBERS = 2**21
 
@@ -30,7 +30,7 @@ def _kernels_for(x: Tensor, columns: int) -> ModuleType | None:
 def _kernels_for_gradient(x: Tensor, fan_out: int) -> ModuleType | None:
     """The kernels, if they are faster than torch at ``xᵀ g``, for x of ``[members, rows, in]``."""
     kernels = _kernels_for(x, min(x.shape[2], fan_out))
-    if kernels is None:  # while tracing, shapes should not be looked at
+    if kernels is None:  # while tracing; comparing shapes would make them constants
         return None
     members, rows, fan_in = x.shape
     faster = members > 1 and rows >= LEAST_ROWS and members * fan_in * fan_out < MOST_NUMBERS

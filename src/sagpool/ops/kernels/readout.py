@@ -43,7 +43,7 @@ def _mean_and_max(x, ptr, out, arg, columns, HEIGHT: tl.constexpr, WIDTH: tl.con
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     in_columns = column < columns
     start, end = tl.load(ptr + segment), tl.load(ptr + segment + 1)
-    # Reduced only once, after the loop: a reduction takes longer than to load a tile.
+    # Reduced only once, after the loop: a reduction takes longer than loading a tile.
     total = tl.zeros((HEIGHT, WIDTH), x.dtype.element_ty)
     largest = tl.full((HEIGHT, WIDTH), float("-inf"), x.dtype.element_ty)
     where = tl.zeros((HEIGHT, WIDTH), tl.int32) + start.to(tl.int32)
