@@ -1,3 +1,4 @@
+import os
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,8 @@ from sagpool.ops import (
     with_self_entries,
 )
 from sagpool.ops.device import kernels_forced
+
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -87,12 +90,15 @@ def test_copied_runs(by_kernels, lengths, chosen, spare, shifted):
     for number, added in zip(node, shift, strict=True):
         expected += [i + added * shifted for i in range(start[number], start[number + 1])]
         ptr.append(len(expected))
-    values = torch.arange(start[-1] + 1, dtype=torch.int32)  # one that belongs to no run
-    as_int = [torch.tensor(numbers, dtype=torch.int32) for numbers in (start, node, ptr)]
+    # One value belongs to no run.
+    values = torch.arange(start[-1] + 1, dtype=torch.int32, device=DEVICE)
+    as_int = [
+        torch.tensor(numbers, dtype=torch.int32, device=DEVICE) for numbers in (start, node, ptr)
+    ]
     with kernels_forced(by_kernels):
         found = copied_runs(
             *(values, *as_int, len(expected) + spare),
-            shift=torch.tensor(shift) if shifted else None,
+            shift=torch.tensor(shift, device=DEVICE) if shifted else None,
             fill=-7,
         )
     assert found.dtype == values.dtype

@@ -26,6 +26,7 @@ from sagpool.fleet.recording import RecordingMemory, free_cached_memory
 from sagpool.fleet.schedule import Slots
 from sagpool.fleet.training import Outcome
 from sagpool.fleet.work import FleetOfWork
+from sagpool.ops.device import wait_for_stream
 
 T = TypeVar("T")
 
@@ -133,7 +134,7 @@ class Crew:
         try:
             yield stream
         finally:
-            stream.synchronize()
+            wait_for_stream(stream)
             free.append(stream)
 
     def free_memory_if_scarce(self) -> None:

@@ -21,6 +21,7 @@ from sagpool.fleet.memory import MemoryShortageError, planned_memory
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.work import FleetOfWork, Work
 from sagpool.graphs import Graphs
+from sagpool.ops.device import wait_for_stream
 
 log = logging.getLogger("sagpool")
 
@@ -273,4 +274,4 @@ def _compute_shared_values(work: Work) -> None:
     _ = source.row_ptr, source.starts, source.sizes
     source.propagated(work.dtype)
     if work.graphs.device.type == "cuda":  # not of the device: other fleets may be recording
-        torch.cuda.current_stream(work.graphs.device).synchronize()
+        wait_for_stream(torch.cuda.current_stream(work.graphs.device))

@@ -25,7 +25,7 @@ from sagpool.ops import (
     repeat_each,
     to_device,
 )
-from sagpool.ops.device import kernels_for
+from sagpool.ops.device import kernels_for, wait_for_stream
 
 if TYPE_CHECKING:
     from sagpool.graphs.graphs import Graphs, Task
@@ -152,7 +152,8 @@ class BatchSource:
             _propagated={},
         )
         if self.col.is_cuda:
-            torch.cuda.current_stream(self.col.device).synchronize()  # other streams will read it
+            # Other streams will read it.
+            wait_for_stream(torch.cuda.current_stream(self.col.device))
         return made
 
     @cached_property
@@ -162,7 +163,8 @@ class BatchSource:
         first = self._first_node_of(self._nodes())
         made = triangles_of_entries(self.row_ptr, self.col + first.index_select(0, row))
         if self.col.is_cuda:
-            torch.cuda.current_stream(self.col.device).synchronize()  # other streams will read it
+            # Other streams will read it.
+            wait_for_stream(torch.cuda.current_stream(self.col.device))
         return made
 
     def _nodes(self) -> Tensor:

@@ -17,7 +17,7 @@ from sagpool.graphs.batch import BatchSource, Origin, pack_on_device, pack_sourc
 from sagpool.graphs.host_graphs import Coarsening, HostGraphs, canonical_order, hash_rows
 from sagpool.graphs.weighted import WeightedAdjacency
 from sagpool.ops import copied_runs
-from sagpool.ops.device import on_cpu
+from sagpool.ops.device import on_cpu, wait_for_stream
 
 _lock = RLock()  # fleets in other threads use the same levels
 
@@ -129,7 +129,7 @@ def _coarse_source(fine: BatchSource, coarsening: Coarsening) -> CoarseSource:
             known = fine.coarsened[coarsening] = _coarsen(fine, coarsening)
             if known.col.is_cuda:
                 # Other streams will read it.
-                torch.cuda.current_stream(known.col.device).synchronize()
+                wait_for_stream(torch.cuda.current_stream(known.col.device))
         assert isinstance(known, CoarseSource)
         return known
 

@@ -116,5 +116,16 @@ def to_host(tensor: Tensor) -> Tensor:
     CUDA may hold up the calls of other threads.
     """
     if tensor.is_cuda:
-        torch.cuda.current_stream(tensor.device).synchronize()
+        wait_for_stream(torch.cuda.current_stream(tensor.device))
     return tensor.cpu()
+
+
+def wait_for_stream(stream: torch.cuda.Stream) -> None:
+    """Wait until the device has done all work of a stream.
+
+    The thread sleeps. CUDA's usual way of waiting keeps a processor busy, and with many fleets
+    there would be none left for the threads that launch work.
+    """
+    done = torch.cuda.Event(blocking=True)
+    done.record(stream)
+    done.synchronize()

@@ -1,5 +1,6 @@
 """EdgePool against dense matrices in float64."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from sagpool.ops.device import kernels_forced
 from sagpool.ops.matching import _order_of_ties
 from sagpool.testing import random_graphs
 
+DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 CHANNELS, SIZES = 4, [8, 1, 11, 5]
 REAL = [0, 1, 2, 3, 5, 6]  # graphs of the batch that are no padding
 
@@ -94,11 +96,12 @@ def test_gradients_with_edges_in_one_or_both_directions(directed, by_kernels):
     edges = torch.tensor([[0, 1, 1, 3, 4, 0, 5], [1, 2, 3, 4, 5, 4, 2]])
     back = edges.flip(0)[:, 2:] if directed else edges.flip(0)
     edges = torch.cat([edges, back], 1)
-    structure = Adjacency.from_edge_index(edges, torch.zeros(6, dtype=torch.int64))
+    graph = torch.zeros(6, dtype=torch.int64, device=DEVICE)
+    structure = Adjacency.from_edge_index(edges.to(DEVICE), graph)
     if not directed:
         structure = replace(structure, symmetric=True)
-    layer = EdgePool(2).double()
-    x = torch.rand(6, 2, dtype=torch.float64, requires_grad=True)
+    layer = EdgePool(2).double().to(DEVICE)
+    x = torch.rand(6, 2, dtype=torch.float64, device=DEVICE, requires_grad=True)
     with kernels_forced(by_kernels):
         assert len(set(layer(x, structure).x.sum(1).tolist())) < 6, "some nodes should be merged"
         assert gradcheck(
