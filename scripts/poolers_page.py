@@ -62,12 +62,14 @@ def verdicts(group: PublishedGroup) -> str:
     lines = [
         f"**{_best(found)}** Differences are means over the data sets that both methods have, in "
         f"percentage points; the number of data sets is given if it is not {len(datasets)}. Better "
-        "and worse: p below 0.05 after Holm's correction. "
+        "and worse: p below 0.05 after Holm's correction. [The tables below]"
+        "(#gains-over-the-controls) have the intervals, and the data sets on which a method "
+        "differs. "
         f"{len(group.cells)} of {len(planned(group.experiment))} cells are finished.",
         "",
     ]
     for control, some in found.items():
-        text = _against(some, datasets) if some else "No finished cells."
+        text = _against(some, len(datasets)) if some else "No finished cells."
         lines.append(f"- **{names.plain(control)}.** {text}")
     return "\n".join(lines)
 
@@ -80,35 +82,29 @@ def _best(found: dict[str, list[Gain]]) -> str:
     return f"Methods that are better than each of {_listed(compared)}: {_listed(best)}."
 
 
-def _against(found: Sequence[Gain], datasets: Sequence[str]) -> str:
-    better, worse = (
-        [_mean(gain, len(datasets)) for gain in found if gain.sign == sign] for sign in (1, -1)
-    )
+def _against(found: Sequence[Gain], datasets: int) -> str:
+    unclear = sum(gain.sign == 0 for gain in found)
     return (
-        f"Better: {_joined(better)}. Worse: {_joined(worse)}. Not told apart: "
-        f"{len(found) - len(better) - len(worse)} of {len(found)}. Better on single data sets: "
-        f"{_single(found, datasets, 1)}. Worse on single data sets: {_single(found, datasets, -1)}."
+        f"Better: {_named(found, 1, datasets)}. Worse: {_named(found, -1, datasets)}. "
+        f"Not told apart: {unclear} of {len(found)}."
     )
+
+
+def _named(found: Sequence[Gain], sign: int, datasets: int) -> str:
+    """The methods that are better (or worse); if they are most, those that are not."""
+    some = [gain for gain in found if gain.sign == sign]
+    if 2 * len(some) <= len(found):
+        return _joined([_mean(gain, datasets) for gain in some])
+    others = [gain.method for gain in found if gain.sign != sign]
+    ends = sorted((gain.mean.mean for gain in some), key=abs)
+    which = f"all but {_listed(others)}" if others else "all"
+    return f"{which}, by {signed(ends[0])} to {signed(ends[-1])}"
 
 
 def _mean(gain: Gain, datasets: int) -> str:
     count = len(gain.datasets)
     few = f" ({count} data set{'s' * (count > 1)})" if count < datasets else ""
     return f"{names.plain(gain.method)} {signed(gain.mean.mean)}{few}"
-
-
-def _single(found: Sequence[Gain], datasets: Sequence[str], sign: int) -> str:
-    """The methods that are clearly better (or worse) on a data set, by data set."""
-    parts = []
-    for dataset in datasets:
-        methods = [
-            gain.method
-            for gain in found
-            if dataset in gain.clear and gain.clear[dataset].mean * sign > 0
-        ]
-        if methods:
-            parts.append(f"{dataset} ({_listed(methods)})")
-    return _joined(parts)
 
 
 def accuracy(group: PublishedGroup) -> str:

@@ -5,6 +5,7 @@ import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -179,11 +180,11 @@ def test_the_tightest_recording_that_fits_is_replayed(few):
     for name, rows in (("loose", needed + 40), ("tight", needed + 3), ("too small", needed - 1)):
         flat = torch.zeros(6, dtype=torch.int32, device=few.device)
         size = RecordedSize(((2, 3),), (rows,), (entries,), (None,))
-        recorder.recordings[size] = _Recording(FakeGraph(name), flat)
+        recorder.recordings[size] = _Recording([FakeGraph(name)], flat)
     recorder.sizes = set(recorder.recordings)
     recorder([step], on_device(few, [IDS]))
     loose, tight, small = recorder.recordings.values()
-    assert [one.graph.replays for one in (loose, tight, small)] == [0, 1, 0]
+    assert [one.graphs[0].replays for one in (loose, tight, small)] == [0, 1, 0]
     assert tight.flat.tolist() == IDS.ravel().tolist()
     assert not step.sizes
 
@@ -211,22 +212,11 @@ def test_what_would_never_be_replayed_is_not_recorded(few, monkeypatch):
     recorder.records = True
     recorder.memory.known.add("steps")
     recorder.memory.known.add("whole steps")
-    monkeypatch.setattr(recorder.memory, "record", lambda step, link: pytest.fail("recorded"))
+    monkeypatch.setattr(recorder.memory, "record", lambda step: pytest.fail("recorded"))
     monkeypatch.setattr(recorded_size, "FEW_ROWS", 0)
     batches = on_device(few, [IDS, IDS])._replace(rows=(10_000, 64))
     recorder([step, step], batches)
     assert len(step.sizes) == 2
-
-
-class FakeChain:
-    """In place of a chain: notes what it consists of."""
-
-    def __init__(self, links) -> None:
-        self.links = links
-
-    def replay(self) -> None:
-        for link in self.links:
-            link()
 
 
 def test_passes_that_are_equal_are_recorded_once(few, monkeypatch):
@@ -235,13 +225,11 @@ def test_passes_that_are_equal_are_recorded_once(few, monkeypatch):
     recorder.records = True
     recorder.memory.known.add("whole steps")
 
-    def record(step, link):
-        assert link
+    def record(step):
         recorded.append(step)
-        return step
+        return SimpleNamespace(replay=step)
 
     monkeypatch.setattr(recorder.memory, "record", record)
-    monkeypatch.setattr(recording, "Chain", FakeChain)
     seen = []
 
     def train(batch):
@@ -362,7 +350,7 @@ def test_if_a_recording_does_not_fit_the_others_are_dropped(
 
     monkeypatch.setattr(recorder.memory, "record", recorded)
     recorder([step], on_device(few, [np.arange(9)[None]]))
-    assert [one.graph.name for one in recorder.recordings.values()] == left
+    assert [one.graphs[0].name for one in recorder.recordings.values()] == left
     assert recorder.records is records
     assert not failures
     assert len(step.sizes) == (0 if records else 1), "a pass that is not replayed has to run"
@@ -389,7 +377,7 @@ def test_a_recording_that_is_larger_than_all_others_comes_first(few_rows, names,
     beside([FakePass()], on_device(few, [np.arange(12)[None]]))
     for rows in (100, 500, 100):  # the second recording would do for the third batch
         recorder([FakePass()], on_device(few, [IDS])._replace(rows=(rows,)))
-    assert [one.graph.name for one in recorder.recordings.values()] == names
+    assert [one.graphs[0].name for one in recorder.recordings.values()] == names
     assert bool(beside.recordings) is bool(few_rows), "its memory is the same"
     recorder.memory.clear()  # by another recorder
     for rows in (100, 500):

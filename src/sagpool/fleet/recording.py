@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sagpool.fleet.chain import Chain
 from sagpool.fleet.order import DeviceBatches, Padded
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize
@@ -39,11 +38,17 @@ def can_record(model: nn.Module) -> bool:
 
 
 class _Recording(NamedTuple):
-    """A CUDA graph of one or more passes."""
+    """One or more passes; those that are equal have the same CUDA graph."""
 
-    graph: torch.cuda.CUDAGraph | Chain
+    graphs: Sequence[torch.cuda.CUDAGraph]
     flat: Tensor
     counters: Tensor | None = None  # which batch comes next, for equal passes
+
+    def replay(self) -> None:
+        # Not one graph of them all, which would be quicker to launch: with thousands of kernels it
+        # took seconds to make while several processes shared the GPU.
+        for graph in self.graphs:
+            graph.replay()
 
 
 class _Threads:
@@ -109,8 +114,8 @@ class RecordingMemory:
         """Let a recorder use the memory."""
         self._recorders.add(recorder)
 
-    def record(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
-        """Record the step in the current stream; a link of a chain cannot be replayed alone.
+    def record(self, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
+        """Record the step in the current stream.
 
         Does not use ``torch.cuda.graph``, which waits for the whole device and empties the cache of
         the allocator: other fleets train at the same time.
@@ -120,13 +125,13 @@ class RecordingMemory:
                 self._pool = torch.cuda.graph_pool_handle()
                 number = torch.zeros(1, device="cuda")
                 self._keeper = self._captured(number.zero_)
-            return self._captured(step, link)
+            return self._captured(step)
 
-    def _captured(self, step: Callable[[], object], link: bool = False) -> torch.cuda.CUDAGraph:
+    def _captured(self, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
         stream = torch.cuda.current_stream()
         if stream == torch.cuda.default_stream():
             stream = self._stream = self._stream or torch.cuda.Stream()
-        graph = torch.cuda.CUDAGraph(keep_graph=link)
+        graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream):
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
@@ -212,7 +217,7 @@ class Recorder:
         if (recording := self.recordings.get(size)) is not None:
             with self.profile.spent(self.kind):
                 recording.flat.copy_(batches.flat)
-                recording.graph.replay()
+                recording.replay()
             return
         with self.profile.spent("recording"):
             self._run_and_record(passes, batches.flat.clone(), needed, size)
@@ -231,7 +236,7 @@ class Recorder:
             if recording is not None:
                 self.recordings[size] = recording
                 self.sizes.add(size)
-                recording.graph.replay()
+                recording.replay()
                 return
         for one, batch in zip(passes, padded, strict=True):
             one(batch)
@@ -249,7 +254,7 @@ class Recorder:
 
     def _record(self, passes: Sequence[Pass], padded: Sequence[Padded], flat: Tensor) -> _Recording:
         if len(passes) == 1:
-            return _Recording(self.memory.record(partial(passes[0], padded[0])), flat)
+            return _Recording([self.memory.record(partial(passes[0], padded[0]))], flat)
         # Equal passes are recorded once. The device counts which of their batches comes next.
         runs = [
             [batch for _, batch in run]
@@ -259,12 +264,12 @@ class Recorder:
             )
         ]
         counters = torch.zeros(len(runs), dtype=torch.int64, device=flat.device)
-        links, first = [self.memory.record(counters.zero_, link=True)], 0
+        graphs, first = [self.memory.record(counters.zero_)], 0
         for run, counter in zip(runs, counters.split(1), strict=True):
             step = partial(_run_next, passes[first], run, counter)
-            links += [self.memory.record(step, link=True)] * len(run)
+            graphs += [self.memory.record(step)] * len(run)
             first += len(run)
-        return _Recording(Chain(links), flat, counters)
+        return _Recording(graphs, flat, counters)
 
     def _try_to_record(self, record: Callable[[], _Recording]) -> _Recording | None:
         """The recording; None if recording failed."""
