@@ -6,6 +6,7 @@ from sagpool.ops.copies import repeated_csr, repeated_rows
 from sagpool.ops.device import to_device, to_host
 from sagpool.ops.edge_attention import edge_attention
 from sagpool.ops.edges import attention_of_edges, gcn_of_edges, sum_over_edges
+from sagpool.ops.exchange import exchange_rows
 from sagpool.ops.gate import gate_rows
 from sagpool.ops.layout import (
     DeviceLayout,
@@ -50,7 +51,6 @@ from sagpool.ops.segment import (
     top_of_each,
 )
 from sagpool.ops.select import rows_above, softmax_of_graphs, top_count, top_rows
-from sagpool.ops.take import exchange_rows, take_rows
 from sagpool.ops.task_losses import binary_losses, squared_losses
 
 __all__ = [
@@ -106,7 +106,6 @@ __all__ = [
     "softmax_of_graphs",
     "squared_losses",
     "sum_over_edges",
-    "take_rows",
     "to_device",
     "to_host",
     "top_count",

@@ -13,7 +13,7 @@ from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.buckets import Buckets
 from sagpool.nn.pool.asap.matrices import GraphRows, has_kernels
 from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency, WeightedGraphs
-from sagpool.ops import Layout, entries_max, propagate, segment_softmax, take_rows
+from sagpool.ops import Layout, entries_max, propagate, segment_softmax
 
 SLOPE = 0.2  # negative slope of the leaky ReLU, as in the authors' code
 Membership = list[Tensor]  # α in one or more parts
@@ -111,11 +111,8 @@ class SparseClustersForKernels(SparseClusters):
         return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
 
     def _weight(self, alpha: Tensor, perm: Tensor, layout: Layout) -> Tensor:
-        row, col, new = self.graphs.entry_row, self.graphs.col.long(), GraphRows.of(layout)
-        column = _number_of_kept(perm, self.graphs.layout, layout).index_select(0, row)
-        inside = torch.arange(len(col), device=col.device) < self.graphs.row_ptr[-1]
-        place = torch.where((column >= 0) & inside, col * new.width + column, -1)
-        return matrix_ops.coarsen_sparse(alpha, place, self.graphs, new)
+        new_row = _new_rows(perm, self.graphs.layout)
+        return matrix_ops.coarsen_sparse(alpha, perm, self.graphs, new_row, GraphRows.of(layout))
 
 
 class RowClusters(EgoClusters):
@@ -142,7 +139,9 @@ class RowClusters(EgoClusters):
         return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
 
     def _weight(self, alpha: Tensor, perm: Tensor, layout: Layout) -> Tensor:
-        chosen = take_rows(alpha, perm)
+        old = self.graphs.layout
+        new_row = _new_rows(perm, old)
+        chosen = matrix_ops.chosen_rows(alpha, perm, new_row, old, layout, self.rows)
         return matrix_ops.coarsen_dense(self.graphs.weight, chosen, self.rows, GraphRows.of(layout))
 
 
@@ -215,9 +214,14 @@ def _identity(block: Tensor) -> Tensor:
 
 def _number_of_kept(perm: Tensor, old: Layout, new: Layout) -> Tensor:
     """``[old rows]`` int64, the number that each kept row has in its new graph; -1 if not kept."""
-    number = torch.arange(new.total_rows, device=perm.device)
-    number = number - new.node_ptr.index_select(0, new.graph)
-    # Fillers have the same row many times.
-    number = number.clamp(max=new.largest - 1)
+    row = _new_rows(perm, old)
+    return torch.where(row < 0, -1, row - new.node_ptr.index_select(0, old.graph))
+
+
+def _new_rows(perm: Tensor, old: Layout) -> Tensor:
+    """``[old rows]`` int64, the new row of each kept row; -1 if not kept.
+
+    Fillers have the same row many times, and get any of them.
+    """
     dropped = torch.full((old.total_rows,), -1, device=perm.device)
-    return dropped.scatter_(0, perm, number)
+    return dropped.scatter_(0, perm, torch.arange(len(perm), device=perm.device))

@@ -94,9 +94,14 @@ class GraphMatrices:
         return self.times(other)
 
     def times(
-        self, other: GraphMatrices, *, into: Tensor | None = None, loops: bool = True
+        self,
+        other: GraphMatrices,
+        *,
+        plus: Tensor | None = None,
+        scale: float = 1.0,
+        loops: bool = True,
     ) -> Tensor:
-        """The values of the product, or of their sum with ``into``; without diagonal if asked."""
+        """The values of ``scale self other + plus``; without diagonal if asked."""
         kernels = kernels_for(self.values)
         assert kernels is not None
-        return kernels.product(self, other, into=into, loops=loops)
+        return kernels.product(self, other, plus=plus, scale=scale, loops=loops)

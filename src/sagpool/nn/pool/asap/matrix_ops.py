@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from sagpool.graphs import Adjacency
 from sagpool.nn.pool.asap.matrices import GraphMatrices, GraphRows, kernels_for
+from sagpool.ops import Layout
 
 
 def times_rows(weight: Tensor, x: Tensor, rows: GraphRows) -> Tensor:
@@ -26,16 +27,26 @@ def membership(query: Tensor, key: Tensor, weight: Tensor, rows: GraphRows, slop
     return _Membership.apply(query, key, weight, rows, slope)
 
 
-def coarsen_sparse(alpha: Tensor, place: Tensor, graphs: Adjacency, new: GraphRows) -> Tensor:
-    """``Sᵀ (A + I) S`` without its diagonal.
+def coarsen_sparse(
+    alpha: Tensor, perm: Tensor, graphs: Adjacency, new_row: Tensor, new: GraphRows
+) -> Tensor:
+    """``Sᵀ (A + I) S`` without its diagonal, where S has a column for each kept row i.
 
     Args:
-        alpha: ``[entries]`` of A + I, the numbers in S
-        place: ``[entries]`` int64, where they are in S, ``[rows, columns]``; -1 for nowhere
+        alpha: ``[entries]`` of A + I; entry (i, j) is that of row j in column i of S
+        perm: ``[new rows]`` int64, the old row of each
         graphs: A + I, symmetric
-        new: the rows of the result, and the columns of S
+        new_row: ``[old rows]`` int64, the new row of each; -1 for none
+        new: the new rows
     """
-    return _CoarsenSparse.apply(alpha, place, graphs, new)
+    return _CoarsenSparse.apply(alpha, perm, graphs, new_row, new)
+
+
+def chosen_rows(
+    x: Tensor, perm: Tensor, new_row: Tensor, old: Layout, new: Layout, columns: GraphRows
+) -> Tensor:
+    """``x[perm]``, of as many columns as the graph of a row has; ``new_row`` is the inverse."""
+    return _ChosenRows.apply(x, perm, new_row, old, new, columns)
 
 
 def coarsen_dense(weight: Tensor, chosen: Tensor, old: GraphRows, new: GraphRows) -> Tensor:
@@ -113,59 +124,65 @@ class _Membership(Function):
 class _CoarsenSparse(Function):
     @staticmethod
     def forward(
-        ctx: Any, alpha: Tensor, place: Tensor, graphs: Adjacency, new: GraphRows
+        ctx: Any, alpha: Tensor, perm: Tensor, graphs: Adjacency, new_row: Tensor, new: GraphRows
     ) -> Tensor:
-        kernels, old = kernels_for(alpha), GraphRows.of(graphs.layout)
-        assert kernels is not None
-        columns = new.width
-        # Entries that are nowhere go to a place that is cut off.
-        s = alpha.new_zeros(old.total * columns + 1)
-        s = s.scatter_(0, torch.where(place < 0, len(s) - 1, place), alpha)[:-1].view(-1, columns)
-        layout = graphs.layout
-        product = kernels.sum_with_self(s, graphs.row_ptr, graphs.col, layout.graph, new)
-        ctx.save_for_backward(place, product)
-        ctx.old, ctx.new = old, new
-        return GraphMatrices(s, old, new).T.times(GraphMatrices(product, old, new), loops=False)
+        ctx.kernels, ctx.new = kernels_for(alpha), new
+        of_old = graphs.row_ptr, graphs.col, graphs.layout.graph
+        weight, product = ctx.kernels.coarsen_sparse(
+            alpha.contiguous(), *of_old, perm, new_row, new
+        )
+        ctx.save_for_backward(product, *of_old, new_row)
+        return weight
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # For symmetric A the gradient of S is (A + I) S (G + Gᵀ).
-        (place, values), old, new = ctx.saved_tensors, ctx.old, ctx.new
-        grad = GraphMatrices(_without_loops(grads[0], new), new, new)
-        product = GraphMatrices(values, old, new)
-        grad_s = product.times(grad.T, into=product @ grad).view(-1)
-        grad_alpha = torch.where(place < 0, 0, grad_s.index_select(0, place.clamp(min=0)))
-        return grad_alpha, None, None, None
+        both = ctx.kernels.plus_transpose(grads[0], ctx.new)
+        grad_alpha = ctx.kernels.coarsen_sparse_backward(both, *ctx.saved_tensors, ctx.new)
+        return grad_alpha, None, None, None, None
+
+
+class _ChosenRows(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        perm: Tensor,
+        new_row: Tensor,
+        old: Layout,
+        new: Layout,
+        columns: GraphRows,
+    ) -> Tensor:
+        ctx.kernels, ctx.columns = kernels_for(x), columns
+        ctx.save_for_backward(new_row, old.graph)
+        return ctx.kernels.take_rows(x.contiguous(), perm, new.graph, columns)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad = ctx.kernels.take_rows(grads[0].contiguous(), *ctx.saved_tensors, ctx.columns)
+        return grad, None, None, None, None, None
 
 
 class _CoarsenDense(Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, chosen: Tensor, old: GraphRows, new: GraphRows) -> Tensor:
         c = GraphMatrices(chosen, new, old)
-        product = c.times(GraphMatrices(weight, old, old), into=chosen.clone())
+        product = c.times(GraphMatrices(weight, old, old), plus=chosen)
         ctx.save_for_backward(chosen, product)
-        ctx.old, ctx.new = old, new
+        ctx.kernels, ctx.old, ctx.new = kernels_for(weight), old, new
         return GraphMatrices(product, new, old).times(c.T, loops=False)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        # For symmetric W the gradient of C is (G + Gᵀ) C (W + I), that of W is Cᵀ G C.
+        # For symmetric W the gradient of C is (G + Gᵀ) C (W + I), that of W is Cᵀ (G + Gᵀ) C / 2.
         (chosen, values), old, new = ctx.saved_tensors, ctx.old, ctx.new
-        grad = GraphMatrices(_without_loops(grads[0], new), new, new)
-        c, product = GraphMatrices(chosen, new, old), GraphMatrices(values, new, old)
-        grad_chosen = grad.T.times(product, into=grad @ product)
+        both = GraphMatrices(ctx.kernels.plus_transpose(grads[0], new), new, new)
+        grad_chosen = both @ GraphMatrices(values, new, old)
         grad_weight = None
         if ctx.needs_input_grad[0]:
-            grad_weight = c.T @ GraphMatrices(grad @ c, new, old)
+            c = GraphMatrices(chosen, new, old)
+            grad_weight = c.T.times(GraphMatrices(both @ c, new, old), scale=0.5)
         return grad_weight, grad_chosen, None, None
-
-
-def _without_loops(weight: Tensor, rows: GraphRows) -> Tensor:
-    """A copy with a zero diagonal."""
-    row = torch.arange(rows.total, device=weight.device)
-    graph = torch.searchsorted(rows.ptr, row, right=True) - 1
-    # The rows of a filler are more than its columns; they are not used.
-    own = (row - rows.ptr.index_select(0, graph)).clamp(max=weight.shape[1] - 1)
-    return weight.scatter(1, own[:, None], 0)

@@ -21,28 +21,35 @@ MAX_WIDTH = 64
 
 
 def product(
-    a: GraphMatrices, b: GraphMatrices, *, into: Tensor | None = None, loops: bool = True
+    a: GraphMatrices,
+    b: GraphMatrices,
+    *,
+    plus: Tensor | None = None,
+    scale: float = 1.0,
+    loops: bool = True,
 ) -> Tensor:
-    """``a_g b_g``, the rows of all graphs, ``[rows, columns]``; see `GraphMatrices`.
+    """``scale a_g b_g``, the rows of all graphs, ``[rows, columns]``; see `GraphMatrices`.
 
     Args:
         a: the left matrices
         b: the right ones
-        into: the buffer to add to, if any
+        plus: added to the product, of the same shape
+        scale: factor of the product
         loops: whether to keep the diagonal; otherwise it is zero
     """
     rows = a.height
-    out = a.values.new_empty(rows.total, b.most_columns) if into is None else into
+    out = a.values.new_empty(rows.total, b.most_columns)
+    assert plus is None or (plus.shape == out.shape and plus.is_contiguous())
     width = tile_of(out.shape[1], MAX_WIDTH)
     across = triton.cdiv(out.shape[1], width)
     depth, depth_ptr = _number_or_ptr(a.width)
     columns, columns_ptr = _number_or_ptr(b.width)
     _product[(len(rows.tiles) * across,)](
-        a.values, b.values, out, rows.tiles, rows.ptr, a.rows.ptr, b.rows.ptr, depth_ptr,
+        a.values, b.values, plus, out, rows.tiles, rows.ptr, a.rows.ptr, b.rows.ptr, depth_ptr,
         columns_ptr, depth, columns, a.values.stride(0), b.values.stride(0), out.stride(0), across,
-        rows.period,
+        rows.period, scale,
         A_ACROSS=a.transposed, B_ACROSS=b.transposed, RAGGED_DEPTH=depth_ptr is not None,
-        RAGGED_COLUMNS=columns_ptr is not None, ADD=into is not None, LOOPS=loops,
+        RAGGED_COLUMNS=columns_ptr is not None, ADD=plus is not None, LOOPS=loops,
         PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width, 16),
     )  # fmt: skip
@@ -53,10 +60,10 @@ def _number_or_ptr(extent: GraphRows | int) -> tuple[int, Tensor | None]:
     return (extent, None) if isinstance(extent, int) else (0, extent.ptr)
 
 
-@kernel(do_not_specialize=["depth", "columns", "across", "period"])
+@kernel(do_not_specialize=["depth", "columns", "across", "period", "scale"])
 def _product(
-    a, b, out, tiles, out_ptr, a_ptr, b_ptr, depth_ptr, columns_ptr, depth, columns, a_stride,
-    b_stride, out_stride, across, period,
+    a, b, plus, out, tiles, out_ptr, a_ptr, b_ptr, depth_ptr, columns_ptr, depth, columns, a_stride,
+    b_stride, out_stride, across, period, scale,
     A_ACROSS: tl.constexpr, B_ACROSS: tl.constexpr, RAGGED_DEPTH: tl.constexpr,
     RAGGED_COLUMNS: tl.constexpr, ADD: tl.constexpr, LOOPS: tl.constexpr,
     PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
@@ -94,11 +101,11 @@ def _product(
             left = tl.load(a + of_left, mask=in_i[:, None] & in_k[None, :], other=0.0)
             right = tl.load(b + of_right, mask=in_k[:, None] & in_j[None, :], other=0.0)
             total = dot(left, right, total, PRECISION)
-    total = tl.where(in_i[:, None], total, 0.0)  # 0 · NaN is NaN
-    place = out + start.to(tl.int64) * out_stride + (i[:, None] * out_stride + j[None, :])
+    total = tl.where(in_i[:, None], scale * total, 0.0)  # 0 · NaN is NaN
+    base, place = start.to(tl.int64) * out_stride, i[:, None] * out_stride + j[None, :]
     mask = (i < end - start)[:, None] & in_j[None, :]
     if ADD:
-        total += tl.load(place, mask=mask, other=0.0)
+        total += tl.load(plus + base + place, mask=mask, other=0.0)
     if not LOOPS:
         total = tl.where(i[:, None] == j[None, :], 0.0, total)
-    tl.store(place, total, mask=mask)
+    tl.store(out + base + place, total, mask=mask)

@@ -1,4 +1,4 @@
-"""Some rows of a matrix."""
+"""Rows of a matrix in another order."""
 
 from typing import Any
 
@@ -8,36 +8,6 @@ from torch.autograd import Function
 
 from sagpool.ops.device import kernels_for
 from sagpool.ops.propagate import sum_of_rows
-
-
-def take_rows(x: Tensor, index: Tensor) -> Tensor:
-    """``x[index]``, for rows that are all different.
-
-    So its gradient is a copy instead of autograd's sum. If an index is repeated, as in fillers, one
-    of its gradients is kept, and it is not defined which; those of fillers are not used.
-
-    Args:
-        x: ``[rows, channels]``
-        index: ``[chosen]`` int64
-
-    Returns:
-        ``[chosen, channels]``
-    """
-    return _TakeRows.apply(x, index)
-
-
-class _TakeRows(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
-        ctx.rows = len(x)
-        return _gather(x, index)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (index,) = ctx.saved_tensors
-        zeros = grads[0].new_zeros(ctx.rows, grads[0].shape[1])
-        return zeros.index_copy(0, index, grads[0]), None
 
 
 def exchange_rows(x: Tensor, partner: Tensor) -> Tensor:
