@@ -1,37 +1,28 @@
-"""Memory and time of the methods of docs/poolers.md, relative to SAGPool.
+"""Time and memory of the methods of docs/poolers.md, relative to SAGPool.
 
-Memory is in tables/cells.csv. Times are in files rates*.json beside the rows, which may be absent:
+They are in files rates*.json beside the rows, which may be absent:
 
 python benchmarks/fleet_vs_pyg.py --dataset PROTEINS --method ndp-h sagpool-h --peer \
     --members 50 --json > results/poolers/rates-PROTEINS.json
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import NamedTuple
 
 from control_tables import MISSING, row
-from published_rows import Key, PublishedGroup, read_csv
+from published_rows import Key, PublishedGroup
 
 from sagpool import SagpoolError
 from sagpool.report import names
 
 BASELINE = "sagpool-h"
-NO_TIMES = (
-    "Times have not been measured yet. The seconds in the rows do not compare methods: several "
-    "processes shared the GPU."
+NOT_MEASURED = (
+    "Not measured yet. The seconds in the rows do not compare methods: several processes shared "
+    "the GPU."
 )
-
-
-class Memory(NamedTuple):
-    bytes: int  # of a training step of one model
-    hidden: int
-
-    @property
-    def per_channel(self) -> float:
-        return self.bytes / self.hidden
 
 
 class Rate(NamedTuple):
@@ -43,50 +34,26 @@ class Rate(NamedTuple):
     members: int
 
 
-def memory_table(folder: Path, group: PublishedGroup) -> str:
-    """The memory of a step with the chosen settings."""
-    found = {
-        (line["dataset"], line["method"]): Memory(
-            int(line["step_bytes"]), int(line["setting_hidden"])
-        )
-        for line in read_csv(folder / "tables" / "cells.csv")
-        if int(line["step_bytes"])  # 0 if unknown
-    }
-    texts = {key: f"{one.bytes / 2**20:.1f} ({one.hidden})" for key, one in found.items()}
-    relative = _relative({key: one.per_channel for key, one in found.items()})
-    return _table(group, texts, {f"per channel, {names.plain(BASELINE)} = 1": relative})
-
-
-def time_table(folder: Path, group: PublishedGroup) -> str:
-    """The time of a step with the same settings, and its peak memory."""
+def cost_table(folder: Path, group: PublishedGroup) -> str:
+    """The time and the peak memory of a step, with the same settings for all methods."""
     found = read_rates(folder)
     if not found:
-        return NO_TIMES
+        return NOT_MEASURED
     hidden = {one.hidden for one in found.values()}
     if len(hidden) > 1:
         raise SagpoolError(f"{folder}/rates*.json have several hidden sizes.")
     base = {dataset: one for (dataset, method), one in found.items() if method == BASELINE}
-    texts = {
-        (dataset, method): f"{one.microseconds / base[dataset].microseconds:.1f}"
-        for (dataset, method), one in found.items()
-        if dataset in base
-    }
-    table = _table(
-        group,
-        texts,
-        {
-            "mean time": _relative({key: one.microseconds for key, one in found.items()}),
-            "mean memory": _relative({key: one.mebibytes for key, one in found.items()}),
-        },
-    )
-    steps = [f"{one.microseconds:.0f} µs on {dataset}" for dataset, one in base.items()]
     members = sorted({one.members for one in found.values()})
     sizes = f"{members[0]}" if len(members) == 1 else f"{members[0]} to {members[-1]}"
+    steps = [
+        f"{one.microseconds:.0f} µs and {one.mebibytes:.0f} MiB on {dataset}"
+        for dataset, one in base.items()
+    ]
     return (
-        f"Time of one model's training step relative to {names.plain(BASELINE)} on the same data "
-        f"set, in fleets of {sizes} models with hidden size {hidden.pop()} and ratio 1/2 "
-        "(DiffPool: 1/4). The last two columns are geometric means over data sets: of the time, "
-        f"and of the peak memory per model.\n\n{table}\n\n"
+        f"Time and peak memory of one model's training step, relative to {names.plain(BASELINE)} "
+        f"on the same data set, in fleets of {sizes} models with hidden size {hidden.pop()} and "
+        f"ratio 1/2 (DiffPool: 1/4).{' Means are geometric.' * (len(base) > 1)}\n\n"
+        f"{_table(group, found, list(base))}\n\n"
         f"A step of one {names.plain(BASELINE)} takes {', '.join(steps)}."
     )
 
@@ -115,15 +82,23 @@ def _relative(costs: Mapping[Key, float]) -> dict[str, float]:
     return {method: geometric_mean(some) for method, some in ratios.items()}
 
 
-def _table(
-    group: PublishedGroup, texts: Mapping[Key, str], means: Mapping[str, Mapping[str, float]]
-) -> str:
-    """A row for each method with a text, a column for each data set, then the means."""
-    datasets = [name for name in group.experiment.datasets if any(name == d for d, _ in texts)]
-    heads = ["method", *datasets, *means]
+def _table(group: PublishedGroup, found: Mapping[Key, Rate], measured: Sequence[str]) -> str:
+    """A row for each method: its time on each data set, and the means."""
+    datasets = [name for name in group.experiment.datasets if name in measured]
+    time = {key: one.microseconds for key, one in found.items()}
+    mean_time = _relative(time)
+    memory = _relative({key: one.mebibytes for key, one in found.items()})
+    several = len(datasets) > 1
+    heads = ["method", *(f"time, {name}" for name in datasets), *["mean time"] * several]
+    heads.append("mean memory" if several else f"memory, {datasets[0]}")
     lines = [row(heads), row(["---", *["---:"] * (len(heads) - 1)])]
-    for method in names.in_order(method for _, method in texts):
-        cells = [texts.get((dataset, method), MISSING) for dataset in datasets]
-        last = [f"{one[method]:.1f}" if method in one else MISSING for one in means.values()]
-        lines.append(row([names.plain(method), *cells, *last]))
+    for method in names.in_order(memory):
+        cells = [
+            f"{time[name, method] / time[name, BASELINE]:.1f}"
+            if (name, method) in time
+            else MISSING
+            for name in datasets
+        ]
+        means = [*[mean_time[method]] * several, memory[method]]
+        lines.append(row([names.plain(method), *cells, *(f"{mean:.1f}" for mean in means)]))
     return "\n".join(lines)

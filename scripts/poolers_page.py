@@ -3,7 +3,7 @@
 python scripts/poolers_page.py results/poolers docs/poolers.md
 
 The text between the page's markers is replaced. Unfinished cells are shown as missing, and the text
-names them. Times come from files rates*.json beside the rows, if there are any (see
+names them. Costs come from files rates*.json beside the rows, if there are any (see
 poolers_cost.py). The same files give the same bytes.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from control_tables import CONTROLS, Gain, accuracies, against, gains, row, with_seeds
-from poolers_cost import memory_table, time_table
+from poolers_cost import cost_table
 from published_rows import Key, PublishedGroup, read_published
 from reproduction_page import differing_pairs, filled
 
@@ -206,8 +206,7 @@ def main() -> None:
                 "verdicts": verdicts(group),
                 "accuracy": accuracy(group),
                 "gains": gain_tables(group),
-                "memory": memory_table(arguments.folder, group),
-                "time": time_table(arguments.folder, group),
+                "cost": cost_table(arguments.folder, group),
                 "published": published(group),
             }
         page = filled(arguments.page.read_text("utf-8"), texts)

@@ -12,7 +12,7 @@ import pytest
 
 from sagpool.bench.experiment_file import load_experiment
 
-MARKERS = ("verdicts", "accuracy", "gains", "memory", "time", "published")
+MARKERS = ("verdicts", "accuracy", "gains", "cost", "published")
 SETTINGS = {"folds": 10, "validation": 0.1}
 SEARCHED = {"chosen": "searched settings", "protocol": [], "note": ""}
 # Mean accuracies in percent. NDP is missing on MUTAG, and GIN everywhere.
@@ -37,7 +37,7 @@ def write_table(path: Path, rows: list[dict[str, object]]) -> None:
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """Five seeds of ten folds for each cell: its mean, what its method adds, and noise."""
-    rng, rows, cells, costs = np.random.default_rng(0), [], {}, []
+    rng, rows, cells = np.random.default_rng(0), [], {}
     for number, ((dataset, method), mean) in enumerate(MEANS.items()):
         cells[number] = {"dataset": dataset, "method": method, **SEARCHED}
         noise = rng.normal(0, 1, (5, 10))
@@ -50,17 +50,8 @@ def folder(tmp_path) -> Path:
             for seed in range(5)
             for fold in range(10)
         ]  # fmt: skip
-        hidden = 64 if method == "gmt-g" else 32
-        step_bytes = 0 if method == "mlp-g" else hidden * 2**15
-        costs.append(
-            {
-                "dataset": dataset, "method": method, "step_bytes": step_bytes,
-                "setting_hidden": hidden,
-            }
-        )  # fmt: skip
     results = tmp_path / "results"
     write_table(results / "rows.csv", rows)
-    write_table(results / "tables" / "cells.csv", costs)
     (results / "cells.json").write_text(json.dumps(cells))
     (results / "settings.json").write_text(json.dumps({"0": SETTINGS}))
     return results
@@ -151,15 +142,8 @@ def test_published_means_and_our_intervals(blocks):
     )
 
 
-def test_memory_is_compared_per_channel(blocks):
-    text = blocks()["memory"]
-    assert "| GMT_g | 2.0 (64) | 2.0 (64) | 1.0 |" in text
-    assert "| NDP_h | 1.0 (32) | – | 1.0 |" in text
-    assert "MLP_g" not in text  # unknown
-
-
-def test_times_are_those_of_the_benchmark(folder, blocks):
-    assert blocks()["time"].startswith("Times have not been measured yet.")
+def test_costs_are_those_of_the_benchmark(folder, blocks):
+    assert blocks()["cost"].startswith("Not measured yet.")
     rates = {"sagpool-h": (2000, 1.0), "gmt-g": (500, 3.0), "hosc-h": None}
     measured: dict[str, dict[str, object]] = {"models_steps_per_s": {}, "peak_gib": {}}
     for method, one in rates.items():
@@ -167,12 +151,18 @@ def test_times_are_those_of_the_benchmark(folder, blocks):
         measured["models_steps_per_s"][case] = {"fleet": one[0], "members": 50} if one else {}
         measured["peak_gib"][case] = {"fleet": one[1]} if one else {}
     (folder / "rates.json").write_text(json.dumps(measured))
-    text = blocks()["time"]
-    assert "| method | PROTEINS | mean time | mean memory |" in text
-    assert "| GMT_g | 4.0 | 4.0 | 3.0 |" in text
+    text = blocks()["cost"]
+    assert "| method | time, PROTEINS | memory, PROTEINS |" in text
+    assert "| GMT_g | 4.0 | 3.0 |" in text
     assert "HOSC_h" not in text  # failed
     assert "fleets of 50 models with hidden size 128" in text
-    assert text.endswith("A step of one SAGPool_h takes 500 µs on PROTEINS.")
+    assert text.endswith("A step of one SAGPool_h takes 500 µs and 20 MiB on PROTEINS.")
+
+    text = json.dumps(measured).replace("PROTEINS", "MUTAG").replace("500", "125")
+    (folder / "rates-MUTAG.json").write_text(text.replace("gmt-g", "ndp-h"))
+    text = blocks()["cost"]
+    assert "| method | time, PROTEINS | time, MUTAG | mean time | mean memory |" in text
+    assert "| NDP_h | – | 16.0 | 16.0 | 3.0 |" in text
 
 
 def test_rows_of_another_protocol_are_refused(folder, run_script, tmp_path):

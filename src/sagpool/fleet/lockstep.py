@@ -159,7 +159,7 @@ class Lockstep:
         return not self.in_parts and Recorder.works_for(self.stack.model, self.graphs)
 
     def _whole_epoch(self, batches: DeviceBatches, validation: Sequence[np.ndarray]) -> None:
-        """All steps and the validation in one recording, launched with one command."""
+        """All steps and the validation in one recording, with all batches copied at once."""
         chunks, together = self._validation_of(validation)
         assert together is not None
         *firsts, last = chunks
