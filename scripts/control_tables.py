@@ -52,7 +52,9 @@ def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
     datasets = list(dict.fromkeys(dataset for dataset, _ in keys))
     found = {key: group.spread(key) for key in group.cells}
     best = {
-        name: max((s.mean for (data, _), s in found.items() if data == name), default=None)
+        name: max(
+            (round(s.mean, 2) for (data, _), s in found.items() if data == name), default=None
+        )
         for name in datasets
     }
     lines = [row(["method", *datasets]), row(["---", *["---:"] * len(datasets)])]
@@ -63,7 +65,7 @@ def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
             if spread is None:
                 texts.append(MISSING)
                 continue
-            texts.append(with_seeds(spread, "**" if spread.mean == best[dataset] else ""))
+            texts.append(with_seeds(spread, "**" if round(spread.mean, 2) == best[dataset] else ""))
         lines.append(row(texts))
     return "\n".join(lines)
 
@@ -95,7 +97,13 @@ def gains(group: PublishedGroup, control: str) -> list[Gain]:
 
 def against(control: str, found: Sequence[Gain]) -> str:
     """A table with a row for each method, and a sentence."""
-    heads = [f"− {names.plain(control)}", "mean (95 % interval)", "p", "data sets", "clear on"]
+    heads = [
+        f"− {names.plain(control)}",
+        "mean (95 % interval)",
+        "p",
+        "data sets",
+        "significant on",
+    ]
     lines = [row(heads), row(["---", "---:", "---:", "---:", "---"])]
     for gain in found:
         p = p_text(gain.p).replace("<", "&lt;")
@@ -105,7 +113,8 @@ def against(control: str, found: Sequence[Gain]) -> str:
     signs = [gain.sign for gain in found]
     sentence = (
         f"Of {len(found)} methods, in the mean over data sets: {signs.count(1)} better than "
-        f"{names.plain(control)}, {signs.count(-1)} worse, {signs.count(0)} not told apart."
+        f"{names.plain(control)}, {signs.count(-1)} worse, {signs.count(0)} without a significant "
+        "difference."
     )
     return "\n".join([*lines, "", sentence])
 

@@ -50,11 +50,11 @@ def cost_table(folder: Path, group: PublishedGroup) -> str:
         for dataset, one in base.items()
     ]
     return (
-        f"Time and peak memory of one model's training step, relative to {names.plain(BASELINE)} "
-        f"on the same data set, in fleets of {sizes} models with hidden size {hidden.pop()} and "
+        f"Time and peak memory of a training step of a fleet of {sizes} models, relative to "
+        f"{names.plain(BASELINE)} on the same data set, with hidden size {hidden.pop()} and "
         f"ratio 1/2 (DiffPool: 1/4).{' Means are geometric.' * (len(base) > 1)}\n\n"
         f"{_table(group, found, list(base))}\n\n"
-        f"A step of one {names.plain(BASELINE)} takes {', '.join(steps)}."
+        f"For each model of the fleet, a step of {names.plain(BASELINE)} takes {', '.join(steps)}."
     )
 
 

@@ -27,6 +27,7 @@ from sagpool.bench.variants import Chosen
 from sagpool.report import names
 
 EXPERIMENT = "poolers"
+REFERENCES = (*CONTROLS, "sagpool-h")  # what all methods are compared with
 QUOTED = "CoCN"  # source of the numbers in the experiment's ``published.accuracy``
 
 
@@ -56,37 +57,37 @@ def read_group(folder: Path) -> PublishedGroup:
 
 
 def verdicts(group: PublishedGroup) -> str:
-    """Which methods are better or worse than the controls."""
-    found = {control: gains(group, control) for control in CONTROLS}
-    datasets = list(group.experiment.datasets)
+    """Which methods are better or worse than the controls, and than SAGPool."""
+    found = {reference: gains(group, reference) for reference in REFERENCES}
+    datasets, cells = len(group.experiment.datasets), len(planned(group.experiment))
+    unfinished = f" so far ({len(group.cells)} of {cells} cells)" * (len(group.cells) < cells)
     lines = [
-        f"**{_best(found)}** Differences are means over the data sets that both methods have, in "
-        f"percentage points; the number of data sets is given if it is not {len(datasets)}. Better "
-        "and worse: p below 0.05 after Holm's correction. [The tables below]"
-        "(#gains-over-the-controls) have the intervals, and the data sets on which a method "
-        "differs. "
-        f"{len(group.cells)} of {len(planned(group.experiment))} cells are finished.",
+        f"**{_best(found, unfinished)}** A cell is one method on one data set. Differences are "
+        "means over the data sets that both methods have, in percentage points; the number of data "
+        f"sets is given if it is not {datasets}. Better and worse: p below 0.05 after Holm's "
+        "correction. [The tables below](#gains-over-the-controls) have the intervals, and the data "
+        "sets on which a method differs.",
         "",
     ]
-    for control, some in found.items():
-        text = _against(some, len(datasets)) if some else "No finished cells."
-        lines.append(f"- **{names.plain(control)}.** {text}")
+    for reference, some in found.items():
+        text = _against(some, datasets) if some else "No finished cells."
+        lines.append(f"- **{names.plain(reference)}.** {text}")
     return "\n".join(lines)
 
 
-def _best(found: dict[str, list[Gain]]) -> str:
+def _best(found: dict[str, list[Gain]], unfinished: str) -> str:
     """The methods that are better than every control with finished cells."""
-    compared = {control: some for control, some in found.items() if some}
+    compared = {control: found[control] for control in CONTROLS if found[control]}
     better = [{gain.method for gain in some if gain.sign > 0} for some in compared.values()]
     best = names.in_order(set.intersection(*better) - set(CONTROLS)) if better else []
-    return f"Methods that are better than each of {_listed(compared)}: {_listed(best)}."
+    return f"Methods that are better than each of {_listed(compared)}{unfinished}: {_listed(best)}."
 
 
 def _against(found: Sequence[Gain], datasets: int) -> str:
     unclear = sum(gain.sign == 0 for gain in found)
     return (
         f"Better: {_named(found, 1, datasets)}. Worse: {_named(found, -1, datasets)}. "
-        f"Not told apart: {unclear} of {len(found)}."
+        f"No significant difference: {unclear} of {len(found)}."
     )
 
 
@@ -94,17 +95,18 @@ def _named(found: Sequence[Gain], sign: int, datasets: int) -> str:
     """The methods that are better (or worse); if they are most, those that are not."""
     some = [gain for gain in found if gain.sign == sign]
     if 2 * len(some) <= len(found):
-        return _joined([_mean(gain, datasets) for gain in some])
+        return _joined([f"{names.plain(gain.method)} {_mean(gain, datasets)}" for gain in some])
     others = [gain.method for gain in found if gain.sign != sign]
-    ends = sorted((gain.mean.mean for gain in some), key=abs)
     which = f"all but {_listed(others)}" if others else "all"
-    return f"{which}, by {signed(ends[0])} to {signed(ends[-1])}"
+    some.sort(key=lambda gain: abs(gain.mean.mean))
+    ends = dict.fromkeys(_mean(gain, datasets) for gain in (some[0], some[-1]))
+    return f"{which}, by {' to '.join(ends)}"
 
 
 def _mean(gain: Gain, datasets: int) -> str:
     count = len(gain.datasets)
     few = f" ({count} data set{'s' * (count > 1)})" if count < datasets else ""
-    return f"{names.plain(gain.method)} {signed(gain.mean.mean)}{few}"
+    return f"{signed(gain.mean.mean)}{few}"
 
 
 def accuracy(group: PublishedGroup) -> str:
@@ -135,8 +137,8 @@ def missing(finished: Iterable[Key], cells: Sequence[Key]) -> str:
 
 
 def gain_tables(group: PublishedGroup) -> str:
-    found = ((control, gains(group, control)) for control in CONTROLS)
-    return "\n\n".join(against(control, some) for control, some in found if some)
+    found = ((reference, gains(group, reference)) for reference in REFERENCES)
+    return "\n\n".join(against(reference, some) for reference, some in found if some)
 
 
 class Published(NamedTuple):

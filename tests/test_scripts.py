@@ -441,4 +441,4 @@ def test_the_gains_over_controls(published, run_script, tmp_path):
     half = stats.t.ppf(0.975, 1) * math.sqrt(50 * 1.5)
     interval = f"(−{half + 15:.2f} to +{half - 15:.2f})"
     assert f"| DiffPool_h, ratio 0.5 | −15.00 {interval} | " in done.out
-    assert ": 0 better than SAGPool_h, 0 worse, 1 not told apart." in done.out
+    assert ": 0 better than SAGPool_h, 0 worse, 1 without a significant difference." in done.out

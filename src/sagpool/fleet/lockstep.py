@@ -61,8 +61,8 @@ class Lockstep:
         keys: ``[members, 2]`` keys of the random streams for training and for evaluation
         sizes: how many graphs of each member go through the model at a time
         in_parts: whether batches are larger than ``sizes`` and cut into parts
-        whole: whether to record whole epochs, because the steps are too short for the host to
-            launch them in time
+        whole: whether to record whole epochs, because the steps are too short to copy each batch
+            alone
         memory: shared by the recordings
         profile: collects where the time goes
         rule: decides when members stop

@@ -35,9 +35,9 @@ class Pace:
         return Pace(graphs.device.type == "cuda", numbers, -(-len(nodes) // training.batch_size))
 
     def whole_epochs(self, members: int) -> bool:
-        """Whether a GPU computes a step faster than the host can launch it.
+        """Whether to record whole epochs.
 
-        Then whole epochs are recorded.
+        Steps are so short that copying each batch alone would take too long.
         """
         return self.on_gpu and self.numbers * members < SMALL
 

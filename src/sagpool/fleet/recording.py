@@ -45,6 +45,8 @@ class _Recording(NamedTuple):
     counters: Tensor | None = None  # which batch comes next, for equal passes
 
     def replay(self) -> None:
+        if self.counters is not None:
+            self.counters.zero_()
         # Not one graph of them all, which would be quicker to launch: with thousands of kernels it
         # took seconds to make while several processes shared the GPU.
         for graph in self.graphs:
@@ -264,7 +266,8 @@ class Recorder:
             )
         ]
         counters = torch.zeros(len(runs), dtype=torch.int64, device=flat.device)
-        graphs, first = [self.memory.record(counters.zero_)], 0
+        graphs: list[torch.cuda.CUDAGraph] = []
+        first = 0
         for run, counter in zip(runs, counters.split(1), strict=True):
             step = partial(_run_next, passes[first], run, counter)
             graphs += [self.memory.record(step)] * len(run)

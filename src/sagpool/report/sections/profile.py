@@ -33,7 +33,7 @@ def section(content: Content) -> Section:
         [
             "How the device spent its time while a command ran with --profile, from start to end. "
             "Where fleets overlap, steps count first. Steps: training. Evaluation: validation and "
-            "final scores; if a whole epoch is recorded as one CUDA graph, its validation counts "
+            "final scores; if whole epochs are recorded, their validation counts "
             "as steps. Compiling: kernels. Recording: CUDA graphs. Waiting: none of these.",
             "Below: models · epochs per second.",
         ],

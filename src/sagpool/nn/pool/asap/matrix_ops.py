@@ -53,7 +53,7 @@ def coarsen_dense(weight: Tensor, chosen: Tensor, old: GraphRows, new: GraphRows
     """``C (W + I) Cᵀ`` without its diagonal.
 
     Args:
-        weight: W, ``[old rows, columns]``, symmetric
+        weight: W, ``[old rows, columns]``, symmetric; made by one of these two functions
         chosen: C, ``[new rows, columns]``, a column for each old row
         old: the rows of W
         new: the rows of C
@@ -177,7 +177,8 @@ class _CoarsenDense(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        # For symmetric W the gradient of C is (G + Gᵀ) C (W + I), that of W is Cᵀ (G + Gᵀ) C / 2.
+        # For symmetric W the gradient of C is (G + Gᵀ) C (W + I). That of W is Cᵀ G C.
+        # Its symmetric part is enough, because what made W adds the transpose to its gradient.
         (chosen, values), old, new = ctx.saved_tensors, ctx.old, ctx.new
         both = GraphMatrices(ctx.kernels.plus_transpose(grads[0], new), new, new)
         grad_chosen = both @ GraphMatrices(values, new, old)

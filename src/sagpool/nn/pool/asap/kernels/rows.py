@@ -33,11 +33,11 @@ def _take(x, index, graph, ptr, out, stride, period, WIDTH: tl.constexpr):
     row = tl.program_id(0)
     start, stop, _ = span(ptr, tl.load(graph + row), period)
     source = tl.load(index + row).to(tl.int64)
+    there = tl.where(source < 0, 0, stop - start)
     for first in range(0, stop - start, WIDTH):
         j = first + tl.arange(0, WIDTH)
-        in_j = j < stop - start
-        values = tl.load(x + source * stride + j, mask=in_j & (source >= 0), other=0.0)
-        tl.store(out + row.to(tl.int64) * stride + j, values, mask=in_j)
+        values = tl.load(x + source * stride + j, mask=j < there, other=0.0)
+        tl.store(out + row.to(tl.int64) * stride + j, values, mask=j < stop - start)
 
 
 def plus_transpose(x: Tensor, rows: GraphRows) -> Tensor:
