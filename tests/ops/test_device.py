@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sagpool.ops import to_device
-from sagpool.ops.device import _copied_in_pieces
+from sagpool.ops.device import _copied_in_pieces, wait_for_stream
 
 
 def test_a_recorded_step_cannot_copy_from_the_host(monkeypatch):
@@ -22,3 +22,21 @@ def test_large_arrays_are_copied_in_pieces(shape):
     copy = _copied_in_pieces(tensor, torch.device(os.environ["SAGPOOL_TEST_DEVICE"]))
     assert torch.equal(copy.cpu(), tensor)
     assert copy.data_ptr() != tensor.data_ptr() or not copy.numel()
+
+
+def test_a_thread_that_waits_sleeps(monkeypatch):
+    done = []
+
+    class Event:
+        def __init__(self, blocking: bool) -> None:
+            done.append(("event", blocking))
+
+        def record(self, stream) -> None:
+            done.append(("record", stream))
+
+        def synchronize(self) -> None:
+            done.append("waited")
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    wait_for_stream("stream")
+    assert done == [("event", True), ("record", "stream"), "waited"]
