@@ -42,9 +42,11 @@ def coarsen_sparse(
     of_graphs = (graph, new.ptr, columns, new.period)
     _clear[(old_rows,)](s, *of_graphs, WIDTH=WIDTH, num_warps=1)
     _place[(old_rows,)](alpha, row_ptr, col, new_row, s, *of_graphs, WIDTH=16, num_warps=1)
-    _sum[(old_rows,)](s, row_ptr, col, product, *of_graphs, WIDTH=WIDTH, num_warps=1)
-    _weighted_sum[(new.total,)](
-        product, alpha, row_ptr, col, perm, out, *of_graphs, WIDTH=WIDTH, num_warps=1
+    _sum[(old_rows,)](
+        s, None, row_ptr, col, None, product, *of_graphs, KEPT=False, WIDTH=WIDTH, num_warps=1
+    )
+    _sum[(new.total,)](
+        product, alpha, row_ptr, col, perm, out, *of_graphs, KEPT=True, WIDTH=WIDTH, num_warps=1
     )
     return out, product
 
@@ -106,39 +108,29 @@ def _place(
 
 
 @kernel(do_not_specialize=["period"])
-def _sum(s, row_ptr, col, out, graph, ptr, stride, period, WIDTH: tl.constexpr):
-    row = tl.program_id(0)
-    start, stop, _ = span(ptr, tl.load(graph + row), period)
-    begin, end = tl.load(row_ptr + row), tl.load(row_ptr + row + 1)
-    for first in range(0, stop - start, WIDTH):
-        j = first + tl.arange(0, WIDTH)
-        in_j = j < stop - start
-        total = tl.zeros((WIDTH,), tl.float32)
-        for entry in range(begin, end):
-            other = tl.load(col + entry).to(tl.int64)
-            total += tl.load(s + other * stride + j, mask=in_j, other=0.0)
-        tl.store(out + row.to(tl.int64) * stride + j, total, mask=in_j)
-
-
-@kernel(do_not_specialize=["period"])
-def _weighted_sum(
-    product, alpha, row_ptr, col, perm, out, graph, ptr, stride, period, WIDTH: tl.constexpr
+def _sum(
+    x, weight, row_ptr, col, perm, out, graph, ptr, stride, period,
+    KEPT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    """``Σ_j x_j`` over the entries of each row; of kept rows ``Σ_j α_ij x_j`` without diagonal."""
     row = tl.program_id(0)
-    old = tl.load(perm + row)
-    start, stop, _ = span(ptr, tl.load(graph + old), period)
-    begin, end = tl.load(row_ptr + old), tl.load(row_ptr + old + 1)
-    own = row - start
-    end = tl.where(own < stop - start, end, begin)  # zeros for rows of a filler that do not count
+    source = tl.load(perm + row) if KEPT else row
+    start, stop, _ = span(ptr, tl.load(graph + source), period)
+    begin, end = tl.load(row_ptr + source), tl.load(row_ptr + source + 1)
+    if KEPT:  # zeros for rows of a filler that do not count
+        end = tl.where(row < stop, end, begin)
     for first in range(0, stop - start, WIDTH):
         j = first + tl.arange(0, WIDTH)
         in_j = j < stop - start
         total = tl.zeros((WIDTH,), tl.float32)
         for entry in range(begin, end):
             other = tl.load(col + entry).to(tl.int64)
-            values = tl.load(product + other * stride + j, mask=in_j, other=0.0)
-            total += tl.load(alpha + entry) * values
-        total = tl.where(j == own, 0.0, total)
+            values = tl.load(x + other * stride + j, mask=in_j, other=0.0)
+            if KEPT:
+                values *= tl.load(weight + entry)
+            total += values
+        if KEPT:
+            total = tl.where(j == row - start, 0.0, total)
         tl.store(out + row.to(tl.int64) * stride + j, total, mask=in_j)
 
 
