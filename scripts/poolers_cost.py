@@ -43,6 +43,8 @@ def cost_table(folder: Path, group: PublishedGroup) -> str:
     if len(hidden) > 1:
         raise SagpoolError(f"{folder}/rates*.json have several hidden sizes.")
     base = {dataset: one for (dataset, method), one in found.items() if method == BASELINE}
+    if not base:
+        raise SagpoolError(f"{folder}/rates*.json lack {BASELINE}, which others are compared with.")
     members = sorted({one.members for one in found.values()})
     sizes = f"{members[0]}" if len(members) == 1 else f"{members[0]} to {members[-1]}"
     steps = [

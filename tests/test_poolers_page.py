@@ -170,6 +170,18 @@ def test_costs_are_those_of_the_benchmark(folder, blocks):
     assert "| NDP_h | – | 16.0 | 16.0 | 3.0 |" in text
 
 
+def test_costs_without_sagpool_are_refused(folder, run_script, tmp_path):
+    case = "PROTEINS/128/gmt-g"
+    rates = {case: {"fleet": 500, "members": 50}}
+    measured = {"models_steps_per_s": rates, "peak_gib": {case: {"fleet": 3.0}}}
+    (folder / "rates.json").write_text(json.dumps(measured))
+    page = tmp_path / "page.md"
+    page.write_text("")
+    done = run_script("poolers_page.py", folder, page)
+    assert done.code == 1
+    assert done.err.endswith("lack sagpool-h, which others are compared with.")
+
+
 def test_rows_of_another_protocol_are_refused(folder, run_script, tmp_path):
     text = (folder / "cells.json").read_text()
     (folder / "cells.json").write_text(text.replace("searched settings", "fixed settings"))
