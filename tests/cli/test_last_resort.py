@@ -97,15 +97,17 @@ def test_a_bug_without_a_place_for_its_log(failing, sagpool, cache, monkeypatch,
         RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate mem"
                      "ory: you tried to allocate 8796093022216 bytes."),
         RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ],
-    ids=["Python", "torch", "CUDA"],
+    ids=["Python", "torch", "CUDA", "cuBLAS"],
 )  # fmt: skip
 def test_no_memory_is_a_sentence(failing, sagpool, cache, error):
     failing(error)
     outcome = sagpool("data")
     assert outcome.code == 2
     assert outcome.err == (
-        "sagpool: There is not enough memory for this; try fewer or smaller graphs.\n"
+        "sagpool: There is not enough memory for this; try fewer or smaller graphs, or end other "
+        "programs that use it.\n"
     )
     assert not (cache / "logs").exists()
 

@@ -12,6 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import Slots, deal, group_by_shape, shape_of, split_of
 from sagpool.graphs import split
+from sagpool.models import build, sort_k
 
 
 def test_the_first_in_the_queue_get_the_slots():
@@ -195,3 +196,17 @@ def test_too_few_graphs_to_train_and_validate_is_an_error(mutag, fraction):
     message = r"^MUTAG has too few graphs .* with 2 folds and a validation fraction of 0\.\d+\.$"
     with pytest.raises(SagpoolError, match=message):
         split_of(few, Training("sagpool-h", folds=2, validation=fraction))
+
+
+@pytest.mark.parametrize("method", ["sortpool-g", "sortpool-g-conv1d", "sagpool-g"])
+def test_k_leaves_the_wanted_fraction_of_training_graphs_larger(mutag, method):
+    usual, fewer = Training(method), Training(method, method_settings={"larger_than_k": 0.4})
+    counts = mutag.node_counts[split_of(mutag, fewer).train]
+    assert shape_of(mutag, usual).k == sort_k(counts, 0.6)
+    assert shape_of(mutag, fewer).k == sort_k(counts, 0.4) > sort_k(counts, 0.6)
+    build(method, shape_of(mutag, fewer))  # refuses settings that it does not use
+
+
+def test_k_of_a_fraction_that_is_none(mutag):
+    with pytest.raises(SagpoolError, match=r"a fraction in \(0, 1\], not 60"):
+        shape_of(mutag, Training("sortpool-g", method_settings={"larger_than_k": 60}))

@@ -9,7 +9,10 @@ from pathlib import Path
 
 BUG = 70  # exit code for an error in the program itself, as in sysexits.h
 
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "unable to allocate", "out of memory")
+_NO_MEMORY = (
+    *("can't allocate memory", "not enough memory", "unable to allocate", "out of memory"),
+    "_status_alloc_failed",  # of cuBLAS and other CUDA libraries
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

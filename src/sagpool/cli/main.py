@@ -41,7 +41,10 @@ def _run() -> int | str | None:
         if _comes_from(error, KeyboardInterrupt):
             return TERMINATED if _comes_from(error, Terminated) else 130
         if is_out_of_memory(error):
-            return _fail("There is not enough memory for this; try fewer or smaller graphs.")
+            return _fail(
+                "There is not enough memory for this; try fewer or smaller graphs, or end other "
+                "programs that use it."
+            )
         return _fail(describe_bug(error), BUG)
     return 0
 

@@ -17,6 +17,7 @@ from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, sort_k
+from sagpool.models.methods import K_SETTINGS, LARGER
 from sagpool.nn.pool import pools_of
 from sagpool.ops import to_host
 
@@ -37,10 +38,11 @@ def split_of(graphs: Graphs, training: Training) -> Split:
 def _known(graphs: Graphs, training: Training) -> _Known:
     known = _SPLITS.setdefault(graphs, {})
     kind = (training.split, training.folds, training.validation)
-    fold = (training.seed, training.fold, *kind)
+    larger = dict(training.method_settings).get(LARGER, K_SETTINGS[LARGER])
+    fold = (training.seed, training.fold, *kind, larger)
     if fold not in known:
         split = _split_of(graphs, training)
-        known[fold] = _Known(split, sort_k(graphs.node_counts[split.train]))
+        known[fold] = _Known(split, sort_k(graphs.node_counts[split.train], float(larger)))
     return known[fold]
 
 

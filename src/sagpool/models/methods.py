@@ -25,6 +25,9 @@ from sagpool.nn import (
 )
 
 BLOCKS = 3
+# The fraction of the training graphs that have more than K nodes, as SortPool's authors chose it.
+LARGER = "larger_than_k"
+K_SETTINGS: dict[str, Value] = {LARGER: 0.6}
 
 
 def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
@@ -38,6 +41,11 @@ def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
     exact = Fraction(fraction).limit_denominator(10**9)  # exact, so that 0.55 of 20 graphs are 11
     smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
     return max(1, int(smallest_above) - 1)
+
+
+def _k(shape: Shape, name: str) -> int | np.ndarray:
+    _ = shape.settings[LARGER]  # used, since whoever made the shape computed k from it
+    return needed(shape.k, "k, the number of nodes to keep", name)
 
 
 def hierarchical(shape: Shape, pool: Callable[[int], Pool]) -> HierarchicalPooling:
@@ -111,9 +119,9 @@ def _register_sagpool(suffix: str, options: dict[str, Any]) -> None:
             lambda _: SAGPool(shape.hidden, shape.ratio, members=shape.members, **own),
         )
 
-    @register(f"sagpool-g{suffix}", settings=settings)
+    @register(f"sagpool-g{suffix}", settings={**settings, **K_SETTINGS})
     def sagpool_g(shape: Shape) -> nn.Module:
-        k = needed(shape.k, "k, the number of nodes to keep", f"sagpool-g{suffix}")
+        k = _k(shape, f"sagpool-g{suffix}")
         width, own = LAYERS * shape.hidden, options_of(shape)
         return global_(shape, SAGPool(width, k=k, members=shape.members, **own))
 
@@ -188,18 +196,18 @@ def nopool_h(shape: Shape) -> nn.Module:
     return hierarchical(shape, lambda _: NoPool())
 
 
-@register("sortpool-g", settings={"channels": "as-they-are"})
+@register("sortpool-g", settings={"channels": "as-they-are", **K_SETTINGS})
 def sortpool_g(shape: Shape) -> nn.Module:
     """SortPool with the paper's readout, like the other methods in its table."""
-    k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g")
+    k = _k(shape, "sortpool-g")
     channels = choice(shape, "channels", ("as-they-are", "sorted"))
     return global_(shape, SortPool(k, sort_channels=channels == "sorted"))
 
 
-@register("sortpool-g-conv1d", without=["readout"])
+@register("sortpool-g-conv1d", settings=K_SETTINGS, without=["readout"])
 def sortpool_g_conv1d(shape: Shape) -> nn.Module:
     """SortPool with DGCNN's one-dimensional convolutions in place of the readout."""
-    k = needed(shape.k, "k, the number of nodes to keep", "sortpool-g-conv1d")
+    k = _k(shape, "sortpool-g-conv1d")
     lengths = np.unique(np.maximum(10, k) // 2 * 2)  # max-pooling of pairs drops an odd node
     if len(lengths) > 1:
         raise SagpoolError(

@@ -111,8 +111,11 @@ def test_two_levels_of_two_members_and_their_gradients(form, sizes, ratio):
         loss = loss + (found * weights.to(found)).sum() + matrix.square().sum()
     inputs = [x, *layer.parameters()]
     dense = torch.autograd.grad(expected, [dense_x, *dense_layer.parameters()])
-    # With all clusters, gradients are small sums of large numbers.
-    bounds = {"rtol": 5e-5, "atol": 5e-5} if dtype == torch.float32 and ratio == 1 else {}
+    bounds = {}
+    if dtype == torch.float32 and ratio == 1:
+        # Some gradients are small or vanishing sums of numbers as large as the other gradients.
+        largest = max(float(grad.abs().max()) for grad in dense)
+        bounds = {"rtol": 2e-5, "atol": 2e-5 * largest}
     for grad, other in zip(torch.autograd.grad(loss, inputs), dense, strict=True):
         torch.testing.assert_close(grad, other.to(grad), **bounds)
 

@@ -14,8 +14,8 @@ from sagpool.nn.pool.asap.buckets import Buckets
 from sagpool.nn.pool.asap.matrices import GraphRows, has_kernels
 from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency, WeightedGraphs
 from sagpool.ops import Layout, entries_max, propagate, segment_softmax
+from sagpool.ops.edge_attention import SLOPE  # the authors' code has the same
 
-SLOPE = 0.2  # negative slope of the leaky ReLU, as in the authors' code
 Membership = list[Tensor]  # α in one or more parts
 
 
@@ -29,12 +29,14 @@ class EgoClusters(ABC):
         """The maximum over the nodes of each cluster, ``[rows, channels]``."""
 
     @abstractmethod
-    def membership(self, query: Tensor, key: Tensor) -> Membership:
-        """``α_ij = softmax_j(LeakyReLU(query_i + key_j))``, for query and key of ``[rows]``."""
+    def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
+        """``α_ij = softmax_j(LeakyReLU(query_i + key_j))``, and ``Σ_j α_ij x_j``.
 
-    @abstractmethod
-    def combine(self, membership: Membership, x: Tensor) -> Tensor:
-        """``Σ_j α_ij x_j``, ``[rows, channels]``."""
+        Args:
+            query: ``[rows]``
+            key: ``[rows]``
+            x: ``[rows, channels]``, as is the sum
+        """
 
     @abstractmethod
     def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
@@ -56,15 +58,16 @@ class SparseClusters(EgoClusters):
     def maximum(self, x: Tensor) -> Tensor:
         return entries_max(x, self.graphs.row_ptr, self.graphs.col)
 
-    def membership(self, query: Tensor, key: Tensor) -> Membership:
+    def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
+        alpha = self._membership(query, key)
+        rows = self.graphs.row_ptr, self.graphs.col
+        return [alpha], propagate(x, *rows, alpha, symmetric=False)
+
+    def _membership(self, query: Tensor, key: Tensor) -> Tensor:
         row = self.graphs.entry_row
         energy = query.index_select(0, row) + key.index_select(0, self.graphs.col)
         alpha = segment_softmax(leaky_relu(energy, SLOPE)[:, None], self.graphs.row_ptr, row)
-        return [alpha.view(-1)]
-
-    def combine(self, membership: Membership, x: Tensor) -> Tensor:
-        (alpha,) = membership
-        return propagate(x, self.graphs.row_ptr, self.graphs.col, alpha, symmetric=False)
+        return alpha.view(-1)
 
     def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         old = Buckets.of(self.graphs.layout)
@@ -106,6 +109,11 @@ class SparseClustersForKernels(SparseClusters):
 
     needs_sizes = False
 
+    def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
+        # The sum computes α itself, so that its backward pass needs no rows of entries.
+        clusters = self.graphs.attention(query[:, None], key[:, None], x)
+        return [self._membership(query, key)], clusters
+
     def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         (alpha,) = membership
         return RowAdjacency(layout, partial(self._weight, alpha, perm, layout))
@@ -126,13 +134,10 @@ class RowClusters(EgoClusters):
     def maximum(self, x: Tensor) -> Tensor:
         return matrix_ops.neighbour_max(x, self.graphs.weight.detach(), self.rows)
 
-    def membership(self, query: Tensor, key: Tensor) -> Membership:
+    def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
         weight = self.graphs.weight.detach()
-        return [matrix_ops.membership(query, key, weight, self.rows, SLOPE)]
-
-    def combine(self, membership: Membership, x: Tensor) -> Tensor:
-        (alpha,) = membership
-        return matrix_ops.times_rows(alpha, x, self.rows)
+        alpha = matrix_ops.membership(query, key, weight, self.rows, SLOPE)
+        return [alpha], matrix_ops.times_rows(alpha, x, self.rows)
 
     def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         (alpha,) = membership
@@ -157,17 +162,14 @@ class BlockClusters(EgoClusters):
         padded = zip(self.buckets.pad(x), self.joined, strict=True)
         return self.buckets.unpad([block_max(rows, joined) for rows, joined in padded])
 
-    def membership(self, query: Tensor, key: Tensor) -> Membership:
+    def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
         both = self.buckets.pad(torch.stack([query, key], 1))
-        found = []
+        membership = []
         for rows, joined in zip(both, self.joined, strict=True):
             energy = leaky_relu(rows[:, :, None, 0] + rows[:, None, :, 1], SLOPE)
-            found.append(torch.where(joined, energy, -torch.inf).softmax(2))
-        return found
-
-    def combine(self, membership: Membership, x: Tensor) -> Tensor:
+            membership.append(torch.where(joined, energy, -torch.inf).softmax(2))
         padded = zip(membership, self.buckets.pad(x), strict=True)
-        return self.buckets.unpad([torch.bmm(alpha, rows) for alpha, rows in padded])
+        return membership, self.buckets.unpad([torch.bmm(alpha, rows) for alpha, rows in padded])
 
     def coarsen(self, membership: Membership, perm: Tensor, layout: Layout) -> WeightedGraphs:
         new = Buckets(layout, self.buckets.groups)

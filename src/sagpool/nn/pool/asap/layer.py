@@ -60,8 +60,7 @@ class ASAPool(Pool):
         egos = ego_clusters(structure, x)
         refined = self.refine(x, structure)
         query = self.query(egos.maximum(refined)).view(-1)
-        membership = egos.membership(query, self.key(refined).view(-1))
-        clusters = egos.combine(membership, x)
+        membership, clusters = egos.attend(query, self.key(refined).view(-1), x)
         rank = self._fitness(clusters, structure)
         select = select_top_on_host if egos.needs_sizes else select_top
         selected = select(structure.layout, rank, rank.sigmoid(), self.selection)
