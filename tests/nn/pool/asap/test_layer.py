@@ -14,7 +14,7 @@ from sagpool.graphs import pack
 from sagpool.nn import ASAPool
 from sagpool.nn.pool.asap.block_max import block_max
 from sagpool.nn.pool.asap.ego import RowClusters
-from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency
+from sagpool.nn.pool.asap.weighted_graphs import BlockAdjacency, RowAdjacency, WeightedGraphs
 from sagpool.ops import DeviceLayout
 from sagpool.ops.device import triton_kernels
 from sagpool.testing import random_graphs
@@ -207,6 +207,26 @@ def test_weighted_edges_are_normalised_by_their_weighted_degrees():
         torch.testing.assert_close(left.structure.degree[rows], a.sum(1))
         mean = a @ left.x[rows] / a.sum(1, keepdim=True).clamp(min=1e-9)
         torch.testing.assert_close(left.structure.neighbour_mean(left.x)[rows], mean)
+
+
+def test_the_normalised_sum_by_one_kernel(with_kernels):
+    batch = pack(random_graphs(SEED, [40, 1, 19]).to(DEVICE), [[0, 1, 2], [2, -1, -1]])
+    torch.manual_seed(2)
+    layer = ASAPool(CHANNELS, ratio=0.8, members=2).to(DEVICE)
+    start = torch.randn(
+        batch.structure.layout.total_rows, CHANNELS, device=DEVICE, requires_grad=True
+    )
+    found = []
+    for kind in (WeightedGraphs, RowAdjacency):
+        graphs = layer(start, batch.structure).structure
+        torch.manual_seed(3)
+        x = torch.randn(graphs.layout.total_rows, 70, device=DEVICE, requires_grad=True)
+        y = kind.gcn(graphs, x)
+        real = (graphs.layout.graph % 4 != 3)[:, None]
+        loss = (torch.where(real, y, 0) * torch.randn_like(y)).sum()
+        found.append([torch.where(real, y, 0), *torch.autograd.grad(loss, [x, start])])
+    for expected, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_maximum_over_pairs_or_in_several_steps_is_the_same(monkeypatch):

@@ -100,8 +100,12 @@ class GraphMatrices:
         plus: Tensor | None = None,
         scale: float = 1.0,
         loops: bool = True,
+        norm: Tensor | None = None,
+        outer: Tensor | None = None,
     ) -> Tensor:
-        """The values of ``scale self other + plus``; without diagonal if asked."""
+        """The values of ``scale self other + plus``; for the other options see the kernel."""
         kernels = kernels_for(self.values)
         assert kernels is not None
-        return kernels.product(self, other, plus=plus, scale=scale, loops=loops)
+        return kernels.product(
+            self, other, plus=plus, scale=scale, loops=loops, norm=norm, outer=outer
+        )

@@ -10,11 +10,17 @@ from torch.autograd.function import once_differentiable
 from sagpool.graphs import Adjacency
 from sagpool.nn.pool.asap.matrices import GraphMatrices, GraphRows, kernels_for
 from sagpool.ops import Layout
+from sagpool.ops.propagate import dots_of_rows
 
 
 def times_rows(weight: Tensor, x: Tensor, rows: GraphRows) -> Tensor:
     """``W_g x_g``, ``[rows, channels]``, for square W_g."""
     return _TimesRows.apply(weight, x, rows)
+
+
+def gcn(weight: Tensor, scale: Tensor, x: Tensor, rows: GraphRows) -> Tensor:
+    """``D (W + I) D x`` with D = diag(scale), for symmetric W_g and scale of ``[rows]``."""
+    return _GCN.apply(weight, scale, x, rows)
 
 
 def neighbour_max(x: Tensor, weight: Tensor, rows: GraphRows) -> Tensor:
@@ -80,6 +86,33 @@ class _TimesRows(Function):
         if ctx.needs_input_grad[1]:
             grad_x = GraphMatrices(weight, rows, rows).T @ back
         return grad_weight, grad_x, None
+
+
+class _GCN(Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, scale: Tensor, x: Tensor, rows: GraphRows) -> Tensor:
+        x = x.contiguous()
+        w, scale = GraphMatrices(weight, rows, rows), scale.contiguous()
+        out = w.times(GraphMatrices(x, rows, x.shape[1]), norm=scale)
+        ctx.save_for_backward(weight, scale, x, out)
+        ctx.rows = rows
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (weight, scale, x, out), rows = ctx.saved_tensors, ctx.rows
+        grad, columns = grads[0].contiguous(), x.shape[1]
+        back = GraphMatrices(grad, rows, columns)
+        grad_x = GraphMatrices(weight, rows, rows).times(back, norm=scale)
+        grad_weight = grad_scale = None
+        if ctx.needs_input_grad[0]:
+            grad_weight = back.times(GraphMatrices(x, rows, columns).T, outer=scale)
+        if ctx.needs_input_grad[1]:
+            # A factor stands before the sum over a row, and in the sums of all its neighbours.
+            own = torch.arange(len(x), device=x.device)
+            grad_scale = (dots_of_rows(out, own, grad) + dots_of_rows(grad_x, own, x)) / scale
+        return grad_weight, grad_scale, grad_x, None
 
 
 class _NeighbourMax(Function):

@@ -11,7 +11,7 @@ from torch import Tensor
 from sagpool.graphs import Structure
 from sagpool.nn.pool.asap.buckets import Buckets
 from sagpool.nn.pool.asap.matrices import GraphRows
-from sagpool.nn.pool.asap.matrix_ops import times_rows
+from sagpool.nn.pool.asap.matrix_ops import gcn, times_rows
 from sagpool.ops import Layout
 
 
@@ -93,6 +93,13 @@ class RowAdjacency(WeightedGraphs):
     def degree(self) -> Tensor:
         ones = self.weight.new_ones(len(self.weight), 1)
         return self.neighbour_sum(ones).view(-1)
+
+    @cached_property
+    def _scale(self) -> Tensor:
+        return (self.degree + 1).rsqrt()
+
+    def gcn(self, x: Tensor) -> Tensor:
+        return gcn(self.weight, self._scale, x, self.rows)
 
     def neighbour_sum(self, x: Tensor) -> Tensor:
         return times_rows(self.weight, x, self.rows)

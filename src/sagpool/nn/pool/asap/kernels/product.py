@@ -27,6 +27,8 @@ def product(
     plus: Tensor | None = None,
     scale: float = 1.0,
     loops: bool = True,
+    norm: Tensor | None = None,
+    outer: Tensor | None = None,
 ) -> Tensor:
     """``scale a_g b_g``, the rows of all graphs, ``[rows, columns]``; see `GraphMatrices`.
 
@@ -36,8 +38,11 @@ def product(
         plus: added to the product, of the same shape
         scale: factor of the product
         loops: whether to keep the diagonal; otherwise it is zero
+        norm: ``[rows]``, s; a square ``a`` is replaced by ``diag(s) (a + I) diag(s)``
+        outer: ``[rows]``, s; a square product is multiplied by ``s sᵀ``, element by element
     """
     rows = a.height
+    factor = norm if outer is None else outer
     out = a.values.new_empty(rows.total, b.most_columns)
     assert plus is None or (plus.shape == out.shape and plus.is_contiguous())
     width = tile_of(out.shape[1], MAX_WIDTH)
@@ -45,12 +50,12 @@ def product(
     depth, depth_ptr = _number_or_ptr(a.width)
     columns, columns_ptr = _number_or_ptr(b.width)
     _product[(len(rows.tiles) * across,)](
-        a.values, b.values, plus, out, rows.tiles, rows.ptr, a.rows.ptr, b.rows.ptr, depth_ptr,
-        columns_ptr, depth, columns, a.values.stride(0), b.values.stride(0), out.stride(0), across,
-        rows.period, scale,
+        a.values, b.values, plus, factor, out, rows.tiles, rows.ptr, a.rows.ptr, b.rows.ptr,
+        depth_ptr, columns_ptr, depth, columns, a.values.stride(0), b.values.stride(0),
+        out.stride(0), across, rows.period, scale,
         A_ACROSS=a.transposed, B_ACROSS=b.transposed, RAGGED_DEPTH=depth_ptr is not None,
         RAGGED_COLUMNS=columns_ptr is not None, ADD=plus is not None, LOOPS=loops,
-        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
+        NORM=norm is not None, OUTER=outer is not None, PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
         num_warps=warps_of(HEIGHT, width, 16),
     )  # fmt: skip
     return out
@@ -62,11 +67,11 @@ def _number_or_ptr(extent: GraphRows | int) -> tuple[int, Tensor | None]:
 
 @kernel(do_not_specialize=["depth", "columns", "across", "period", "scale"])
 def _product(
-    a, b, plus, out, tiles, out_ptr, a_ptr, b_ptr, depth_ptr, columns_ptr, depth, columns, a_stride,
-    b_stride, out_stride, across, period, scale,
+    a, b, plus, factor, out, tiles, out_ptr, a_ptr, b_ptr, depth_ptr, columns_ptr, depth, columns,
+    a_stride, b_stride, out_stride, across, period, scale,
     A_ACROSS: tl.constexpr, B_ACROSS: tl.constexpr, RAGGED_DEPTH: tl.constexpr,
-    RAGGED_COLUMNS: tl.constexpr, ADD: tl.constexpr, LOOPS: tl.constexpr,
-    PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+    RAGGED_COLUMNS: tl.constexpr, ADD: tl.constexpr, LOOPS: tl.constexpr, NORM: tl.constexpr,
+    OUTER: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     part = program % across
@@ -100,7 +105,14 @@ def _product(
                 of_right = k[:, None] * b_stride + j[None, :]
             left = tl.load(a + of_left, mask=in_i[:, None] & in_k[None, :], other=0.0)
             right = tl.load(b + of_right, mask=in_k[:, None] & in_j[None, :], other=0.0)
+            if NORM:
+                left += tl.where((i[:, None] == k[None, :]) & in_k[None, :], 1.0, 0.0)
+                right *= tl.load(factor + start + k, mask=in_k, other=0.0)[:, None]
             total = dot(left, right, total, PRECISION)
+    if NORM or OUTER:
+        total *= tl.load(factor + start + i, mask=in_i, other=0.0)[:, None]
+    if OUTER:
+        total *= tl.load(factor + start + j, mask=in_j, other=0.0)[None, :]
     total = tl.where(in_i[:, None], scale * total, 0.0)  # 0 · NaN is NaN
     base, place = start.to(tl.int64) * out_stride, i[:, None] * out_stride + j[None, :]
     mask = (i < end - start)[:, None] & in_j[None, :]
