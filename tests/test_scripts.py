@@ -76,7 +76,7 @@ def test_what_is_published(published):
 
 # Of which the page is made.
 FOLDERS = (
-    *("lee2019", "controls", "searched", "searched-gpool", "searched-global"),
+    *("lee2019", "controls", "searched", "searched-gpool", "searched-global", "forms"),
     *("table4", "table4-rest", "released"),
 )
 DERIVED = [

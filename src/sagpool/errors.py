@@ -1,5 +1,21 @@
-"""The exception that the package raises for wrong input."""
+"""The exception that the package raises for wrong input; which errors are a lack of memory."""
 
 
 class SagpoolError(ValueError):
     """Wrong input: one sentence that names the file, line, graph or option."""
+
+
+_NO_MEMORY = (
+    *("can't allocate memory", "not enough memory", "unable to allocate", "out of memory"),
+    "_status_alloc_failed",  # of cuBLAS and other CUDA libraries
+)
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether Python, NumPy or torch ran out of memory."""
+    # By name, since torch takes a second to import. It has this class for GPUs alone.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error).lower() for words in _NO_MEMORY
+    )

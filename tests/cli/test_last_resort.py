@@ -107,7 +107,7 @@ def test_no_memory_is_a_sentence(failing, sagpool, cache, error):
     assert outcome.code == 2
     assert outcome.err == (
         "sagpool: There is not enough memory for this; try fewer or smaller graphs, or end other "
-        "programs that use it.\n"
+        "programs that use memory.\n"
     )
     assert not (cache / "logs").exists()
 

@@ -231,6 +231,7 @@ def test_shrinking_removes_empty_slots_first(mutag, kit):
         torch.OutOfMemoryError("CUDA out of memory."),
         MemoryError(),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ],
 )
 def test_it_is_an_error_if_not_even_one_member_fits(error, mutag, kit, monkeypatch):

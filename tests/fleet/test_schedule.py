@@ -12,7 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import Slots, deal, group_by_shape, shape_of, split_of
 from sagpool.graphs import split
-from sagpool.models import build, sort_k
+from sagpool.models import build, method_settings, sort_k
 
 
 def test_the_first_in_the_queue_get_the_slots():
@@ -207,6 +207,23 @@ def test_k_leaves_the_wanted_fraction_of_training_graphs_larger(mutag, method):
     build(method, shape_of(mutag, fewer))  # refuses settings that it does not use
 
 
-def test_k_of_a_fraction_that_is_none(mutag):
-    with pytest.raises(SagpoolError, match=r"a fraction in \(0, 1\], not 60"):
-        shape_of(mutag, Training("sortpool-g", method_settings={"larger_than_k": 60}))
+def test_a_method_of_ones_own_has_its_own_default_of_k(mutag, monkeypatch):
+    settings = {**method_settings("sortpool-g"), "larger_than_k": 0.9}
+    monkeypatch.setattr("sagpool.fleet.schedule.method_settings", lambda name: settings)
+    counts = mutag.node_counts[split_of(mutag, Training("sortpool-g")).train]
+    assert shape_of(mutag, Training("sortpool-g")).k == sort_k(counts, 0.9) < sort_k(counts)
+
+
+@pytest.mark.parametrize("fraction", [60, 0, -0.1])
+def test_a_fraction_outside_0_to_1_is_refused(mutag, fraction):
+    training = Training("sortpool-g", method_settings={"larger_than_k": fraction})
+    with pytest.raises(SagpoolError, match=r"^larger_than_k is a fraction .* at most 1, not "):
+        shape_of(mutag, training)
+
+
+def test_a_setting_of_this_name_may_not_be_a_word(mutag, monkeypatch):
+    monkeypatch.setattr(
+        "sagpool.fleet.schedule.method_settings", lambda name: {"larger_than_k": "all"}
+    )
+    with pytest.raises(SagpoolError, match=r"^larger_than_k is a fraction .*, not all\.$"):
+        shape_of(mutag, Training("sagpool-h"))

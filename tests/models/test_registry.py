@@ -260,6 +260,7 @@ def test_k_of_the_paper_is_for_six_tenths_of_the_graphs():
 
 def test_k_is_found_in_exact_arithmetic():
     assert sort_k(np.arange(1, 21), 0.55) == 9  # 11 of the 20 have more
+    assert sort_k(np.arange(1, 21), 1e-12) == 19  # one has more
 
 
 @pytest.mark.parametrize(("counts", "share"), [([], 0.6), ([3], 0), ([3], 1.1)])

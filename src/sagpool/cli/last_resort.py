@@ -9,20 +9,6 @@ from pathlib import Path
 
 BUG = 70  # exit code for an error in the program itself, as in sysexits.h
 
-_NO_MEMORY = (
-    *("can't allocate memory", "not enough memory", "unable to allocate", "out of memory"),
-    "_status_alloc_failed",  # of cuBLAS and other CUDA libraries
-)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python, NumPy or torch ran out of memory; torch has no exception class for it."""
-    if isinstance(error, MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(
-        words in str(error).lower() for words in _NO_MEMORY
-    )
-
 
 def describe_bug(error: BaseException) -> str:
     """Write the traceback of an unexpected error to a file; returns one line about it."""

@@ -5,8 +5,8 @@ import logging
 import os
 import sys
 
-from sagpool.cli.last_resort import BUG, describe_bug, is_out_of_memory
-from sagpool.errors import SagpoolError
+from sagpool.cli.last_resort import BUG, describe_bug
+from sagpool.errors import SagpoolError, is_out_of_memory
 from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 
 
@@ -43,7 +43,7 @@ def _run() -> int | str | None:
         if is_out_of_memory(error):
             return _fail(
                 "There is not enough memory for this; try fewer or smaller graphs, or end other "
-                "programs that use it."
+                "programs that use memory."
             )
         return _fail(describe_bug(error), BUG)
     return 0

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.errors import SagpoolError
+from sagpool.errors import SagpoolError, is_out_of_memory
 from sagpool.fleet.random_guard import RandomGuard, SeededDraws
 from sagpool.fleet.recording import free_cached_memory
 from sagpool.fleet.schedule import representative, shape_of, split_of
@@ -224,8 +224,6 @@ def out_of_memory_suppressed() -> Iterator[None]:
     """
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError):
-        pass
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise

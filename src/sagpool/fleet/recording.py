@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sagpool.errors import is_out_of_memory
 from sagpool.fleet.order import DeviceBatches, Padded
 from sagpool.fleet.profile import Profile
 from sagpool.fleet.recorded_size import GraphSizes, RecordedSize
@@ -282,9 +283,7 @@ class Recorder:
                 return record()
             except RuntimeError as error:
                 # Out of memory, or a layer of a plugin waits for the device.
-                short = any(
-                    isinstance(e, torch.OutOfMemoryError) for e in (error, error.__context__)
-                )
+                short = is_out_of_memory(error) or is_out_of_memory(error.__context__)
                 problem = str(error)
             # Not inside the handler, which holds references to the memory.
             if not short:

@@ -16,15 +16,15 @@ from sagpool.fleet.stopping import RULES
 from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
-from sagpool.models import Shape, build, sort_k
-from sagpool.models.methods import K_SETTINGS, LARGER
+from sagpool.models import Shape, build, method_settings, sort_k
+from sagpool.models.methods import LARGER, SIX_TENTHS
 from sagpool.nn.pool import pools_of
 from sagpool.ops import to_host
 
 
 class _Known(NamedTuple):
     split: Split
-    sort_k: int  # SortPool's k for the training graphs of the split
+    sort_k: dict[float, int]  # SortPool's K for its training graphs, by the fraction above K
 
 
 # Cached, because thousands of trainings share a few splits.
@@ -38,12 +38,23 @@ def split_of(graphs: Graphs, training: Training) -> Split:
 def _known(graphs: Graphs, training: Training) -> _Known:
     known = _SPLITS.setdefault(graphs, {})
     kind = (training.split, training.folds, training.validation)
-    larger = dict(training.method_settings).get(LARGER, K_SETTINGS[LARGER])
-    fold = (training.seed, training.fold, *kind, larger)
+    fold = (training.seed, training.fold, *kind)
     if fold not in known:
-        split = _split_of(graphs, training)
-        known[fold] = _Known(split, sort_k(graphs.node_counts[split.train], float(larger)))
+        known[fold] = _Known(_split_of(graphs, training), {})
     return known[fold]
+
+
+def _sort_k(graphs: Graphs, training: Training) -> int:
+    own = {**method_settings(training.method), **dict(training.method_settings)}
+    larger = own.get(LARGER, SIX_TENTHS)
+    if not isinstance(larger, (int, float)) or not 0 < larger <= 1:
+        raise SagpoolError(
+            f"{LARGER} is a fraction of the graphs, above 0 and at most 1, not {larger}."
+        )
+    split, found = _known(graphs, training)
+    if larger not in found:
+        found[larger] = sort_k(graphs.node_counts[split.train], larger)
+    return found[larger]
 
 
 def _split_of(graphs: Graphs, training: Training) -> Split:
@@ -89,7 +100,7 @@ def shape_of(graphs: Graphs, training: Training) -> Shape:
         classes=graphs.num_outputs,
         hidden=training.hidden,
         ratio=training.ratio,
-        k=_known(graphs, training).sort_k,
+        k=_sort_k(graphs, training),
         max_nodes=int(graphs.node_counts.max()),
         dropout=training.dropout,
         settings=dict(training.method_settings),

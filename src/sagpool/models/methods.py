@@ -26,11 +26,11 @@ from sagpool.nn import (
 
 BLOCKS = 3
 # The fraction of the training graphs that have more than K nodes, as SortPool's authors chose it.
-LARGER = "larger_than_k"
-K_SETTINGS: dict[str, Value] = {LARGER: 0.6}
+LARGER, SIX_TENTHS = "larger_than_k", 0.6
+K_SETTINGS: dict[str, Value] = {LARGER: SIX_TENTHS}
 
 
-def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
+def sort_k(node_counts: np.ndarray | Tensor, fraction: float = SIX_TENTHS) -> int:
     """SortPool's K: the largest K such that this fraction of the graphs has more than K nodes.
 
     At least 1. Called with the graphs of the training part.
@@ -39,12 +39,12 @@ def sort_k(node_counts: np.ndarray | Tensor, fraction: float = 0.6) -> int:
     if not 0 < fraction <= 1 or not len(largest_first):
         raise SagpoolError(f"K needs graphs and a fraction in (0, 1], not {fraction}.")
     exact = Fraction(fraction).limit_denominator(10**9)  # exact, so that 0.55 of 20 graphs are 11
-    smallest_above = largest_first[math.ceil(exact * len(largest_first)) - 1]
+    smallest_above = largest_first[max(1, math.ceil(exact * len(largest_first))) - 1]
     return max(1, int(smallest_above) - 1)
 
 
 def _k(shape: Shape, name: str) -> int | np.ndarray:
-    _ = shape.settings[LARGER]  # used, since whoever made the shape computed k from it
+    _ = shape.settings[LARGER]  # used: `shape_of` computed k from it
     return needed(shape.k, "k, the number of nodes to keep", name)
 
 

@@ -5,6 +5,7 @@ import math
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ from sagpool.testing import random_graphs
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 CHANNELS, SIZES = 4, [7, 1, 12, 3, 11]
-SEED = 6  # of graphs in which hardly any nodes look the same
+SEED = 6  # of graphs of these sizes in which hardly any nodes look the same
+LARGE_SEED = 0  # of large graphs that have edges
 
 
 def dense_asap(layer: ASAPool, member: int, x: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,7 +87,8 @@ def test_two_levels_of_two_members_and_their_gradients(form, sizes, ratio):
     layer = ASAPool(CHANNELS, ratio, members=2)
     dense_layer = copy.deepcopy(layer).double()
     layer = layer.to(device, dtype)
-    graphs = random_graphs(SEED, sizes).to(device)
+    graphs = random_graphs(SEED if sizes == SIZES else LARGE_SEED, sizes).to(device)
+    assert graphs.edge_counts.max() == graphs.edge_counts[np.argmax(sizes)] > 0
     batch = pack(graphs, [[0, 1, 2, 3, 4], [4, 2, -1, -1, -1]])
     structure, number = batch.structure, len(sizes) + 1
     dense_x = torch.randn(structure.layout.total_rows, CHANNELS).double().requires_grad_()
@@ -124,9 +127,9 @@ def test_two_levels_of_two_members_and_their_gradients(form, sizes, ratio):
 def test_columns_in_several_parts_and_spare_entries(with_kernels, monkeypatch, ratio):
     for module in ("rows", "sparse_coarsen"):
         monkeypatch.setattr(f"sagpool.nn.pool.asap.kernels.{module}.WIDTH", 16)
-    graphs = pack(
-        random_graphs(SEED, [40, 1, 19]).to(DEVICE), [[0, 1, 2], [2, -1, -1]]
-    ).structure.csr()
+    several = random_graphs(LARGE_SEED, [40, 1, 19])
+    assert several.edge_counts[0] > 0
+    graphs = pack(several.to(DEVICE), [[0, 1, 2], [2, -1, -1]]).structure.csr()
     spare = torch.cat([graphs.col, graphs.col.new_full((5,), 3)])
     torch.manual_seed(0)
     layer = ASAPool(CHANNELS, ratio, members=2)
@@ -210,7 +213,9 @@ def test_weighted_edges_are_normalised_by_their_weighted_degrees():
 
 
 def test_the_normalised_sum_by_one_kernel(with_kernels):
-    batch = pack(random_graphs(SEED, [40, 1, 19]).to(DEVICE), [[0, 1, 2], [2, -1, -1]])
+    several = random_graphs(LARGE_SEED, [90, 1, 19])  # several tiles, even of pooled graphs
+    assert several.edge_counts[0] > 0
+    batch = pack(several.to(DEVICE), [[0, 1, 2], [2, -1, -1]])
     torch.manual_seed(2)
     layer = ASAPool(CHANNELS, ratio=0.8, members=2).to(DEVICE)
     start = torch.randn(

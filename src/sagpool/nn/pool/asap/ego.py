@@ -35,7 +35,10 @@ class EgoClusters(ABC):
         Args:
             query: ``[rows]``
             key: ``[rows]``
-            x: ``[rows, channels]``, as is the sum
+            x: ``[rows, channels]``
+
+        Returns:
+            α; and the sums, ``[rows, channels]``
         """
 
     @abstractmethod
@@ -110,7 +113,7 @@ class SparseClustersForKernels(SparseClusters):
     needs_sizes = False
 
     def attend(self, query: Tensor, key: Tensor, x: Tensor) -> tuple[Membership, Tensor]:
-        # The sum computes α itself, so that its backward pass needs no rows of entries.
+        # The sum computes α itself, so that nothing of [entries, channels] is ever stored.
         clusters = self.graphs.attention(query[:, None], key[:, None], x)
         return [self._membership(query, key)], clusters
 

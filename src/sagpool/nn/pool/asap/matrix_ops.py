@@ -109,7 +109,7 @@ class _GCN(Function):
         if ctx.needs_input_grad[0]:
             grad_weight = back.times(GraphMatrices(x, rows, columns).T, outer=scale)
         if ctx.needs_input_grad[1]:
-            # A factor stands before the sum over a row, and in the sums of all its neighbours.
+            # It multiplies its row of the result, and its row of x in every sum.
             own = torch.arange(len(x), device=x.device)
             grad_scale = (dots_of_rows(out, own, grad) + dots_of_rows(grad_x, own, x)) / scale
         return grad_weight, grad_scale, grad_x, None

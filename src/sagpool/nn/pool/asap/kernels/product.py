@@ -42,6 +42,7 @@ def product(
         outer: ``[rows]``, s; a square product is multiplied by ``s sᵀ``, element by element
     """
     rows = a.height
+    assert norm is None or outer is None
     factor = norm if outer is None else outer
     out = a.values.new_empty(rows.total, b.most_columns)
     assert plus is None or (plus.shape == out.shape and plus.is_contiguous())
@@ -55,8 +56,8 @@ def product(
         out.stride(0), across, rows.period, scale,
         A_ACROSS=a.transposed, B_ACROSS=b.transposed, RAGGED_DEPTH=depth_ptr is not None,
         RAGGED_COLUMNS=columns_ptr is not None, ADD=plus is not None, LOOPS=loops,
-        NORM=norm is not None, OUTER=outer is not None, PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH,
-        num_warps=warps_of(HEIGHT, width, 16),
+        NORM=norm is not None, OUTER=outer is not None, PRECISION=precision(), HEIGHT=HEIGHT,
+        WIDTH=width, DEPTH=DEPTH, num_warps=warps_of(HEIGHT, width, 16),
     )  # fmt: skip
     return out
 
@@ -71,7 +72,8 @@ def _product(
     a_stride, b_stride, out_stride, across, period, scale,
     A_ACROSS: tl.constexpr, B_ACROSS: tl.constexpr, RAGGED_DEPTH: tl.constexpr,
     RAGGED_COLUMNS: tl.constexpr, ADD: tl.constexpr, LOOPS: tl.constexpr, NORM: tl.constexpr,
-    OUTER: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+    OUTER: tl.constexpr, PRECISION: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     part = program % across
@@ -106,11 +108,15 @@ def _product(
             left = tl.load(a + of_left, mask=in_i[:, None] & in_k[None, :], other=0.0)
             right = tl.load(b + of_right, mask=in_k[:, None] & in_j[None, :], other=0.0)
             if NORM:
-                left += tl.where((i[:, None] == k[None, :]) & in_k[None, :], 1.0, 0.0)
                 right *= tl.load(factor + start + k, mask=in_k, other=0.0)[:, None]
             total = dot(left, right, total, PRECISION)
     if NORM or OUTER:
-        total *= tl.load(factor + start + i, mask=in_i, other=0.0)[:, None]
+        own = tl.load(factor + start + i, mask=in_i, other=0.0)[:, None]
+        if NORM:
+            both = in_i[:, None] & in_j[None, :]
+            place = i[:, None] * b_stride + j[None, :]
+            total += own * tl.load(b + place, mask=both, other=0.0)
+        total *= own
     if OUTER:
         total *= tl.load(factor + start + j, mask=in_j, other=0.0)[None, :]
     total = tl.where(in_i[:, None], scale * total, 0.0)  # 0 · NaN is NaN
