@@ -173,7 +173,8 @@ torch.manual_seed(0)
 pool = torch.nn.parallel.DistributedDataParallel(SAGPool(2))
 x = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]]) * (rank + 1)
 pool(x, torch.tensor([[0, 1], [1, 0]])).x.sum().backward()
-print(json.dumps([parameter.grad.tolist() for parameter in pool.parameters()]))
+grads = [parameter.grad.tolist() for parameter in pool.parameters()]
+print(json.dumps(grads), flush=True)  # torch sometimes aborts in the next line
 torch.distributed.destroy_process_group()
 """
 
@@ -193,6 +194,7 @@ def test_data_parallel(tmp_path):
     finally:
         for worker in workers:
             worker.kill()
+            worker.communicate()
     own = []
     for rank in range(2):
         torch.manual_seed(0)
