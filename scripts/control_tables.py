@@ -36,11 +36,17 @@ class Gain(NamedTuple):
     clear: dict[str, Difference]  # the data sets with a significant difference
     mean: Difference  # over the data sets
     p: float  # of the mean, corrected
+    bound: float  # the same if the errors of related data sets are fully correlated
 
     @property
     def sign(self) -> int:
         """1 if the method is better in the mean, −1 if it is worse, 0 if that is not clear."""
         return int(np.sign(self.mean.mean)) if self.p < SIGNIFICANT else 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether that does not depend on how strongly related data sets are correlated."""
+        return (self.p < SIGNIFICANT) == (self.bound < SIGNIFICANT)
 
 
 def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
@@ -90,9 +96,16 @@ def gains(group: PublishedGroup, control: str) -> list[Gain]:
     for (method, dataset, one), p in zip(every, corrected, strict=True):
         if p < SIGNIFICANT:
             clear[method][dataset] = one
-    means = {method: mean_difference(list(some.values())) for method, some in found.items()}
-    p_of = dict(zip(means, holm([mean.p for mean in means.values()]), strict=True))
-    return [Gain(m, found[m], clear[m], means[m], p_of[m]) for m in names.in_order(found)]
+    means = {method: mean_difference(some) for method, some in found.items()}
+    related = group.experiment.related
+    bounds = {method: mean_difference(some, related) for method, some in found.items()}
+    p_of, bound_of = (
+        dict(zip(found, holm([one.p for one in some.values()]), strict=True))
+        for some in (means, bounds)
+    )
+    return [
+        Gain(m, found[m], clear[m], means[m], p_of[m], bound_of[m]) for m in names.in_order(found)
+    ]
 
 
 def against(control: str, found: Sequence[Gain]) -> str:
@@ -116,6 +129,11 @@ def against(control: str, found: Sequence[Gain]) -> str:
         f"{names.plain(control)}, {signs.count(-1)} worse, {signs.count(0)} without a significant "
         "difference."
     )
+    uncertain = [names.plain(gain.method) for gain in found if not gain.certain]
+    if uncertain:
+        sentence += (
+            f" Not significant if related data sets are fully correlated: {', '.join(uncertain)}."
+        )
     return "\n".join([*lines, "", sentence])
 
 

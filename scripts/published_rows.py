@@ -16,7 +16,15 @@ import numpy as np
 from complexity_claims import with_measured
 
 from sagpool import SagpoolError
-from sagpool.bench.claims import CellRows, Evidence, Judged, Line, judge_claims
+from sagpool.bench.claims import (
+    CellRows,
+    Changed,
+    Evidence,
+    Judged,
+    Line,
+    judge_claims,
+    related_changes,
+)
 from sagpool.bench.claims.published import AgreesWithPublished
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.store import Store
@@ -155,6 +163,7 @@ class Published:
     experiment: Experiment
     groups: list[PublishedGroup]
     judged: list[Judged]
+    changes: list[Changed]  # verdicts that change if related data sets are fully correlated
 
 
 def read_published(folders: Sequence[Path], experiment: Experiment) -> Published:
@@ -186,7 +195,7 @@ def read_published(folders: Sequence[Path], experiment: Experiment) -> Published
         )
     usual = {group.chosen: group.cells for group in groups if not group.differences}
     judged = with_measured(judge_claims(experiment, usual), folders)
-    return Published(experiment, groups, judged)
+    return Published(experiment, groups, judged, related_changes(experiment, usual))
 
 
 def _cells(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from baselines_section import baselines_section
 from complexity_section import complexity_section
 from protocols_section import protocols_section
 from published_rows import Key, Published, PublishedGroup, paired, read_published
@@ -31,6 +32,7 @@ from sagpool.report.sections.claims import (
     claims_table,
     comparisons_table,
     phrase,
+    related_text,
     summary,
 )
 from sagpool.report.sections.differences import differences_drawing
@@ -58,15 +60,10 @@ def verdicts(published: Published) -> str:
     ways = dict.fromkeys(str(one.chosen) for one in tested if one.found.lines)
     same = f"Accuracies are those of cells with {next(iter(ways))}." if len(ways) == 1 else ""
     decided = [one for one in tested if one.found.verdict is not Verdict.UNDECIDED]
-    lines = [
-        f"- {_bold(one)}: {phrase(one.claim.text).plain} {_details(one, same)}." for one in decided
-    ]
+    lines = [f"- {_bold(one)}: {_quoted(one)} {_details(one, same)}." for one in decided]
     undecided = [one for one in tested if one not in decided]
     if undecided:
-        listed = (
-            f"  - {phrase(one.claim.text).plain} {_details(one, same)}{_mark(one)}."
-            for one in undecided
-        )
+        listed = (f"  - {_quoted(one)} {_details(one, same)}{_mark(one)}." for one in undecided)
         few = f"{len(undecided)} claims. The rows cannot tell these differences from chance"
         lines += [f"- **Undecided**: {few}.", *listed]
     if counted:
@@ -76,6 +73,10 @@ def verdicts(published: Published) -> str:
     notes += [NOT_SEARCHED] if any(one.chosen is Chosen.FIXED for one in tested) else []
     first = f"{summary(published.judged)} {same}".rstrip()
     return "\n".join([first, "", *lines, *(f"\n{note}" for note in notes)])
+
+
+def _quoted(one: Judged) -> str:
+    return f"“{phrase(one.claim.text).plain}”"
 
 
 def _bold(one: Judged) -> str:
@@ -120,7 +121,8 @@ def _outcomes(lines: Sequence[Line]) -> str:
 
 
 def claims(published: Published) -> str:
-    return claims_table(published.judged).to_markdown().rstrip("\n")
+    table = claims_table(published.judged).to_markdown().rstrip("\n")
+    return "\n\n".join([table, *related_text(published.experiment.related, published.changes)])
 
 
 def agreement(published: Published) -> str:
@@ -304,6 +306,7 @@ BLOCKS: dict[str, Callable[[Published], str]] = {
     "agreement": agreement,
     "comparison": comparison,
     "search": search,
+    "baselines": baselines_section,
     "protocols": protocols_section,
     "facts": facts,
 }

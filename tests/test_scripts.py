@@ -76,8 +76,8 @@ def test_what_is_published(published):
 
 # Of which the page is made.
 FOLDERS = (
-    *("lee2019", "controls", "searched", "searched-gpool", "searched-global", "forms"),
-    *("table4", "table4-rest", "released"),
+    *("lee2019", "controls", "searched", "searched-gpool", "searched-global", "searched-rest"),
+    *("forms", "forms-diffpool", "attributes", "table4", "table4-rest", "released"),
 )
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
@@ -418,6 +418,12 @@ def test_rows_of_different_folders_are_compared_on_the_same_splits(published, ru
     sign = f"{mean:+z.2f}".replace("-", "−")
     assert done.out.startswith(f"MUTAG: sagpool-h − diffpool-h, ratio 0.5 {sign} (")
     assert done.out.endswith(" 2 splits\n")
+    # A method that is in two folders is compared with the rows beside it, and only once.
+    with_both = run_script("compare_rows.py", folders["diffpool-h"], published, *options)
+    assert with_both.out == done.out
+    twice = run_script("compare_rows.py", *folders.values(), published, *options)
+    assert twice.code == 1
+    assert "2 tables have rows of sagpool-h on MUTAG." in twice.err
     alone = run_script("compare_rows.py", folders["sagpool-h"], *options)
     assert alone.code == 1
     assert "No data set has rows of diffpool-h, ratio 0.5 and of one of these." in alone.err
@@ -442,3 +448,35 @@ def test_the_gains_over_controls(published, run_script, tmp_path):
     interval = f"(−{half + 15:.2f} to +{half - 15:.2f})"
     assert f"| DiffPool_h, ratio 0.5 | −15.00 {interval} | " in done.out
     assert ": 0 better than SAGPool_h, 0 worse, 1 without a significant difference." in done.out
+
+
+def test_other_forms_of_the_baselines_against_their_rows():
+    """A row of the section, computed again from rows.csv."""
+    names = runpy.run_path(str(SCRIPTS / "baselines_section.py"))
+    read_published = runpy.run_path(str(SCRIPTS / "published_rows.py"))["read_published"]
+    folders = [ROOT / "results" / name for name in ("lee2019", "forms-diffpool", "attributes")]
+    table = names["baselines_section"](read_published(folders, load_experiment("lee2019")))
+
+    def accuracies(folder: str, method: str, losses: str | None = None) -> dict:
+        settings = json.loads((ROOT / "results" / folder / "settings.json").read_text("utf-8"))
+        return {
+            (row["seed"], row["fold"]): 100 * float(row["test_accuracy"])
+            for row in rows_of(ROOT / "results" / folder / "rows.csv")
+            if (row["name"], row["method"]) == ("NCI1", method)
+            and settings[row["settings"]].get("losses") == losses
+            and (losses is None or settings[row["settings"]]["ratio"] == 0.25)
+        }
+
+    changed = accuracies("forms-diffpool", "diffpool-h", "link")
+    for other, column in (("diffpool-h", 6), ("sagpool-h", 9)):
+        usual = accuracies("lee2019", other)
+        values = np.array([changed[split] - usual[split] for split in changed])
+        assert len(values) == 50
+        error = math.sqrt(values.var(ddof=1) * (1 / 50 + 1 / 9))
+        half = stats.t.ppf(0.975, 49) * error
+        shown = f"{values.mean():+.2f} ({values.mean() - half:+.2f} to {values.mean() + half:+.2f})"
+        (line,) = (line for line in table.splitlines() if "| losses link |" in line)
+        assert line.split(" | ")[column - 1] == shown.replace("-", "−")
+    (line,) = (line for line in table.splitlines() if "| DiffPool_h | attributes" in line)
+    assert line.startswith("| PROTEINS | DiffPool_h | attributes+labels | 72.44 → ")
+    assert " | 50 | " in line

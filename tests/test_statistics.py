@@ -86,7 +86,7 @@ def test_the_corrected_test_has_few_false_positives():
 def test_equal_rows_and_single_rows():
     rows = np.array([70.0, 80.0, 75.0])
     assert compare(rows, rows, 10) == (0.0, 1.0, 3)
-    assert compare(rows, rows - 1, 10) == (1.0, 0.0, 3)
+    assert compare(rows, rows - 1, 10) == (1.0, 1.0, 3)  # no error to test with
     assert compare(rows[:1], rows[:1] - 1, 10) == (1.0, 1.0, 1)
 
 
@@ -107,7 +107,7 @@ def test_agreement_with_a_published_cell_is_welchs_test(seeds):
 def test_welch_without_any_spread():
     equal = np.array([70.0, 70.0])
     assert welch(equal, 70, 0, 20).p == 1
-    assert welch(equal, 71, 0, 20).p == 0
+    assert welch(equal, 71, 0, 20).p == 1
 
 
 def test_a_paired_difference(table):
@@ -135,22 +135,37 @@ def test_equivalence_is_two_one_sided_tests(mean):
     assert (found.p_equivalent(1) < 0.05) == (low > -1 and high < 1)
 
 
-def test_a_difference_without_error():
-    assert Difference(0.0, 0.0, 9).p == 1
-    assert Difference(0.5, 0.0, 9).p == 0
-    assert Difference(0.5, 0.0, 9).p_equivalent(1) == 0
-    assert Difference(1.0, 0.0, 9).p_equivalent(1) == 1
-    assert Difference(0.5, 0.0, 9).interval() == (0.5, 0.5)
+@pytest.mark.parametrize("mean", [0.0, 0.5, -20.0])
+def test_a_difference_without_error_is_not_tested(mean):
+    found = Difference(mean, 0.0, 9)
+    assert found.p == found.p_above(-1) == found.p_equivalent(1) == 1
+    assert found.interval() == (mean, mean)
+    assert compare(np.array([70.0, 65.0]), np.array([65.0, 60.0]), 2).p == 1
+    assert outcome(found, found.p, found.p_equivalent()) is Outcome.UNDECIDED
 
 
 def test_the_mean_over_data_sets_by_hand():
-    found = mean_difference([Difference(1.0, 0.3, 199), Difference(2.0, 0.4, 49)])
+    found = mean_difference({"a": Difference(1.0, 0.3, 199), "b": Difference(2.0, 0.4, 49)})
     assert (found.mean, found.error) == pytest.approx((1.5, 0.25))  # 0.5 / 2
     assert found.df == pytest.approx(0.25**2 / (0.09**2 / 199 + 0.16**2 / 49))
     one = Difference(1.0, 0.3, 199)
-    assert vars(mean_difference([one])) == pytest.approx(vars(one))
-    exact = mean_difference([Difference(1.0, 0.0, 9), Difference(3.0, 0.0, 9)])
-    assert (exact.mean, exact.p) == (2.0, 0.0)
+    assert vars(mean_difference({"a": one})) == pytest.approx(vars(one))
+    exact = mean_difference({"a": Difference(1.0, 0.0, 9), "b": Difference(3.0, 0.0, 9)})
+    assert (exact.mean, exact.error, exact.p) == (2.0, 0.0, 1.0)
+
+
+def test_the_errors_of_related_data_sets_add_up():
+    three = {name: Difference(1.0, error, 49) for name, error in (("a", 0.3), ("b", 0.4), ("c", 2))}
+    bound = mean_difference(three, [("a", "b"), ("c", "not there")])
+    assert bound.error == pytest.approx(math.hypot(0.7, 2) / 3)
+    assert bound.mean == mean_difference(three).mean
+    # As wide as a simulation with equal errors of a and b.
+    draws = np.random.default_rng(0).normal(size=(2, 100_000))
+    mean = (draws[0] * 0.3 + draws[0] * 0.4 + draws[1] * 2) / 3
+    assert bound.error == pytest.approx(mean.std(), rel=0.01)
+    assert bound.df == pytest.approx(
+        (0.49 + 4) ** 2 / (0.49**2 / 49 + 4**2 / 49)
+    )  # of two independent parts
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Means, spreads and comparisons of accuracies from repeated cross-validation."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -42,7 +42,11 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of two means, with its standard error and the error's degrees of freedom."""
+    """A difference of two means, with its standard error and the error's degrees of freedom.
+
+    An error of zero says that all splits have the same difference, such as that of two networks
+    that always predict one class. It says nothing about other graphs, so no test is significant.
+    """
 
     mean: float
     error: float
@@ -67,7 +71,7 @@ class Difference:
 
     def _tail(self, distance: float) -> float:
         if self.error == 0:
-            return 0.0 if distance > 0 else 1.0
+            return 1.0
         return _student_tail(distance / self.error, self.df)
 
 
@@ -109,18 +113,29 @@ def compare(first: np.ndarray, second: np.ndarray, folds: int) -> Comparison:
     return Comparison(difference.mean, difference.p, runs)
 
 
-def mean_difference(differences: Sequence[Difference]) -> Difference:
+def mean_difference(
+    differences: Mapping[str, Difference], related: Iterable[Sequence[str]] = ()
+) -> Difference:
     """The mean over data sets, all with the same weight.
 
-    Data sets are independent, so the variances add up; the degrees of freedom are Satterthwaite's.
-    The result is about these data sets, not about data sets in general.
+    The variances of independent data sets add up; the degrees of freedom are Satterthwaite's. The
+    result is about these data sets, not about data sets in general.
+
+    Args:
+        differences: by data set
+        related: groups of data sets that share graphs. Their errors are taken as fully correlated,
+            which is an upper bound: the errors add up, not the variances
     """
     count = len(differences)
-    variances = [difference.error**2 / count**2 for difference in differences]
+    together = [[name for name in group if name in differences] for group in related]
+    grouped = {name for group in together for name in group}
+    alone = [[name] for name in differences if name not in grouped]
+    groups = [[differences[name] for name in group] for group in (*together, *alone) if group]
+    variances = [sum(one.error for one in group) ** 2 / count**2 for group in groups]
     return Difference(
-        sum(difference.mean for difference in differences) / count,
+        sum(difference.mean for difference in differences.values()) / count,
         math.sqrt(sum(variances)),
-        _satterthwaite(variances, [difference.df for difference in differences]),
+        _satterthwaite(variances, [min(one.df for one in group) for group in groups]),
     )
 
 

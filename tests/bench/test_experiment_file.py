@@ -105,6 +105,9 @@ WRONG = {
     "published.accuracy.sagpool-h.MUTAG: [176, 1]": r"must be in percent, not \[176, 1\]",
     "published.seeds: 1": r"published\.seeds must be an integer of at least 2, not 1",
     "published.statistics.MUTAG.nodes: 3": r"has no 'nodes'; ",
+    "related: MUTAG": r"related must be a list of lists of data sets, not 'MUTAG'",
+    "related: [[MUTAG, MUTAGEN]]": r"related names 'MUTAGEN', which is not among the datasets",
+    "related: [[MUTAG], [MUTAG]]": r"related names 'MUTAG' more than once",
 }  # fmt: skip
 
 

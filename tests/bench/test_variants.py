@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from sagpool.bench import Store, load_experiment, run_experiment
-from sagpool.bench.claims import RULE, CellRows, judge_claims
+from sagpool.bench.claims import RULE, CellRows, judge_claims, related_changes
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.summary import summarise
 from sagpool.bench.variants import Chosen, group_cells
@@ -130,7 +132,7 @@ claims:
 
 def cell(mean, runs=4, note=""):
     splits = [(seed, fold) for seed in (0, 1) for fold in (0, 1)][:runs]
-    return CellRows({s: mean + i / 100 for i, s in enumerate(splits)}, ("same",), 2, note)
+    return CellRows({s: mean * (1 + i / 1000) for i, s in enumerate(splits)}, ("same",), 2, note)
 
 
 def judged(searched, fixed, *, by_test=None):
@@ -148,11 +150,11 @@ def test_a_claim_is_judged_on_one_kind_of_cells():
     searched = pair(60) | {("A", "sagpool-h"): cell(50)}
     found = judged(searched, fixed)["pair"]
     assert found.chosen is Chosen.SEARCHED, "both are complete"
-    assert found.found.lines[0].value == pytest.approx(-10)
+    assert found.found.lines[0].value == pytest.approx(-10, abs=0.1)
     del searched["B", "gpool-h"]
     found = judged(searched, fixed)["pair"]
     assert found.chosen is Chosen.FIXED, "of the searched ones a cell is missing"
-    assert found.found.lines[0].value == pytest.approx(10)
+    assert found.found.lines[0].value == pytest.approx(10, abs=0.1)
     assert found.found.gaps == ()
     assert "never on a mixture" in RULE
 
@@ -174,6 +176,29 @@ def test_a_claim_may_name_settings_of_a_method():
     found = judged({}, cells)
     assert found["losses"].found.verdict == "holds"
     assert found["few"].chosen is None
+
+
+def test_verdicts_that_depend_on_the_independence_of_data_sets():
+    text = CLAIMS + "related: [[A, B]]\n"
+    noise = np.array([-1.0, 0.5, 1.5, -1.0])
+    error = noise.std(ddof=1) * np.sqrt(1 / 4 + 1)
+
+    def cells(difference):
+        found = pair(70)
+        for name in "AB":
+            usual = found[name, "gpool-h"].accuracy
+            for (split, accuracy), one in zip(usual.items(), noise, strict=True):
+                found[name, "sagpool-h"].accuracy[split] = accuracy + difference + one
+        return {Chosen.FIXED: found}
+
+    def changes(difference, text=text):
+        found = related_changes(read_experiment(text, "claimed"), cells(difference))
+        return [(one.claim.id, one.verdict, one.bound) for one in found]
+
+    # 2.5 errors are significant in the mean of independent data sets alone.
+    assert 2 * stats.t.sf(2.5, 3) > 0.05 > 2 * stats.t.sf(2.5 * np.sqrt(2), 6)
+    assert changes(2.5 * error) == [("pair", "holds in part", "undecided")]
+    assert changes(20.0) == changes(0.0) == changes(2.5 * error, CLAIMS) == []
 
 
 def test_without_an_experiment_most_cells_decide_what_is_usual(bench, path):

@@ -30,6 +30,9 @@ SETTINGS = tuple(
 )
 
 
+Related = tuple[tuple[str, ...], ...]  # groups of data sets that share graphs
+
+
 @dataclass(frozen=True)
 class DataSet:
     name: str  # name in the results
@@ -126,6 +129,7 @@ class Experiment:
     tests: Mapping[tuple[str, str], Mapping[str, Accuracy]] = field(default_factory=dict)
     published_seeds: int = 20  # number of seeds of the published means
     claims: tuple[Claim, ...] = ()  # claims of the paper, with the tests that decide them
+    related: Related = ()  # results on these data sets are not independent
     select: Select = Select.OVER_FOLDS  # default of how a search chooses
     # Published results of methods that this package lacks: by method, then by data set.
     elsewhere: Mapping[str, Mapping[str, Elsewhere]] = field(default_factory=dict)

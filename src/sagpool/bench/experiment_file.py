@@ -13,6 +13,7 @@ from sagpool.bench.experiment import (
     DataSet,
     Elsewhere,
     Experiment,
+    Related,
     Rule,
     Table,
     check_method,
@@ -36,7 +37,7 @@ from sagpool.models.registry import suggestion
 
 _PARTS = (
     *("title", "datasets", "tables", "protocol", "grid", "settings", "published", "claims"),
-    "display",
+    *("related", "display"),
 )
 _PUBLISHED = ("statistics", "features", "accuracy", "tests", "seeds", "elsewhere")
 _STATISTICS = ("graphs", "classes", "avg_nodes", "avg_edges")
@@ -126,6 +127,7 @@ class _Reader:
             tests=self._tests(published.get("tests"), names),
             published_seeds=self._at_least(2, published.get("seeds", 20), "published.seeds"),
             claims=self._claims(top.get("claims", []), tuple(datasets)),
+            related=self._related(top.get("related", []), names),
             select=Select(select),
             elsewhere=self._elsewhere(published.get("elsewhere"), names),
             display=self._display(top.get("display")),
@@ -136,6 +138,20 @@ class _Reader:
             return read_claims(entries, datasets)
         except SagpoolError as error:
             self._fail(str(error).removesuffix("."))
+
+    def _related(self, entries: Any, datasets: set[str]) -> Related:
+        if not isinstance(entries, list):
+            self._fail(f"related must be a list of lists of data sets, not {shorten(entries)}")
+        groups = tuple(
+            self._names(entry, f"related[{position}]") for position, entry in enumerate(entries)
+        )
+        named = [name for group in groups for name in group]
+        for name in named:
+            if name not in datasets:
+                self._fail(f"related names '{name}', which is not among the datasets")
+            if named.count(name) > 1:
+                self._fail(f"related names '{name}' more than once")
+        return groups
 
     def _dataset(self, name: str, entry: Any) -> DataSet:
         place = f"datasets.{name}"

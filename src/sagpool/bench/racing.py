@@ -21,7 +21,7 @@ import numpy as np
 from sagpool.bench.records import Ranked, Validation
 from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank
 from sagpool.fleet import Training
-from sagpool.statistics import compare
+from sagpool.statistics import SAME, compare
 
 # So few candidates are cheap to train; one is dropped only if it is significantly worse.
 FEW = 4
@@ -145,8 +145,12 @@ def _expected_loss(seen: Validation) -> float:
 
 
 def _is_worse(accuracy: np.ndarray, best: np.ndarray, folds: int) -> bool:
-    """Whether ``[folds]`` accuracies are significantly lower than the best candidate's."""
+    """Whether ``[folds]`` accuracies are significantly lower than the best candidate's.
+
+    If they are lower by the same amount on every fold, there is no error to test with.
+    """
     if len(accuracy) < FEWEST_TESTED_FOLDS:
         return False
     difference, p, _ = compare(best, accuracy, folds)
-    return difference > 0 and p < SIGNIFICANT
+    same = float(np.ptp(best - accuracy)) < SAME
+    return difference > 0 and (same or p < SIGNIFICANT)

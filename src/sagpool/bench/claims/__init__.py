@@ -3,7 +3,13 @@
 from sagpool.bench.claims.claim import Claim, read_claims
 from sagpool.bench.claims.evidence import CellRows, Evidence
 from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
-from sagpool.bench.claims.judging import RULE, Judged, judge_claims
+from sagpool.bench.claims.judging import (
+    RULE,
+    Changed,
+    Judged,
+    judge_claims,
+    related_changes,
+)
 from sagpool.bench.claims.kinds import COMPARED
 from sagpool.bench.claims.phrases import Method, Phrase, p_text
 
@@ -11,6 +17,7 @@ __all__ = [
     "COMPARED",
     "RULE",
     "CellRows",
+    "Changed",
     "Claim",
     "Evidence",
     "Gap",
@@ -23,4 +30,5 @@ __all__ = [
     "judge_claims",
     "p_text",
     "read_claims",
+    "related_changes",
 ]

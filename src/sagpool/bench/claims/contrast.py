@@ -73,9 +73,10 @@ def contrasts(
     compared = dict(zip(differences, _corrected(list(differences.values()), margin), strict=True))
     overall = {}
     for other in dict.fromkeys(group for group, _ in differences):
-        here = [found for (group, _), found in differences.items() if group == other]
-        mean = mean_difference([difference for difference, _ in here])
-        overall[other] = (mean, sum(runs for _, runs in here))
+        here = {dataset: found for (group, dataset), found in differences.items() if group == other}
+        by_dataset = {dataset: difference for dataset, (difference, _) in here.items()}
+        mean = mean_difference(by_dataset, evidence.related)
+        overall[other] = (mean, sum(runs for _, runs in here.values()))
     corrected = _corrected(list(overall.values()), margin)
     return [
         Contrast(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sagpool.bench.experiment import Accuracy, Experiment
+from sagpool.bench.experiment import Accuracy, Experiment, Related
 from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
 from sagpool.fleet import Training
@@ -62,8 +62,11 @@ class Evidence:
     published: Mapping[tuple[str, str], Accuracy]
     published_seeds: int
     runs: int  # number of runs of a complete cell
+    related: Related = ()  # data sets whose errors are taken as fully correlated
 
     @staticmethod
-    def of(experiment: Experiment, cells: Mapping[tuple[str, str], CellRows]) -> Evidence:
+    def of(
+        experiment: Experiment, cells: Mapping[tuple[str, str], CellRows], related: Related = ()
+    ) -> Evidence:
         runs = experiment.seeds * int(experiment.protocol.get("folds", Training.folds))
-        return Evidence(cells, experiment.accuracy, experiment.published_seeds, runs)
+        return Evidence(cells, experiment.accuracy, experiment.published_seeds, runs, related)

@@ -11,6 +11,7 @@ from sagpool.bench.claims import (
     COMPARED,
     RULE,
     CellRows,
+    Changed,
     Claim,
     Gap,
     Judged,
@@ -20,7 +21,9 @@ from sagpool.bench.claims import (
     Verdict,
     judge_claims,
     p_text,
+    related_changes,
 )
+from sagpool.bench.experiment import Related
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -58,6 +61,9 @@ def section(content: Content) -> Section:
     if drawing:
         parts.append(Part("All differences in one picture", drawings=[drawing], folded=True))
     intro = [summary(judged), *([protocol(content, first)] if first.differences else [])]
+    if content.experiment and any(one.found.lines for one in judged):
+        related = content.experiment.related
+        intro += related_text(related, related_changes(content.experiment, cells))
     return Section("claims", "Claims and verdicts", parts, intro)
 
 
@@ -69,6 +75,24 @@ def summary(judged: Sequence[Judged]) -> str:
     if controls:
         sentence += f" Of our control questions, {_verdicts(controls)}."
     return sentence
+
+
+def related_text(related: Related, changes: Sequence[Changed]) -> list[str]:
+    """A paragraph on data sets that are not independent; nothing if all are."""
+    if not related:
+        return []
+    groups = "; ".join(" and ".join(group) for group in related)
+    text = (
+        "Means over data sets take these as independent, but some share graphs (for example, the "
+        f"same molecules): {groups}. As a bound, their errors can be taken as fully correlated. "
+    )
+    if not changes:
+        return [text + "Then no verdict changes."]
+    listed = "; ".join(
+        f"“{phrase(one.claim.text).plain.rstrip('.')}” ({one.verdict}: {one.bound})"
+        for one in changes
+    )
+    return [text + f"Then these verdicts change: {listed}."]
 
 
 def _verdicts(judged: Iterable[Judged]) -> str:
@@ -222,7 +246,8 @@ def _notes(judged: Sequence[Judged]) -> list[str]:
         "which.": any(one.marked for one in judged),
         RULE: bool(kinds),
         "Methods are compared on the same splits, with the corrected error of Nadeau and Bengio; "
-        "means over data sets give each the same weight and add up the variances. Better, worse: "
+        "means over data sets give each the same weight and add up the variances (of independent "
+        "data sets). Better, worse: "
         f"p below {SIGNIFICANT} after Holm's correction. Equivalent: two one-sided tests say that "
         "the difference is below the margin (1 point unless the claim says otherwise).": compared,
         "Resolution: half of the 95 % interval. A smaller difference cannot be told from zero. It "
