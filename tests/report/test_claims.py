@@ -19,6 +19,7 @@ EXPERIMENT = """
 datasets: {FIRST: , SECOND: }
 tables: {all: {methods: [sagpool-h, gpool-h]}}
 protocol: {seeds: 4, folds: 5}
+related: [[FIRST, SECOND]]
 published: {accuracy: {sagpool-h: {FIRST: [50.0, 1.0]}}}
 claims:
   - id: attention
@@ -100,6 +101,8 @@ def test_the_page(report):
     assert '<span class="verdict holds">holds†</span>' in section  # a cell is incomplete
     assert '<span class="verdict holds">holds</span>' in section
     assert "† Some of the rows are missing" in section
+    assert "some share graphs (for example, the same molecules): FIRST and SECOND." in section
+    assert "Then no verdict changes." in section
 
 
 def test_markdown_and_latex(report):

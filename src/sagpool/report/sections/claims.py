@@ -61,7 +61,8 @@ def section(content: Content) -> Section:
     if drawing:
         parts.append(Part("All differences in one picture", drawings=[drawing], folded=True))
     intro = [summary(judged), *([protocol(content, first)] if first.differences else [])]
-    if content.experiment and any(one.found.lines for one in judged):
+    means = any(not line.dataset for one in judged for line in one.found.lines)
+    if content.experiment and means:
         related = content.experiment.related
         intro += related_text(related, related_changes(content.experiment, cells))
     return Section("claims", "Claims and verdicts", parts, intro)
