@@ -12,6 +12,7 @@ from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import CellRecord
 from sagpool.bench.selection import SELECTED, Select
 from sagpool.bench.summary import Summary
+from sagpool.bench.usual_ratios import CellRatio, usual_ratios
 from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
 from sagpool.fleet.validation_metrics import METRICS
@@ -172,19 +173,18 @@ class _Usual:
         self.experiment = experiment
         # Settings of the last requested cell of each protocol, and how many cells have it.
         found: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
-        # Ratio of the last cell without settings of its own.
-        self.ratios: dict[tuple[str, str, Chosen], Any] = {}
+        ratios: list[CellRatio] = []
         for cell in (s.cell for s in summaries):
             for chosen in ways_chosen(cell):
                 own = settled(cell, chosen)
                 protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
                 found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
                 if not self._method_settings(cell, own):
-                    key = (cell.dataset, cell.method, chosen)
-                    self.ratios[key] = own.get("ratio")
+                    ratios.append(CellRatio(cell.dataset, cell.method, chosen, own.get("ratio")))
         # In a tie, the last one.
         counts = [*reversed(found.values())]
         self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
+        self.ratios = usual_ratios(ratios)
 
     def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
         """Differences from the usual protocol, in words."""
@@ -241,7 +241,7 @@ class _Usual:
     def _ratio(self, cell: CellRecord, chosen: Chosen) -> Any:
         """The usual ratio; None if the usual search varies it."""
         if self.experiment is None or cell.method not in methods():
-            return self.ratios.get((cell.dataset, cell.method, chosen))
+            return self.ratios.get((cell.dataset, chosen))
         grid = self.experiment.grid_of(self._dataset(cell), cell.method)
         if chosen is not Chosen.FIXED and len(grid.get("ratio", ())) > 1:
             return None
