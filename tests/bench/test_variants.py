@@ -204,3 +204,12 @@ def test_a_data_set_may_have_a_ratio_of_its_own(bench, path):
     bench(methods=("gpool-h", "sagpool-h", "random-h"))
     bench(datasets="motifs", methods=("gpool-h", "sagpool-h"), settings={"ratio": 0.25})
     assert len(dict.fromkeys(groups(path)[0][2])) == 3, "no name has a ratio"
+
+
+def test_only_the_version_of_a_method_requested_last_is_shown(bench, path, monkeypatch):
+    for dataset in ("MUTAG", "motifs"):
+        bench(datasets=dataset, methods=("gpool-h", "sagpool-h"))
+    changed = {"sagpool-h": "2"}
+    monkeypatch.setattr("sagpool.bench.plan.method_version", lambda name: changed.get(name, ""))
+    bench(datasets="MUTAG", methods="sagpool-h")
+    assert groups(path) == [("FIXED", (), ["gpool-h", "gpool-h", "sagpool-h"])]

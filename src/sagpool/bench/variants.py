@@ -75,15 +75,16 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
     """All groups of cells; the main one first, then those of the same protocol.
 
     The main group is the one with the most main cells among those with the protocol of the
-    experiment; in a tie, searched settings come before fixed ones. If a data set has changed, only
-    cells of its latest state are included. If cells have the same name, the last requested one is
-    shown: showing the best would be a choice by test results.
+    experiment; in a tie, searched settings come before fixed ones. If a data set or the code of a
+    method has changed, only cells of the latest state are included. If cells have the same name,
+    the last requested one is shown: showing the best would be a choice by test results.
 
     Args:
         summaries: cells in the order of their requests
         experiment: defines the usual settings; without it, the protocol of most cells does
     """
-    current = of_latest_data(summaries)
+    latest = set(of_latest_versions(summaries))
+    current = [s for s in of_latest_data(summaries) if s in latest]
     usual = _Usual(experiment, current)
     found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
     for summary in current:
@@ -115,6 +116,12 @@ def of_latest_data(summaries: Sequence[Summary]) -> list[Summary]:
     """The cells of the latest state of each data set; cells are in the order of their requests."""
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
     return [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+
+
+def of_latest_versions(summaries: Sequence[Summary]) -> list[Summary]:
+    """The cells made by the latest version of each method; cells are in the order of requests."""
+    versions = {s.cell.method: s.cell.settings.get(METHOD_VERSION) for s in summaries}
+    return [s for s in summaries if s.cell.settings.get(METHOD_VERSION) == versions[s.cell.method]]
 
 
 def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:

@@ -15,6 +15,7 @@ from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
 from sagpool.report.published_elsewhere import published_elsewhere
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.cells import left_out_notes
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 from sagpool.statistics import SIGNIFICANT
 
@@ -43,7 +44,7 @@ def section(content: Content) -> Section:
             *(part for group in content.groups for part in _parts(content, group)),
             *published_elsewhere(content),
         ],
-        [several] if len(content.groups) > 1 else [],
+        [*([several] if len(content.groups) > 1 else []), *left_out_notes(content)],
     )
 
 
