@@ -96,3 +96,17 @@ def test_in_a_report(run, path, tmp_path):
     assert [row["against"] and round(row["against"]["difference"], 2) for row in rows] == [
         *(None, 8.33, 16.67)
     ]
+
+
+def test_json_has_each_difference_at_its_cell(run, path, small, pretend, tmp_path):
+    for settings in ({"conv": "gin"}, {"lr": 0.1}):
+        run_experiment(small, methods="gpool-h", settings=settings, store=path, engine=pretend)
+    rows = json.loads(run(f"report {path} --json --against sagpool-h")[1].out)
+    found = {
+        (row["method"], row["settings"].get("conv"), row["settings"]["lr"]): row["against"]
+        for row in rows
+    }
+    assert found["sagpool-h", None, 0.01] is None
+    assert found["gpool-h", None, 0.01] is None, "it was requested again"
+    assert found["gpool-h", None, 0.1]["method"] == "gpool-h"
+    assert found["gpool-h", "gin", 0.01]["method"] == "gpool-h, conv gin"
