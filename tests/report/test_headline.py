@@ -7,6 +7,7 @@ import pytest
 from sagpool.bench.scores import CellScores
 from sagpool.report import headline
 from sagpool.report.content import read_content
+from sagpool.report.sections import ranks
 from sagpool.statistics import Spread
 
 
@@ -152,3 +153,16 @@ def test_the_lowest_error_of_all_tables_is_named(make, made):
         "The lowest RMSE of all on MADE is in another table: "
         "<strong>SAGPool<sub>h</sub></strong> with fixed settings and another protocol, 1.5.",
     ]
+
+
+def test_a_diagram_of_the_data_sets_that_enough_methods_share(make, made):
+    cells = [made(f"D{i}", m, seeds=1) for i in range(3) for m in ("sagpool-h", "gpool-h", "mine")]
+    found = ranks.section(read_content(make(*cells, made("ALONE", seeds=1))))
+    assert len(found.parts) == 2
+    assert "Left out, since too few methods were run on all data sets: ALONE." in found.intro
+
+
+def test_without_shared_data_sets_there_is_no_diagram(make, made):
+    cells = [made(f"D{i}", f"m{(i + n) % 3}", seeds=1) for i in range(3) for n in range(2)]
+    (part,) = ranks.section(read_content(make(*cells))).parts
+    assert "it needs 3 methods that were run on the same 3 data sets" in part.html
