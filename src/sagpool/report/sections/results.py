@@ -13,6 +13,7 @@ from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
+from sagpool.report.matched import matched_notes
 from sagpool.report.published_elsewhere import published_elsewhere
 from sagpool.report.section import Part, Section
 from sagpool.report.sections.cells import left_out_notes
@@ -254,7 +255,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         for one in s.failures
     ]
     kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
-    matched = [s for s in cells if s.mismatch == ""]
+    matched = matched_notes(scope.group)
     unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in cells if s.mismatch]
     partly = any(s.mismatch is None for s in cells)
     lost = [
@@ -291,7 +292,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: ended with an error on every attempt. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
-        _retention(matched, name_them=partly): bool(matched),
+        **dict.fromkeys(matched, True),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         "The other cells were not part of the matched comparison.": partly
         and bool(matched or unmatched),
@@ -302,22 +303,6 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }
     return [note for note, condition in applies.items() if condition]
-
-
-def _retention(matched: Sequence[Summary], *, name_them: bool) -> str:
-    methods: dict[str, list[str]] = {}
-    left: dict[str, None] = {}
-    for s in matched:
-        assert s.cell.retention is not None
-        methods.setdefault(s.cell.dataset, []).append(s.method)
-        percent = ", ".join(f"{100 * part:.0f}" for part in s.cell.retention.wanted)
-        left[f"{percent} % on {s.cell.dataset}"] = None
-    listed = "; ".join(f"{', '.join(here)} on {dataset}" for dataset, here in methods.items())
-    which = f": {listed}" if name_them else ""
-    return (
-        f"Compared at the same retention of nodes, with the same search budget{which}. "
-        f"The poolings leave {'; '.join(left)}."
-    )
 
 
 def _mixed_kernels(kernels: Mapping[Summary, Sequence[str]]) -> str:
