@@ -75,8 +75,9 @@ def print_against(found: Sequence[Against]) -> None:
 
 def cells_json(summaries: Sequence[Summary], against: Sequence[Against]) -> list[dict[str, Any]]:
     """The cells as JSON, with the comparison for cells that were compared."""
-    # By cell: a method may have several cells on a data set.
-    compared = {id(a.summary.cell): a.to_json() for a in against}
+    # By cell: a method may have several on a data set. A cell in two tables has the comparison of
+    # the first.
+    compared = {id(a.summary.cell): a.to_json() for a in reversed(against)}
     rows = []
     for summary in summaries:
         row = summary.to_json()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sagpool.bench.against import NOTHING, Against, compare_with
+from sagpool.bench.against import NOTHING, Against, check_reference, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
@@ -26,6 +26,14 @@ from sagpool.report import names
 from sagpool.statistics import evenly_spaced
 
 MOST_CURVES = 500  # most curves of a cell
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedGroup:
+    """The cells of a table, compared with the requested method."""
+
+    group: Group
+    comparisons: Sequence[Against]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +61,7 @@ class Content:
     # Scores of the shown cells and regressions, by the key of the first run.
     scores: dict[str, CellScores]
     experiment: Experiment | None = None  # the experiment whose claims are judged
-    against: Sequence[Against] = ()  # comparisons of the shown cells with the requested method
+    against: Sequence[ComparedGroup] = ()  # of the tables that have the requested method
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
 
     @property
@@ -132,9 +140,6 @@ def read_content(
                 "learning rate."
             )
         shown = groups[0].cells
-        compared = compare_with(shown, against) if against else []
-        if against and not compared:
-            raise SagpoolError(NOTHING.format(reference=against))
         return Content(
             name=path.name,
             summaries=summaries,
@@ -155,8 +160,19 @@ def read_content(
             },
             experiment=experiment,
             display=display,
-            against=compared,
+            against=_compare_groups(groups, against) if against else [],
         )
+
+
+def _compare_groups(groups: Sequence[Group], reference: str) -> list[ComparedGroup]:
+    """Comparisons with the reference in each table that has it."""
+    check_reference([s for group in groups for s in group.cells], reference)
+    having = [group for group in groups if reference in {s.method for s in group.cells}]
+    compared = [ComparedGroup(group, compare_with(group.cells, reference)) for group in having]
+    found = [one for one in compared if one.comparisons]
+    if not found:
+        raise SagpoolError(NOTHING.format(reference=reference))
+    return found
 
 
 def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:

@@ -50,23 +50,36 @@ def section(content: Content) -> Section:
 
 
 def _parts(content: Content, group: Group) -> list[Part]:
-    number = content.groups.index(group)
-    protocols = list(dict.fromkeys(one.differences for one in content.groups))
-    place = protocols.index(group.differences)
-    heading = str(group.chosen).capitalize() + (", another protocol" if place else "")
-    suffix = f"-{group.chosen.name.lower().replace('_', '-')}" if number else ""
-    suffix += f"-protocol{place + 1}" if place else ""
-    pairs = content.pairs if not number else compare_methods(group.main)
-    scope = _Scope(content, group, pairs, suffix)
-    heading = heading if len(content.groups) > 1 else ""
+    first = group is content.groups[0]
+    pairs = content.pairs if first else compare_methods(group.main)
+    scope = _Scope(content, group, pairs, suffix(content, group))
+    above = heading(content, group) if len(content.groups) > 1 else ""
     results = _results_table(scope)
     variants = _variants_table(scope, VARIANTS if results.records else results.caption)
     if variants and not results.records:
-        return [Part(heading, variants)]
+        return [Part(above, variants)]
     return [
-        Part(heading, results),
-        *([Part("Variants of SAGPool" if not number else "", variants)] if variants else []),
+        Part(above, results),
+        *([Part("Variants of SAGPool" if first else "", variants)] if variants else []),
     ]
+
+
+def heading(content: Content, group: Group) -> str:
+    """How a table is told from the others: its way of choosing settings, and its protocol."""
+    return str(group.chosen).capitalize() + (", another protocol" if _place(content, group) else "")
+
+
+def suffix(content: Content, group: Group) -> str:
+    """The end of the file names of a table; empty for the first one."""
+    place = _place(content, group)
+    chosen = f"-{group.chosen.name.lower().replace('_', '-')}"
+    first = group is content.groups[0]
+    return ("" if first else chosen) + (f"-protocol{place + 1}" if place else "")
+
+
+def _place(content: Content, group: Group) -> int:
+    """The number of its protocol; 0 for that of the first table."""
+    return list(dict.fromkeys(one.differences for one in content.groups)).index(group.differences)
 
 
 @dataclass(frozen=True)
