@@ -1,5 +1,6 @@
 """The content of a report, read from a run store at once."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -182,7 +183,8 @@ def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:
 def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dict[str, Display]:
     """Display names and colours, from the experiment and the registration of each method."""
     said = dict(experiment.display) if experiment else {}
-    for method in dict.fromkeys(s.cell.method for s in summaries):
+    trained = list(dict.fromkeys(s.cell.method for s in summaries))
+    for method in trained:
         if method not in methods():  # a plugin that is not loaded
             continue
         own, given = find_method(method).display, said.get(method)
@@ -190,7 +192,20 @@ def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dic
             said[method] = Display(given.name or own.name, given.colour or own.colour)
         elif own != Display():
             said[method] = own
-    return said
+    return said | _told_apart(trained, said)
+
+
+def _told_apart(trained: Sequence[str], said: Mapping[str, Display]) -> dict[str, Display]:
+    """Methods that would be displayed under one name, with their registered names added."""
+    with names.displayed(said):
+        shown = {method: names.plain(method) for method in trained}
+        count = Counter(shown.values())
+        return {
+            # The registered name is in front: figures cut long labels.
+            method: Display(f"{method} ({name})", names.display(method).colour)
+            for method, name in shown.items()
+            if count[name] > 1
+        }
 
 
 def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:
