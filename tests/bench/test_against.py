@@ -96,3 +96,34 @@ def test_in_a_report(run, path, tmp_path):
     assert [row["against"] and round(row["against"]["difference"], 2) for row in rows] == [
         *(None, 8.33, 16.67)
     ]
+
+
+def test_json_has_each_difference_at_its_cell(run, path, small, pretend, tmp_path):
+    for settings in ({"conv": "gin"}, {"lr": 0.1}):
+        run_experiment(small, methods="gpool-h", settings=settings, store=path, engine=pretend)
+    rows = json.loads(run(f"report {path} --json --against sagpool-h")[1].out)
+    found = {
+        (row["method"], row["settings"].get("conv"), row["settings"]["lr"]): row["against"]
+        for row in rows
+    }
+    assert found["sagpool-h", None, 0.01] is None
+    assert found["gpool-h", None, 0.01] is None, "it was requested again"
+    assert found["gpool-h", None, 0.1]["method"] == "gpool-h"
+    assert found["gpool-h", "gin", 0.01]["method"] == "gpool-h, conv gin"
+
+
+def test_every_table_that_has_the_method_is_compared(run, path, small, pretend, tmp_path):
+    other = {"settings": {"patience": 7}, "store": path, "engine": pretend}
+    run_experiment(small, methods=["diffpool-h", "gpool-h"], **other)
+    folder = tmp_path / "report"
+    assert run(f"report {path} -o {folder} --against diffpool-h")[0] == 0
+    assert [one.name for one in (folder / "tables").glob("against*.md")] == [
+        "against-fixed-protocol2.md"
+    ]
+    text = (folder / "tables/against-fixed-protocol2.md").read_text()
+    assert "The protocol is not the usual one: a patience of 7 epochs." in text
+    rows = json.loads(run(f"report {path} --json --against gpool-h")[1].out)
+    assert [bool(row["against"]) for row in rows] == [True, False, True, True, False]
+    assert run(f"report {path} -o {folder} --against gpool-h")[0] == 0
+    assert len([*(folder / "tables").glob("against*.md")]) == 2
+    assert run(f"report {path} --json --against set2set-g")[0] == 2

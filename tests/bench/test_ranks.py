@@ -48,6 +48,15 @@ def test_methods_are_ranked_on_the_data_sets_that_all_have():
     assert rank_methods(cells[:6]) is None, "two data sets"
 
 
+def test_a_data_set_with_few_methods_is_left_out():
+    cells = [summary(f"d{i}", m, 50 + n) for i in range(3) for n, m in enumerate("abc")]
+    found = rank_methods([summary("alone", "a", 90), *cells, summary("d0", "once", 99)])
+    assert (found.datasets, found.methods) == (("d0", "d1", "d2"), ("c", "b", "a"))
+    others = [summary("others", m, 70) for m in "vwxyz"]
+    assert rank_methods([*cells, *others]).datasets == ("d0", "d1", "d2")
+    assert rank_methods([*cells[:6], *others]) is None, "no three share three"
+
+
 def test_bars_join_what_does_not_differ():
     p = np.ones((4, 4))
     p[0, 3] = p[3, 0] = p[1, 3] = p[3, 1] = 0.01

@@ -76,6 +76,34 @@ def test_the_table_names_the_cells_that_were_matched(small, path, pretend, tmp_p
     assert "The other cells were not part of the matched comparison." in page
 
 
+def test_commands_at_different_ratios_are_told_apart(small, path, pretend, tmp_path):
+    options = {"store": path, "engine": pretend, "match": "retention"}
+    run_experiment(small, methods=["sagpool-h", "random-h"], **options)
+    for methods in (["sagpool-h", "random-h"], ["gpool-h"]):
+        ratio = 0.25 if len(methods) > 1 else 0.3
+        run_experiment(small, methods=methods, settings={"ratio": ratio}, **options)
+    write_report(path, tmp_path / "report")
+    text = (tmp_path / "report/tables/results.md").read_text()
+    note = "Compared at the same retention of nodes, with the same search budget: "
+    assert [line.removeprefix(note) for line in text.splitlines() if note in line] == [
+        "sagpool-h, random-h on MUTAG. The poolings leave 52, 27, 15 % on MUTAG.",
+        "sagpool-h, ratio 0.25, random-h, ratio 0.25 on MUTAG. "
+        "The poolings leave 27, 9, 6 % on MUTAG.",
+    ]
+    alone = "no other cell has the same ratio and search budget: gpool-h, ratio 0.3 on MUTAG."
+    assert alone in text
+
+
+def test_searches_with_different_budgets_are_told_apart(small, path, pretend, tmp_path):
+    options = {"store": path, "engine": pretend, "match": "retention", "search": "grid"}
+    run_experiment(small, methods=["sagpool-h", "random-h"], **options)
+    run_experiment(small, methods=["gpool-h"], settings={"hidden": 4}, **options)
+    write_report(path, tmp_path / "report")
+    text = (tmp_path / "report/tables/results.md").read_text()
+    assert "with the same search budget: sagpool-h, random-h on MUTAG." in text
+    assert "no other cell has the same ratio and search budget: gpool-h on MUTAG." in text
+
+
 def test_a_search_has_the_same_budget_for_all(small, path, pretend):
     options = {"match": "retention", "search": "grid", "store": path, "engine": pretend}
     run_experiment(small, methods=["sagpool-h", "gpool-h"], **options)

@@ -12,6 +12,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import split_of
 from sagpool.report import write_report
+from sagpool.report.content import read_content
 
 
 @pytest.fixture
@@ -107,3 +108,39 @@ def test_a_metric_of_another_task(metric, path):
             store=path,
         )  # fmt: skip
     assert not path.exists(), "nothing was trained"
+
+
+@pytest.mark.parametrize("select", ["over-folds", "per-fold"])
+def test_searches_by_different_criteria_share_no_table(small, path, predicting, tmp_path, select):
+    predicting.accuracy = {0.001: 0.9, 0.01: 0.6}
+    options = {"search": "grid", "select": select, "engine": predicting, "store": path}
+    run_experiment(small, methods=("gpool-h", "sagpool-h"), **options)
+    run_experiment(small, methods="gpool-h", select_by="log_loss", **options)
+    content = read_content(path)
+    assert [([s.method for s in g.cells], g.differences) for g in content.groups] == [
+        (["gpool-h", "sagpool-h"], ()),
+        (["gpool-h"], ("settings chosen by the validation log loss",)),
+    ]
+    write_report(path, tmp_path / "report")
+    assert len([*(tmp_path / "report/tables").glob("search*.csv")]) == 2
+
+
+def test_searches_by_one_criterion_need_no_mention(small, path, predicting):
+    options = {"search": "grid", "select_by": "log_loss", "engine": predicting, "store": path}
+    run_experiment(small, methods=("gpool-h", "sagpool-h"), **options)
+    for experiment in (None, small):
+        (group,) = read_content(path, experiment).groups
+        assert group.differences == ()
+
+
+def test_the_accuracy_is_the_usual_criterion_of_an_experiment(small, path, predicting):
+    predicting.accuracy = {0.001: 0.9, 0.01: 0.6}
+    options = {"search": "grid", "engine": predicting, "store": path}
+    run_experiment(small, methods="gpool-h", **options)
+    run_experiment(small, methods=("gpool-h", "sagpool-h"), select_by="log_loss", **options)
+    assert [g.differences for g in read_content(path, small).groups] == [
+        *((), ("settings chosen by the validation log loss",))
+    ]
+    assert [g.differences for g in read_content(path).groups] == [
+        *((), ("settings chosen by the validation accuracy",))
+    ]

@@ -209,3 +209,32 @@ def test_without_an_experiment_most_cells_decide_what_is_usual(bench, path):
         ((), ["gpool-h", "sagpool-h"]),
         (("a patience of 7 epochs",), ["gpool-h"]),
     ]
+
+
+def test_the_usual_ratio_is_that_of_most_methods(bench, path):
+    for method in ("gpool-h", "sagpool-h"):
+        bench(methods=method)
+    bench(methods="sagpool-h", settings={"ratio": 0.9})
+    assert groups(path) == [("FIXED", (), ["gpool-h", "sagpool-h", "sagpool-h, ratio 0.9"])]
+
+
+def test_a_method_at_another_ratio_than_the_others_is_named(bench, path):
+    bench(methods="sagpool-h", settings={"ratio": 0.9})
+    assert groups(path) == [("FIXED", (), ["sagpool-h"])], "there is no other"
+    bench(methods="gpool-h")
+    assert groups(path) == [("FIXED", (), ["sagpool-h, ratio 0.9", "gpool-h"])]
+
+
+def test_a_data_set_may_have_a_ratio_of_its_own(bench, path):
+    bench(methods=("gpool-h", "sagpool-h", "random-h"))
+    bench(datasets="motifs", methods=("gpool-h", "sagpool-h"), settings={"ratio": 0.25})
+    assert len(dict.fromkeys(groups(path)[0][2])) == 3, "no name has a ratio"
+
+
+def test_only_the_version_of_a_method_requested_last_is_shown(bench, path, monkeypatch):
+    for dataset in ("MUTAG", "motifs"):
+        bench(datasets=dataset, methods=("gpool-h", "sagpool-h"))
+    changed = {"sagpool-h": "2"}
+    monkeypatch.setattr("sagpool.bench.plan.method_version", lambda name: changed.get(name, ""))
+    bench(datasets="MUTAG", methods="sagpool-h")
+    assert groups(path) == [("FIXED", (), ["gpool-h", "gpool-h", "sagpool-h"])]

@@ -51,6 +51,15 @@ def test_an_experiment_file_decides_about_names_colours_and_order(make, made, ow
         assert colour("sagpool-h") == "#00aa00"
 
 
+def test_methods_of_one_name_are_told_apart(make, made, own_method, tmp_path):
+    display = "display: {random-h: {name: Mine}, hub-h: {name: Mine}, sagpool-h: {name: Other}}"
+    store = make(*(made(method=m) for m in ("sagpool-h", "hub-h", "random-h")))
+    write_report(store, tmp_path / "report", read_experiment(TEXT + display, "mine"))
+    text = (tmp_path / "report/tables/results.md").read_text()
+    for name in ("hub-h (Mine)", "random-h (Mine)", "Other"):
+        assert f"| {name} |" in text
+
+
 def test_results_of_others_have_a_table_of_their_own(make, made, tmp_path):
     others = 'published: {elsewhere: {"GIN (Xu, 2019)": {MADE: [89.4, 5.6]}, WL: {MADE: 82.1}}}'
     store = make(made(method="sagpool-h"), made(method="gpool-h"))

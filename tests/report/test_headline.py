@@ -1,9 +1,14 @@
 """The main result is the best of all that the store has."""
 
+from dataclasses import replace
+
 import pytest
 
+from sagpool.bench.scores import CellScores
 from sagpool.report import headline
 from sagpool.report.content import read_content
+from sagpool.report.sections import ranks
+from sagpool.statistics import Spread
 
 
 def sentences(store):
@@ -105,3 +110,59 @@ def test_a_diagram_of_ranks_over_data_sets(make, made, tmp_path):
     assert "nothing here can be significant" in page
     assert (tmp_path / "report/figures/ranks.png").is_file()
     assert "diffpool-h,1.0" in (tmp_path / "report/tables/ranks.csv").read_text()
+
+
+def test_data_sets_of_other_tables_are_in_the_head(make, made):
+    searched = made(
+        dataset="OTHER", mean=85, seeds=3, settings={"lr": 0.01, "folds": 4},
+        candidates=({"lr": 0.01, "folds": 4}, {"lr": 0.02, "folds": 4}),
+    )  # fmt: skip
+    plain = [made(method=m, mean=70) for m in ("gpool-h", "random-h")]
+    content = read_content(make(searched, *plain))
+    assert headline.title(content) == "Graph pooling on MADE and OTHER"
+    assert headline.scope(content).startswith("2 data sets · 3 methods · 3 seeds × 4 or 5 folds · ")
+    *_, last = map(str, headline.sentences(content))
+    assert last.startswith(
+        "The highest mean of all on OTHER is in another table: <strong>SAGPool<sub>h</sub></strong>"
+        " with searched settings"
+    )
+
+
+def test_methods_that_win_on_equally_many_data_sets_are_all_named(make, made):
+    means = {"A": {"sagpool-h": 80, "gpool-h": 60}, "B": {"sagpool-h": 60, "gpool-h": 80}}
+    cells = [made(d, m, mean) for d, of in means.items() for m, mean in of.items()]
+    assert sentences(make(*cells)) == [
+        "Among the hierarchical methods, <strong>gPool<sub>h</sub></strong> and "
+        "<strong>SAGPool<sub>h</sub></strong> have the highest mean on 1 of 2 data sets each."
+    ]
+
+
+def test_the_lowest_error_of_all_tables_is_named(make, made):
+    content = read_content(make(made(), made(method="gpool-h")))
+    first, second = (
+        replace(content.groups[0], cells=(cell,), differences=words)
+        for cell, words in zip(content.shown, ((), ("5 folds",)), strict=True)
+    )
+    errors = {
+        s.runs[0].key: CellScores(1, {"rmse": Spread(value, None, None, None)})
+        for s, value in zip(content.shown, (2.0, 1.5), strict=True)
+    }
+    found = replace(content, regressions=[first, second], scores=errors)
+    assert [str(one) for one in headline.sentences(found)][-2:] == [
+        "<strong>gPool<sub>h</sub></strong> has the lowest RMSE on MADE: 2.",
+        "The lowest RMSE of all on MADE is in another table: "
+        "<strong>SAGPool<sub>h</sub></strong> with fixed settings and another protocol, 1.5.",
+    ]
+
+
+def test_a_diagram_of_the_data_sets_that_enough_methods_share(make, made):
+    cells = [made(f"D{i}", m, seeds=1) for i in range(3) for m in ("sagpool-h", "gpool-h", "mine")]
+    found = ranks.section(read_content(make(*cells, made("ALONE", seeds=1))))
+    assert len(found.parts) == 2
+    assert "Left out, since too few methods were run on all data sets: ALONE." in found.intro
+
+
+def test_without_shared_data_sets_there_is_no_diagram(make, made):
+    cells = [made(f"D{i}", f"m{(i + n) % 3}", seeds=1) for i in range(3) for n in range(2)]
+    (part,) = ranks.section(read_content(make(*cells))).parts
+    assert "it needs 3 methods that were run on the same 3 data sets" in part.html

@@ -71,11 +71,39 @@ def test_cells_of_earlier_data_are_counted_and_told_apart(make, made, tmp_path, 
     monkeypatch.setattr(Graphs, "fingerprint", lambda graphs: "other graphs")
     store = make(made())
     page = write_report(store, tmp_path / "report").read_text()
-    assert "2 of these 3 cells were trained on an earlier version of the data (MADE);" in page
+    assert (
+        "2 of these 3 cells were trained on an earlier version of the data, or on other data of "
+        "the same name (MADE);"
+    ) in page
+    assert (
+        "Other results are on an earlier version of the data, or on other data of the same name: "
+        "MADE. They are left out here;"
+    ) in page
     assert "were requested again later" not in page
     first, second, last = rows(tmp_path / "report/tables/cells.csv")
     assert first["fingerprint"] == second["fingerprint"] != last["fingerprint"] == "other graphs"
     assert "<code>other gr</code>" in page
+
+
+def test_versions_of_a_method_are_not_mixed(make, made, tmp_path):
+    cells = [made(dataset=d, method=m) for d in ("A", "B") for m in ("hub-h", "gpool-h")]
+    store = make(*cells)
+    with Store.writing(store) as opened:
+        for table in ("cells", "runs"):  # JSON with sorted keys
+            opened.connection.execute(
+                f"UPDATE {table} SET settings = replace(settings, '\"patience\"', "
+                '\'"method_version": "old", "patience"\') '
+                "WHERE method = 'hub-h' AND name = 'A'"
+            )
+        opened.connection.execute("UPDATE runs SET checksum = NULL")
+    page = write_report(store, tmp_path / "report").read_text()
+    found = rows(tmp_path / "report/tables/results.csv")
+    assert [(row["dataset"], row["method"]) for row in found] == [
+        *(("A", "gpool-h"), ("B", "gpool-h"), ("B", "hub-h"))
+    ]
+    assert "Other results are of another version of the method: hub-h on A. They" in page
+    assert "1 of these 4 cells were made by another version of their method (hub-h on A);" in page
+    assert "requested again later" not in page
 
 
 def test_methods_with_other_splits_are_not_compared(make, made, tmp_path):

@@ -62,12 +62,7 @@ def compare_with(summaries: Sequence[Summary], reference: str) -> list[Against]:
         summaries: cells of one protocol
         reference: a method, optionally with settings: ``diffpool-h, losses none``
     """
-    known = dict.fromkeys(s.method for s in summaries)
-    if known and reference not in known:
-        listed = ", ".join(known)
-        raise SagpoolError(
-            f"There is no result of '{reference}' to compare with, only of {listed}."
-        )
+    check_reference(summaries, reference)
     found = []
     for summary in summaries:
         other = next(
@@ -89,3 +84,13 @@ def compare_with(summaries: Sequence[Summary], reference: str) -> list[Against]:
         Against(summary, reference, difference, runs, p)
         for (summary, difference, runs), p in zip(found, adjusted, strict=True)
     ]
+
+
+def check_reference(summaries: Sequence[Summary], reference: str) -> None:
+    """Raise an error if there are results, but none of the reference."""
+    known = dict.fromkeys(s.method for s in summaries)
+    if known and reference not in known:
+        listed = ", ".join(known)
+        raise SagpoolError(
+            f"There is no result of '{reference}' to compare with, only of {listed}."
+        )

@@ -60,10 +60,14 @@ def _epochs(search: Search, candidates: Sequence[Training]) -> list[int | None]:
     return [*(epoch_or_end(FEWEST_EPOCHS * 2**step, most) for step in early), None]
 
 
-def settings_of_all(search: Search, candidates: Sequence[Training]) -> dict[str, Any]:
+def settings_of_all(search: str, candidates: Sequence[Training]) -> dict[str, Any]:
     """The settings of a cell that was selected per fold: a list of values where folds differ.
 
     They include the kind of selection, so that the cell differs from one with fixed settings.
+
+    Args:
+        search: with its criterion, as in the record of the cell: ``grid by roc auc``
+        candidates: of the search
     """
     defaults = method_settings(candidates[0].method)
     every = [settings_of(candidate) for candidate in candidates]

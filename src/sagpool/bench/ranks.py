@@ -1,6 +1,7 @@
 """Ranks of methods over data sets, and significant differences between them."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,15 +51,22 @@ class Ranks:
 
 
 def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:
-    """Rank the methods that have results on all data sets; None if there are too few of either.
+    """Rank methods on the data sets that they share; None if there are too few of either.
+
+    The methods are those with results on all data sets. If these are too few, data sets are left
+    out, one at a time: the one without which most methods are left.
 
     Args:
         summaries: cells of one protocol
     """
     means = {(s.cell.dataset, s.method): s.spread.mean for s in summaries}
     datasets = tuple(dict.fromkeys(s.cell.dataset for s in summaries))
-    every = dict.fromkeys(s.method for s in summaries)
-    methods = [m for m in every if all((d, m) in means for d in datasets)]
+    sizes = Counter(dataset for dataset, _ in means)
+    while len(methods := _on_all(datasets, means)) < FEWEST and len(datasets) > FEWEST:
+        fewer = [tuple(d for d in datasets if d != one) for one in datasets]
+        datasets = max(
+            fewer, key=lambda some: (len(_on_all(some, means)), sum(sizes[d] for d in some))
+        )
     if len(methods) < FEWEST or len(datasets) < FEWEST:
         return None
     table = np.array([[means[dataset, method] for method in methods] for dataset in datasets])
@@ -73,3 +81,10 @@ def rank_methods(summaries: Sequence[Summary]) -> Ranks | None:
         p[i, j] = p[j, i] = value
     named = tuple(methods[i] for i in order)
     return Ranks(named, datasets, ranks, friedman(ranks), p)
+
+
+def _on_all(datasets: Sequence[str], results: Iterable[tuple[str, str]]) -> list[str]:
+    """The methods with results on all of these data sets."""
+    known = dict.fromkeys(results)
+    every = dict.fromkeys(method for _, method in known)
+    return [method for method in every if all((d, method) in known for d in datasets)]

@@ -235,7 +235,7 @@ class ExperimentRunner:
         keys = plan.keys(cell, chosen)
         record = replace(
             record,
-            settings=settings_of_all(plan.search, cell.candidates),
+            settings=settings_of_all(record.search, cell.candidates),
             ranking=tuple(ranking),
             chosen=tuple(keys),
             cost=cost,

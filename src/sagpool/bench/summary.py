@@ -12,7 +12,7 @@ import numpy as np
 
 from sagpool.bench.records import CellRecord, Failure, Run
 from sagpool.bench.run_table import RunTable, column
-from sagpool.bench.selection import Select
+from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
 
@@ -81,6 +81,12 @@ class Summary:
     def select(self) -> Select:
         """How the settings were selected, if there was a search."""
         return self.cell.select
+
+    @property
+    def criterion(self) -> str:
+        """The validation result by which a search ranked its candidates."""
+        named = self.cell.search.partition(" by ")[2]
+        return named or (BY_ACCURACY if self.loss is None else "loss")
 
     @property
     def main_test(self) -> str | None:

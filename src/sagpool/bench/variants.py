@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import mode
 from typing import Any
 
 from sagpool.bench.experiment import SETTINGS, Experiment
 from sagpool.bench.plan import METHOD_VERSION
 from sagpool.bench.records import CellRecord
-from sagpool.bench.selection import SELECTED, Select
+from sagpool.bench.selection import BY_ACCURACY, SELECTED, Select
 from sagpool.bench.summary import Summary
+from sagpool.bench.usual_ratios import CellRatio, usual_ratios
 from sagpool.fleet import NUMERICS, Training
 from sagpool.fleet.training import PROTOCOL
 from sagpool.fleet.validation_metrics import METRICS
@@ -53,6 +55,9 @@ class Chosen(StrEnum):
     BY_TEST = "settings chosen by test accuracy"
 
 
+_BY_VALIDATION = (Chosen.SEARCHED, Chosen.PER_FOLD)
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Cells that may share a table: of one protocol, with settings chosen in the same way."""
@@ -74,20 +79,21 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
     """All groups of cells; the main one first, then those of the same protocol.
 
     The main group is the one with the most main cells among those with the protocol of the
-    experiment; in a tie, searched settings come before fixed ones. If a data set has changed, only
-    cells of its latest state are included. If cells have the same name, the last requested one is
-    shown: showing the best would be a choice by test results.
+    experiment; in a tie, searched settings come before fixed ones. If a data set or the code of a
+    method has changed, only cells of the latest state are included. If cells have the same name,
+    the last requested one is shown: showing the best would be a choice by test results.
 
     Args:
         summaries: cells in the order of their requests
         experiment: defines the usual settings; without it, the protocol of most cells does
     """
-    current = of_latest_data(summaries)
+    latest = set(of_latest_versions(summaries))
+    current = [s for s in of_latest_data(summaries) if s in latest]
     usual = _Usual(experiment, current)
     found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
     for summary in current:
         for chosen in ways_chosen(summary.cell):
-            key = (usual.differences(summary.cell, chosen), chosen)
+            key = (usual.differences(summary, chosen), chosen)
             named = replace(summary, variant=usual.variant(summary.cell, chosen))
             cells = found.setdefault(key, {})
             # Moves it to the end: the order is that of requests.
@@ -114,6 +120,12 @@ def of_latest_data(summaries: Sequence[Summary]) -> list[Summary]:
     """The cells of the latest state of each data set; cells are in the order of their requests."""
     states = {s.cell.dataset: s.cell.fingerprint for s in summaries}
     return [s for s in summaries if s.cell.fingerprint == states[s.cell.dataset]]
+
+
+def of_latest_versions(summaries: Sequence[Summary]) -> list[Summary]:
+    """The cells made by the latest version of each method; cells are in the order of requests."""
+    versions = {s.cell.method: s.cell.settings.get(METHOD_VERSION) for s in summaries}
+    return [s for s in summaries if s.cell.settings.get(METHOD_VERSION) == versions[s.cell.method]]
 
 
 def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:
@@ -166,34 +178,42 @@ def _defaults(method: str) -> dict[str, Any]:
 
 
 class _Usual:
-    """The settings that need no mention: those of the experiment."""
+    """What needs no mention: the settings of the experiment, and how most searches chose."""
 
     def __init__(self, experiment: Experiment | None, summaries: Iterable[Summary]) -> None:
         self.experiment = experiment
         # Settings of the last requested cell of each protocol, and how many cells have it.
         found: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
-        # Ratio of the last cell without settings of its own.
-        self.ratios: dict[tuple[str, str, Chosen], Any] = {}
-        for cell in (s.cell for s in summaries):
+        ratios: list[CellRatio] = []
+        criteria: list[str] = []
+        for summary in summaries:
+            cell = summary.cell
             for chosen in ways_chosen(cell):
                 own = settled(cell, chosen)
                 protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
                 found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
+                if chosen in _BY_VALIDATION:
+                    criteria.append(summary.criterion)
                 if not self._method_settings(cell, own):
-                    key = (cell.dataset, cell.method, chosen)
-                    self.ratios[key] = own.get("ratio")
+                    ratios.append(CellRatio(cell.dataset, cell.method, chosen, own.get("ratio")))
         # In a tie, the last one.
         counts = [*reversed(found.values())]
         self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
+        self.ratios = usual_ratios(ratios)
+        by_accuracy = experiment is not None and BY_ACCURACY in criteria
+        self.criterion = BY_ACCURACY if by_accuracy else mode(criteria or [BY_ACCURACY])
 
-    def differences(self, cell: CellRecord, chosen: Chosen) -> tuple[str, ...]:
+    def differences(self, summary: Summary, chosen: Chosen) -> tuple[str, ...]:
         """Differences from the usual protocol, in words."""
+        cell = summary.cell
         own, usual = _DEFAULTS | settled(cell, chosen), self._protocol(cell)
         words = [
             _in_words(name, own[name])
             for name in _PROTOCOL
             if name in own and own[name] != usual.get(name, own[name])
         ]
+        if chosen in _BY_VALIDATION and summary.criterion != self.criterion:
+            words.append(f"settings chosen by the validation {summary.criterion}")
         if cell.precision != USUAL_PRECISION:
             words.append(f"a precision of {cell.precision}")
         if cell.numerics != NUMERICS:
@@ -241,7 +261,7 @@ class _Usual:
     def _ratio(self, cell: CellRecord, chosen: Chosen) -> Any:
         """The usual ratio; None if the usual search varies it."""
         if self.experiment is None or cell.method not in methods():
-            return self.ratios.get((cell.dataset, cell.method, chosen))
+            return self.ratios.get((cell.dataset, chosen))
         grid = self.experiment.grid_of(self._dataset(cell), cell.method)
         if chosen is not Chosen.FIXED and len(grid.get("ratio", ())) > 1:
             return None

@@ -44,7 +44,8 @@ def report(
     content = read_content(store, described, against)
     page = write_content(content, folder) if folder else None
     if as_json:
-        print_json(cells_json(content.summaries, content.against))
+        compared = [one for table in content.against for one in table.comparisons]
+        print_json(cells_json(content.summaries, compared))
         return
     assert folder is not None
     assert page is not None

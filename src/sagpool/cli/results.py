@@ -75,12 +75,14 @@ def print_against(found: Sequence[Against]) -> None:
 
 def cells_json(summaries: Sequence[Summary], against: Sequence[Against]) -> list[dict[str, Any]]:
     """The cells as JSON, with the comparison for cells that were compared."""
-    compared = {(a.summary.cell.dataset, a.summary.method): a.to_json() for a in against}
+    # By cell: a method may have several on a data set. A cell in two tables has the comparison of
+    # the first.
+    compared = {id(a.summary.cell): a.to_json() for a in reversed(against)}
     rows = []
     for summary in summaries:
         row = summary.to_json()
         if against:
-            row["against"] = compared.get((summary.cell.dataset, summary.method))
+            row["against"] = compared.get(id(summary.cell))
         rows.append(row)
     return rows
 

@@ -1,12 +1,13 @@
 """The content of a report, read from a run store at once."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from sagpool.bench.against import NOTHING, Against, compare_with
+from sagpool.bench.against import NOTHING, Against, check_reference, compare_with
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import experiment_names, load_experiment
 from sagpool.bench.learnt_ratios import LearntRatio
@@ -26,6 +27,14 @@ from sagpool.report import names
 from sagpool.statistics import evenly_spaced
 
 MOST_CURVES = 500  # most curves of a cell
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedGroup:
+    """The cells of a table, compared with the requested method."""
+
+    group: Group
+    comparisons: Sequence[Against]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +62,7 @@ class Content:
     # Scores of the shown cells and regressions, by the key of the first run.
     scores: dict[str, CellScores]
     experiment: Experiment | None = None  # the experiment whose claims are judged
-    against: Sequence[Against] = ()  # comparisons of the shown cells with the requested method
+    against: Sequence[ComparedGroup] = ()  # of the tables that have the requested method
     display: Mapping[str, Display] = field(default_factory=dict)  # names and colours of methods
 
     @property
@@ -132,9 +141,6 @@ def read_content(
                 "learning rate."
             )
         shown = groups[0].cells
-        compared = compare_with(shown, against) if against else []
-        if against and not compared:
-            raise SagpoolError(NOTHING.format(reference=against))
         return Content(
             name=path.name,
             summaries=summaries,
@@ -155,8 +161,19 @@ def read_content(
             },
             experiment=experiment,
             display=display,
-            against=compared,
+            against=_compare_groups(groups, against) if against else [],
         )
+
+
+def _compare_groups(groups: Sequence[Group], reference: str) -> list[ComparedGroup]:
+    """Comparisons with the reference in each table that has it."""
+    check_reference([s for group in groups for s in group.cells], reference)
+    having = [group for group in groups if reference in {s.method for s in group.cells}]
+    compared = [ComparedGroup(group, compare_with(group.cells, reference)) for group in having]
+    found = [one for one in compared if one.comparisons]
+    if not found:
+        raise SagpoolError(NOTHING.format(reference=reference))
+    return found
 
 
 def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:
@@ -166,7 +183,8 @@ def _first_methods(experiment: Experiment | None) -> tuple[str, ...]:
 def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dict[str, Display]:
     """Display names and colours, from the experiment and the registration of each method."""
     said = dict(experiment.display) if experiment else {}
-    for method in dict.fromkeys(s.cell.method for s in summaries):
+    trained = list(dict.fromkeys(s.cell.method for s in summaries))
+    for method in trained:
         if method not in methods():  # a plugin that is not loaded
             continue
         own, given = find_method(method).display, said.get(method)
@@ -174,7 +192,20 @@ def _display(summaries: Sequence[Summary], experiment: Experiment | None) -> dic
             said[method] = Display(given.name or own.name, given.colour or own.colour)
         elif own != Display():
             said[method] = own
-    return said
+    return said | _told_apart(trained, said)
+
+
+def _told_apart(trained: Sequence[str], said: Mapping[str, Display]) -> dict[str, Display]:
+    """Methods that would be displayed under one name, with their registered names added."""
+    with names.displayed(said):
+        shown = {method: names.plain(method) for method in trained}
+        count = Counter(shown.values())
+        return {
+            # The registered name is in front: figures cut long labels.
+            method: Display(f"{method} ({name})", names.display(method).colour)
+            for method, name in shown.items()
+            if count[name] > 1
+        }
 
 
 def _curves(store: Store, runs: Sequence[Run]) -> list[np.ndarray]:

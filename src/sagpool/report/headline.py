@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -9,32 +10,32 @@ from markupsafe import Markup
 from sagpool.bench.run_table import column
 from sagpool.bench.selection import OPTIMISTIC
 from sagpool.bench.summary import Pair, Summary, compare_methods
-from sagpool.bench.variants import Chosen
+from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import leader
 
 
 def title(content: Content) -> str:
-    *others, last = dict.fromkeys(s.cell.dataset for s in _titled_cells(content))
+    *others, last = dict.fromkeys(s.cell.dataset for s in _cells(content))
     named = f"{', '.join(others)} and {last}" if others else last
     return f"Graph pooling on {named if len(others) < 3 else f'{len(others) + 1} data sets'}"
 
 
 def scope(content: Content) -> str:
     """The numbers of data sets, methods, seeds, folds and trainings."""
-    cells = _titled_cells(content)
+    cells = _cells(content)
     methods, datasets = len({s.method for s in cells}), len({s.cell.dataset for s in cells})
     seeds = max(len(np.unique(column(s.runs, "seed"))) for s in cells)
-    folds = max(s.cell.settings["folds"] for s in cells)
+    folds = " or ".join(map(str, sorted({s.cell.settings["folds"] for s in cells})))
     counts = [_count(datasets, "data set"), _count(methods, "method")]
     counts += [f"{_count(seeds, 'seed')} × {folds} folds", _count(len(content.runs), "training")]
     return " · ".join(counts)
 
 
-def _titled_cells(content: Content) -> Sequence[Summary]:
-    """The cells in the title of the page."""
-    return content.shown or content.regressions[0].cells
+def _cells(content: Content) -> list[Summary]:
+    """The cells of all tables."""
+    return [s for group in (*content.groups, *content.regressions) for s in group.cells]
 
 
 def days(content: Content) -> str:
@@ -66,50 +67,74 @@ def sentences(content: Content) -> list[Markup]:
     warned = content.groups[0].chosen is Chosen.BY_TEST
     warning = [Markup("<strong>{}</strong>").format(OPTIMISTIC)] if warned else []
     first = leads or map(_single, shown[:3])
-    return [*warning, *first, *_higher_in_other_tables(content), *_agreement(content)]
+    elsewhere = [*_higher_in_other_tables(content), *_lowest_errors(content)]
+    return [*warning, *first, *elsewhere, *_agreement(content)]
+
+
+class _Found(NamedTuple):
+    """A cell that may be the best on its data set."""
+
+    value: float
+    method: str
+    group: Group
 
 
 def _lowest_errors(content: Content) -> list[Markup]:
     """The lowest errors of regressions, without a test of their differences."""
     found = []
-    cells = _titled_cells(content)
-    for dataset in dict.fromkeys(s.cell.dataset for s in cells):
-        errors = {
-            s.method: scores["rmse"].mean
-            for s in cells
+    tables = content.regressions
+    for dataset in dict.fromkeys(s.cell.dataset for group in tables for s in group.cells):
+        errors = [
+            _Found(scores["rmse"].mean, s.method, group)
+            for group in tables
+            for s in group.cells
             if s.cell.dataset == dataset
             and "rmse" in (scores := content.scores[s.runs[0].key].scores)
-        }
-        if errors:
-            best = min(errors, key=lambda method: errors[method])
+        ]
+        here = [one for one in errors if one.group is tables[0]]
+        if here:
+            best = min(here, key=lambda one: one.value)
             sentence = "<strong>{}</strong> has the lowest RMSE on {}: {:.3g}."
             found.append(
-                Markup(sentence).format(names.html(best), content.label(dataset), errors[best])
+                Markup(sentence).format(names.html(best.method), content.label(dataset), best.value)
             )
+        # In a tie, the first table.
+        lowest = min(errors, key=lambda one: one.value, default=None)
+        if lowest is not None and lowest.group is not tables[0]:
+            error = Markup("{:.3g}").format(lowest.value)
+            found.append(_in_another_table("lowest RMSE", dataset, lowest, error, content))
     return found
 
 
 def _higher_in_other_tables(content: Content) -> list[Markup]:
     """The highest means of the store, if they are not in the first table."""
     found = []
-    for dataset in content.datasets:
-        best = max(s.spread.mean for s in content.of(dataset))
-        others = [
-            (s.spread.mean, s.method, group)
-            for group in content.groups[1:]
+    others = [group for group in content.groups[1:] if group.chosen is not Chosen.BY_TEST]
+    elsewhere = [s.cell.dataset for group in others for s in group.cells]
+    for dataset in dict.fromkeys([*content.datasets, *elsewhere]):
+        best = max((s.spread.mean for s in content.of(dataset)), default=-1.0)
+        means = [
+            _Found(s.spread.mean, s.method, group)
+            for group in others
             for s in group.cells
-            if s.cell.dataset == dataset and group.chosen is not Chosen.BY_TEST
+            if s.cell.dataset == dataset
         ]
-        mean, method, group = max(others, key=lambda one: one[0], default=(0.0, "", None))
-        if group is not None and mean > best:
-            protocol = " and another protocol" if group.differences else ""
-            found.append(
-                Markup(
-                    "The highest mean of all on {} is in another table: <strong>{}</strong> with "
-                    "{}{}, {:.1f} %."
-                ).format(content.label(dataset), names.html(method), group.chosen, protocol, mean)
-            )
+        highest = max(means, key=lambda one: one.value, default=None)
+        if highest is not None and highest.value > best:
+            mean = Markup("{:.1f} %").format(highest.value)
+            found.append(_in_another_table("highest mean", dataset, highest, mean, content))
     return found
+
+
+def _in_another_table(
+    what: str, dataset: str, found: _Found, value: Markup, content: Content
+) -> Markup:
+    protocol = " and another protocol" if found.group.differences else ""
+    return Markup(
+        "The {} of all on {} is in another table: <strong>{}</strong> with {}{}, {}."
+    ).format(
+        what, content.label(dataset), names.html(found.method), found.group.chosen, protocol, value
+    )
 
 
 def _leads(family: str, members: list[Summary], content: Content, pairs: Sequence[Pair]) -> Markup:
@@ -120,12 +145,11 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
     leaders = [leader(here, pairs) for here in compared.values()]
     if not leaders:
         return Markup("No two {}methods were run on one data set.").format(family)
-    # Sorted in the paper's order, which decides ties.
     leads = Counter(method for one in leaders for method in one.methods)
-    most = max(names.in_order(leads), key=lambda method: leads[method])
+    first, *tied = (method for method in leads if leads[method] == max(leads.values()))
     among = f"Among the {family}methods" if family else "Of all methods"
     sentence = Markup("{}, <strong>{}</strong> has the highest mean ").format(
-        among, names.html(most)
+        among, names.html(first)
     )
     if len(compared) == 1:
         (dataset, here), (best,) = next(iter(compared.items())), leaders
@@ -138,15 +162,21 @@ def _leads(family: str, members: list[Summary], content: Content, pairs: Sequenc
         return sentence + Markup("on {}: {:.1f} %, {} {}.").format(
             content.label(dataset), mean, ahead, names.html(best.second or "")
         )
-    significant = sum(one.significant for one in leaders if most in one.methods)
+    if tied:
+        return Markup("{}, {} have the highest mean on {} of {} data sets each.").format(
+            among, _listed([first, *tied]), leads[first], len(compared)
+        )
+    significant = sum(one.significant for one in leaders if first in one.methods)
     if not significant:
         ahead = "nowhere significantly ahead of the second"
-    elif leads[most] == 1:
+    elif leads[first] == 1:
         ahead = "significantly ahead of the second"
     else:
-        where = "all of them" if significant == leads[most] else f"{significant} of these"
+        where = "all of them" if significant == leads[first] else f"{significant} of these"
         ahead = f"and on {where} it is significantly ahead of the second"
-    return sentence + Markup("on {} of {} data sets, {}.").format(leads[most], len(compared), ahead)
+    return sentence + Markup("on {} of {} data sets, {}.").format(
+        leads[first], len(compared), ahead
+    )
 
 
 def _listed(methods: Sequence[str]) -> Markup:

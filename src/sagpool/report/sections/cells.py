@@ -1,9 +1,11 @@
 """Every cell of the store, including those that were requested again with other settings."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sagpool.bench.summary import Summary
-from sagpool.bench.variants import of_latest_data, ways_chosen
+from sagpool.bench.variants import of_latest_data, of_latest_versions, ways_chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -11,22 +13,67 @@ from sagpool.report.table import Table, code, listing, numbers, plus_minus, word
 
 
 def section(content: Content) -> Section:
-    groups = (*content.groups, *content.regressions)
-    shown = {id(s.cell) for group in groups for s in group.cells}
-    trained = [s for s in content.summaries if s.learnt or s.loss is not None]
-    latest = of_latest_data(trained)
-    earlier = [s.cell.dataset for s in trained if s not in latest]
-    repeated = sum(id(s.cell) not in shown for s in latest)
+    left_out = _left_out(content)
     of_all = f"of these {len(content.summaries)} cells"
     intro = {
-        f"{repeated} {of_all} were requested again later with other settings; the tables of "
-        "results show the one requested last, never the best one.": repeated,
-        f"{len(earlier)} {of_all} were trained on an earlier version of the data "
-        f"({', '.join(dict.fromkeys(earlier))}); the tables of results show only cells of the "
-        "latest version.": earlier,
+        f"{len(left_out.repeated)} {of_all} were requested again later with other settings; the "
+        "tables of results show the one requested last, never the best one.": left_out.repeated,
+        f"{len(left_out.other_data)} {of_all} were trained on an earlier version of the data, or "
+        f"on other data of the same name ({_datasets(left_out.other_data)}); the tables of results "
+        "show only cells of the data requested last.": left_out.other_data,
+        f"{len(left_out.other_version)} {of_all} were made by another version of their method "
+        f"({_methods(left_out.other_version)}); the tables of results show only cells of the "
+        "version requested last.": left_out.other_version,
     }
     sentences = [sentence for sentence, applies in intro.items() if applies]
     return Section("cells", "All cells", [Part(table=_table(content))], sentences)
+
+
+def left_out_notes(content: Content) -> list[str]:
+    """Which data and versions of methods the tables of results leave out."""
+    left_out = _left_out(content)
+    where = "They are left out here; “All cells” has them."
+    notes = {
+        "Other results are on an earlier version of the data, or on other data of the same name: "
+        f"{_datasets(left_out.other_data)}. {where}": left_out.other_data,
+        f"Other results are of another version of the method: {_methods(left_out.other_version)}. "
+        f"{where}": left_out.other_version,
+    }
+    return [note for note, applies in notes.items() if applies]
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """Cells that are in no table of results."""
+
+    repeated: list[Summary]  # with other settings
+    other_data: list[Summary]  # of the same name
+    other_version: list[Summary]  # of the method
+
+
+def _left_out(content: Content) -> _LeftOut:
+    groups = (*content.groups, *content.regressions)
+    shown = {id(s.cell) for group in groups for s in group.cells}
+    trained = [s for s in content.summaries if s.learnt or s.loss is not None]
+    absent = [s for s in trained if id(s.cell) not in shown]
+    same_data, same_version = of_latest_data(trained), of_latest_versions(trained)
+    return _LeftOut(
+        repeated=[s for s in absent if s in same_data and s in same_version],
+        other_data=[s for s in absent if s not in same_data],
+        other_version=[s for s in absent if s in same_data and s not in same_version],
+    )
+
+
+def _datasets(summaries: Sequence[Summary]) -> str:
+    return ", ".join(dict.fromkeys(s.cell.dataset for s in summaries))
+
+
+def _methods(summaries: Sequence[Summary]) -> str:
+    """The methods, with their data sets: ``hub-h on MUTAG, motifs``."""
+    return "; ".join(
+        f"{name} on {_datasets([s for s in summaries if s.cell.method == name])}"
+        for name in dict.fromkeys(s.cell.method for s in summaries)
+    )
 
 
 def _table(content: Content) -> Table:

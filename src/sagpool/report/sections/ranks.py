@@ -1,9 +1,10 @@
 """Ranks over data sets, as a critical-difference diagram."""
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from sagpool.bench.claims import p_text
-from sagpool.bench.ranks import Ranks, rank_methods
+from sagpool.bench.ranks import FEWEST, Ranks, rank_methods
 from sagpool.explain.draw import INK
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
@@ -16,13 +17,21 @@ from sagpool.statistics import SIGNIFICANT
 ROW, BAR = 0.2, 0.09  # heights of a name and of a bar, in inches
 LONGEST = 15  # most characters of a name
 MARGIN = 0.05  # inches, on each side
+_NOTHING_SHARED = Markup(
+    "<p>There is no diagram: it needs {fewest} methods that were run on the same {fewest} data "
+    "sets.</p>"
+).format(fewest=FEWEST)
 
 
 def section(content: Content) -> Section:
-    found = rank_methods(content.groups[0].main)
+    main = content.groups[0].main
+    found = rank_methods(main)
     title = "Ranks over data sets"
+    datasets = dict.fromkeys(s.cell.dataset for s in main)
     if found is None:
-        return Section("ranks", title, [])
+        enough = min(len(datasets), len({s.method for s in main})) >= FEWEST
+        return Section("ranks", title, [Part(html=_NOTHING_SHARED)] if enough else [])
+    absent = ", ".join(d for d in datasets if d not in found.datasets)
     few = (
         f" With {len(found.datasets)} data sets and {len(found.methods)} methods, p cannot be "
         f"below {p_text(found.least_p)}, even if one method is ahead of another on every data set: "
@@ -39,6 +48,11 @@ def section(content: Content) -> Section:
             "highest mean accuracy on all of them. A bar joins methods of which no two differ "
             f"significantly (Wilcoxon's signed-rank test over data sets, p after Holm below "
             f"{SIGNIFICANT}). Friedman's test of no differences: p {p_text(found.friedman)}.{few}",
+            *(
+                [f"Left out, since too few methods were run on all data sets: {absent}."]
+                if absent
+                else []
+            ),
             "Methods that were not run on all of these data sets are left out. Unlike the pairs "
             "above, these tests are about data sets in general, of which these are a small sample.",
         ],

@@ -13,8 +13,10 @@ from sagpool.bench.variants import Chosen, Group
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
+from sagpool.report.matched import matched_notes
 from sagpool.report.published_elsewhere import published_elsewhere
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.cells import left_out_notes
 from sagpool.report.table import Cell, Head, RowGroup, Table, method, number, text
 from sagpool.statistics import SIGNIFICANT
 
@@ -43,28 +45,41 @@ def section(content: Content) -> Section:
             *(part for group in content.groups for part in _parts(content, group)),
             *published_elsewhere(content),
         ],
-        [several] if len(content.groups) > 1 else [],
+        [*([several] if len(content.groups) > 1 else []), *left_out_notes(content)],
     )
 
 
 def _parts(content: Content, group: Group) -> list[Part]:
-    number = content.groups.index(group)
-    protocols = list(dict.fromkeys(one.differences for one in content.groups))
-    place = protocols.index(group.differences)
-    heading = str(group.chosen).capitalize() + (", another protocol" if place else "")
-    suffix = f"-{group.chosen.name.lower().replace('_', '-')}" if number else ""
-    suffix += f"-protocol{place + 1}" if place else ""
-    pairs = content.pairs if not number else compare_methods(group.main)
-    scope = _Scope(content, group, pairs, suffix)
-    heading = heading if len(content.groups) > 1 else ""
+    first = group is content.groups[0]
+    pairs = content.pairs if first else compare_methods(group.main)
+    scope = _Scope(content, group, pairs, suffix(content, group))
+    above = heading(content, group) if len(content.groups) > 1 else ""
     results = _results_table(scope)
     variants = _variants_table(scope, VARIANTS if results.records else results.caption)
     if variants and not results.records:
-        return [Part(heading, variants)]
+        return [Part(above, variants)]
     return [
-        Part(heading, results),
-        *([Part("Variants of SAGPool" if not number else "", variants)] if variants else []),
+        Part(above, results),
+        *([Part("Variants of SAGPool" if first else "", variants)] if variants else []),
     ]
+
+
+def heading(content: Content, group: Group) -> str:
+    """How a table is told from the others: its way of choosing settings, and its protocol."""
+    return str(group.chosen).capitalize() + (", another protocol" if _place(content, group) else "")
+
+
+def suffix(content: Content, group: Group) -> str:
+    """The end of the file names of a table; empty for the first one."""
+    place = _place(content, group)
+    chosen = f"-{group.chosen.name.lower().replace('_', '-')}"
+    first = group is content.groups[0]
+    return ("" if first else chosen) + (f"-protocol{place + 1}" if place else "")
+
+
+def _place(content: Content, group: Group) -> int:
+    """The number of its protocol; 0 for that of the first table."""
+    return list(dict.fromkeys(one.differences for one in content.groups)).index(group.differences)
 
 
 @dataclass(frozen=True)
@@ -253,7 +268,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         for one in s.failures
     ]
     kernels = {s: used for s in cells if len(used := content.kernels(s)) > 1}
-    matched = [s for s in cells if s.mismatch == ""]
+    matched = matched_notes(scope.group)
     unmatched = [f"{s.method} on {s.cell.dataset} ({s.mismatch})" for s in cells if s.mismatch]
     partly = any(s.mismatch is None for s in cells)
     lost = [
@@ -290,7 +305,7 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "weights that it had before, if it had any.": any(record["diverged"] for record in records),
         "Failed: ended with an error on every attempt. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
-        _retention(matched, name_them=partly): bool(matched),
+        **dict.fromkeys(matched, True),
         f"Not matched: {'; '.join(unmatched)}.": bool(unmatched),
         "The other cells were not part of the matched comparison.": partly
         and bool(matched or unmatched),
@@ -301,22 +316,6 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         f"Not shown, since all of its trainings diverged at once: {', '.join(lost)}.": bool(lost),
     }
     return [note for note, condition in applies.items() if condition]
-
-
-def _retention(matched: Sequence[Summary], *, name_them: bool) -> str:
-    methods: dict[str, list[str]] = {}
-    left: dict[str, None] = {}
-    for s in matched:
-        assert s.cell.retention is not None
-        methods.setdefault(s.cell.dataset, []).append(s.method)
-        percent = ", ".join(f"{100 * part:.0f}" for part in s.cell.retention.wanted)
-        left[f"{percent} % on {s.cell.dataset}"] = None
-    listed = "; ".join(f"{', '.join(here)} on {dataset}" for dataset, here in methods.items())
-    which = f": {listed}" if name_them else ""
-    return (
-        f"Compared at the same retention of nodes, with the same search budget{which}. "
-        f"The poolings leave {'; '.join(left)}."
-    )
 
 
 def _mixed_kernels(kernels: Mapping[Summary, Sequence[str]]) -> str:

@@ -7,6 +7,7 @@ from sagpool.bench.scores import MOST_RUNS
 from sagpool.bench.summary import Summary
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
+from sagpool.report.sections.cells import left_out_notes
 from sagpool.report.table import Cell, Table, listing, method, numbers, text, words
 
 TITLES = {
@@ -42,7 +43,7 @@ def section(content: Content) -> Section:
     intro = [
         "From the predictions for the test graphs of every training: mean ± standard deviation "
         "over the seeds. Higher is better, except in columns with ↓.",
-        *([CLASSES] if content.shown else []),
+        *([CLASSES] if content.shown else left_out_notes(content)),
         *([f"At most {MOST_RUNS} trainings of each method are used."] * many),
     ]
     title = "Other scores" if content.shown else "Errors"

@@ -46,7 +46,7 @@ def _table(content: Content, searched: list[Summary], suffix: str, sentence: str
     cells = [s.cell for s in searched]
     best = [_candidate(s, 0) for s in searched]
     second = [_candidate(s, 1) for s in searched]
-    criteria = list(dict.fromkeys(map(_criterion, searched)))
+    criteria = list(dict.fromkeys(s.criterion for s in searched))
     shown = "" if criteria == [BY_ACCURACY] else "Validation: the mean accuracy, in percent. "
     caption = (
         f"What the searches chose, by the mean validation {' or '.join(criteria)}"
@@ -161,12 +161,6 @@ def _most_often(summary: Summary) -> tuple[str, int, int]:
     (text, count), *_ = counts.most_common(1)
     settings = next(one for one in chosen if settings_text(one) == text)
     return names.settings(settings) or "the only candidate", count, len(counts)
-
-
-def _criterion(summary: Summary) -> str:
-    """The validation result by which the search ranked its candidates."""
-    named = summary.cell.search.partition(" by ")[2]
-    return named or (BY_ACCURACY if summary.loss is None else "loss")
 
 
 def _candidate(summary: Summary, rank: int) -> dict[str, Any]:
