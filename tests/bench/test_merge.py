@@ -62,7 +62,7 @@ def test_a_copy_adds_nothing(stores, tmp_path):
         ),
         (
             "UPDATE cells SET paper_mean = 99, paper_std = 1 WHERE method = 'sagpool-h'",
-            "different published results of sagpool-h on MUTAG: 76.5 and 99",
+            r"different published results of sagpool-h on MUTAG: 76.5 ± 1.5 and 99 ± 1\.",
         ),
         ("UPDATE runs SET epochs = 99 WHERE fold = 1", "was changed after it was written"),
         ("ALTER TABLE runs ADD COLUMN later TEXT", "runs.later, which .* lacks; name the newer"),
@@ -73,6 +73,25 @@ def test_contradictions_are_refused(stores, tmp_path, sql, sentence):
     with pytest.raises(SagpoolError, match=sentence):
         merge_stores(stores, tmp_path / "c.sqlite")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sqlite", "b.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "sentence"),
+    [
+        ({"test": (99.9, 1.0)}, r"of tests of sagpool-h on MUTAG: test 61.5 ± 1 and test 99.9 ± 1"),
+        ({"test": (61.5, 2.0)}, r"test 61.5 ± 1 and test 61.5 ± 2\."),
+        ({"test": (61.5, 1.0), "later": (50.0, 1.0)}, r"61.5 ± 1 and later 50 ± 1, test 61.5 ± 1"),
+    ],
+)
+def test_different_published_results_of_tests_are_refused(stores, tmp_path, theirs, sentence):
+    for path, tests in zip(stores, ({"test": (61.5, 1.0)}, theirs), strict=True):
+        change(
+            path,
+            f"UPDATE cells SET paper_tests = '{json.dumps(tests)}' WHERE method = 'sagpool-h'",
+        )
+    with pytest.raises(SagpoolError, match=sentence):
+        merge_stores(stores, tmp_path / "c.sqlite")
+    assert not (tmp_path / "c.sqlite").exists()
 
 
 def test_states_of_searches(stores, tmp_path, small, pretend):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_errors, row_checksum
+from sagpool.bench.records import CellRecord
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 
@@ -18,6 +19,7 @@ from sagpool.errors import SagpoolError
 _INCIDENTAL = {"invocation", "finished", "seconds", "traces"}
 _DECISIVE = [name for name in RUN_COLUMNS if name not in _INCIDENTAL]
 _INVOCATION = ("started", "command", "experiment", "device", "versions")
+_Published = dict[str, tuple[float | None, float | None]]  # mean and standard deviation
 # All other tables have rows that belong to the key of a run.
 _KNOWN = {"data", "invocations", "runs", "cells", "failures", "paused", "profiles", "migrations"}
 
@@ -153,20 +155,22 @@ class _Addition:
             )
 
     def _cells(self) -> None:
-        published = {
-            (cell.dataset, cell.method): (cell.paper_mean, cell.paper_std)
-            for cell in self.store.cells()
-            if cell.paper_mean is not None
-        }
+        known: dict[tuple[str, str], dict[str, _Published]] = {}
+        for cell in self.store.cells():
+            known.setdefault((cell.dataset, cell.method), {}).update(_published(cell))
         for cell in self.source.cells():
-            theirs = (cell.paper_mean, cell.paper_std)
-            ours = published.get((cell.dataset, cell.method), theirs)
-            if cell.paper_mean is not None and ours != theirs:
-                raise SagpoolError(
-                    f"{self.before} and {self.source.path} name different published results of "
-                    f"{cell.method} on {cell.dataset}: {ours[0]} and {theirs[0]}."
-                )
+            self._compare_published(cell, known.get((cell.dataset, cell.method), {}))
             self.store.add_cell(replace(cell, invocation=self.numbers[cell.invocation]))
+
+    def _compare_published(self, cell: CellRecord, ours: dict[str, _Published]) -> None:
+        theirs = _published(cell)
+        for name in sorted(ours.keys() & theirs.keys()):
+            if ours[name] != theirs[name]:
+                raise SagpoolError(
+                    f"{self.before} and {self.source.path} name different published {name} of "
+                    f"{cell.method} on {cell.dataset}: {_words(ours[name])} and "
+                    f"{_words(theirs[name])}."
+                )
 
     def _paused(self) -> None:
         """Keep the later of two states of a training, if one continues the other."""
@@ -213,3 +217,22 @@ class _Addition:
         marks = ", ".join("?" * len(row))
         sql = f"INSERT {conflict} INTO {table} ({', '.join(row)}) VALUES ({marks})"
         return self.to.execute(sql, list(row.values()))
+
+
+def _published(cell: CellRecord) -> dict[str, _Published]:
+    """What is published for a cell, by kind, in words; a kind without figures is left out."""
+    found: dict[str, _Published] = {}
+    if cell.paper_mean is not None:
+        found["results"] = {"": (cell.paper_mean, cell.paper_std)}
+    if cell.paper_tests:
+        found["results of tests"] = dict(cell.paper_tests)
+    return found
+
+
+def _words(published: _Published) -> str:
+    """Such as ``61.5 ± 1.2``, or ``later 61.5 ± 1.2, test 61.5 ± 1``."""
+    figures = {
+        name: f"{mean:g}" if std is None else f"{mean:g} ± {std:g}"
+        for name, (mean, std) in sorted(published.items())
+    }
+    return ", ".join(f"{name} {figure}".lstrip() for name, figure in figures.items())
