@@ -53,6 +53,63 @@ def test_a_copy_adds_nothing(stores, tmp_path):
         assert len(store.invocations()) == 1
 
 
+@pytest.fixture
+def at_once(small, pretend, tmp_path):
+    """Stores of equal commands that began in the same second, with a profile each."""
+    paths = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
+    for path, method in zip(paths, ("sagpool-h", "gpool-h"), strict=True):
+        run_experiment(small, methods=method, store=path, engine=pretend)
+        change(path, "UPDATE invocations SET started = '2030-01-01T00:00:00+00:00'")
+        change(path, f"INSERT INTO profiles SELECT id, '{json.dumps(method)}' FROM invocations")
+    return paths
+
+
+def profiles_of_methods(path):
+    with sqlite3.connect(path) as connection:
+        return connection.execute(
+            "SELECT DISTINCT method, time FROM runs JOIN profiles USING (invocation) ORDER BY time"
+        ).fetchall()
+
+
+def test_equal_commands_of_the_same_second_stay_apart(at_once, tmp_path):
+    merge_stores(at_once, tmp_path / "c.sqlite")
+    apart = [("gpool-h", '"gpool-h"'), ("sagpool-h", '"sagpool-h"')]
+    assert profiles_of_methods(tmp_path / "c.sqlite") == apart
+    merge_stores([tmp_path / "c.sqlite", *at_once], tmp_path / "d.sqlite")
+    assert profiles_of_methods(tmp_path / "d.sqlite") == apart
+    with Store.reading(tmp_path / "d.sqlite") as store:
+        assert len(store.invocations()) == 2, "copies are the same"
+
+
+def test_equal_commands_without_trainings_stay_apart_by_their_profiles(at_once, tmp_path):
+    for path in at_once:
+        change(path, "DELETE FROM runs")
+    merge_stores(at_once, tmp_path / "c.sqlite")
+    with sqlite3.connect(tmp_path / "c.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM profiles").fetchone() == (2,)
+
+
+def test_the_same_trainings_of_equal_commands_are_told_apart_by_their_duration(at_once, tmp_path):
+    twin = tmp_path / "twin.sqlite"
+    twin.write_bytes(at_once[0].read_bytes())
+    change(twin, "UPDATE runs SET seconds = 2.5, checksum = NULL")
+    assert merge_stores([at_once[0], twin], tmp_path / "c.sqlite").twice == 4
+    with Store.reading(tmp_path / "c.sqlite") as store:
+        assert len(store.invocations()) == 2
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_copy_of_a_store_that_was_being_written(at_once, tmp_path, order):
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(at_once[0].read_bytes())
+    change(copy, "DELETE FROM runs WHERE seed = 1")
+    change(copy, "DELETE FROM profiles")
+    merge_stores([copy, at_once[0]][::order], tmp_path / "c.sqlite")
+    assert profiles_of_methods(tmp_path / "c.sqlite") == [("sagpool-h", '"sagpool-h"')]
+    with Store.reading(tmp_path / "c.sqlite") as store:
+        assert len(store.invocations()) == 1
+
+
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagpool.bench.copies import INVOCATION, find_copy, read_invocations
 from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_errors, row_checksum
 from sagpool.bench.overlap import Overlap, difference, differs_in_results
 from sagpool.bench.published import Published, published, published_words
@@ -19,7 +20,6 @@ from sagpool.bench.records import CellRecord
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 
-_INVOCATION = ("started", "command", "experiment", "device", "versions")
 # All other tables have rows that belong to the key of a run.
 _KNOWN = {"data", "invocations", "runs", "cells", "failures", "paused", "profiles", "migrations"}
 
@@ -131,14 +131,16 @@ class _Addition:
                     )
 
     def _invocations(self) -> None:
-        """Add invocations; a command in both stores (one is a copy) is added only once."""
-        sql = f"SELECT id, {', '.join(_INVOCATION)} FROM invocations ORDER BY id"
-        known = {tuple(row): number for number, *row in self.to.execute(sql)}
-        for number, *row in self.of.execute(sql):
-            if tuple(row) not in known:
-                values = dict(zip(_INVOCATION, row, strict=True))
-                known[tuple(row)] = int(self._insert("invocations", values).lastrowid or 0)
-            self.numbers[number] = known[tuple(row)]
+        """Add invocations; one that is in both stores (one is a copy) is added only once."""
+        there = read_invocations(self.to)
+        for number, theirs in read_invocations(self.of).items():
+            same = find_copy(theirs, there)
+            if same is None:
+                values = dict(zip(INVOCATION, theirs.columns, strict=True))
+                same = int(self._insert("invocations", values).lastrowid or 0)
+            else:
+                del there[same]  # invocations of one store all differ
+            self.numbers[number] = same
 
     def _runs(self) -> tuple[set[str], int]:
         """Add runs; returns the keys of new runs, and the number of known ones."""
