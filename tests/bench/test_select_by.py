@@ -85,6 +85,14 @@ def test_the_report_names_the_metric(small, path, predicting, tmp_path, select_b
             {"select_by": "f1", "search": "race"},
             "race compares unfinished trainings, .* stopping=f1",
         ),
+        (
+            {"select_by": "loss", "search": "halving", "settings": {"stopping": "roc_auc"}},
+            "halving compares unfinished trainings, .* not the loss here; add --set stopping=loss",
+        ),
+        (
+            {"select_by": "f1", "search": "halving", "settings": {"stopping": "roc_auc"}},
+            "not the f1 here",
+        ),
     ],
 )
 def test_what_cannot_be_selected_by(small, path, pretend, options, sentence):
@@ -92,12 +100,21 @@ def test_what_cannot_be_selected_by(small, path, pretend, options, sentence):
         run_experiment(small, **{"search": "grid", **options}, store=path, engine=pretend)
 
 
-def test_halving_selects_by_what_trainings_stop_by(small, path, predicting):
+@pytest.mark.parametrize("value", ["loss", "f1"])
+def test_halving_selects_by_what_trainings_stop_by(small, path, predicting, value):
     result = run_experiment(
-        small, methods="gpool-h", settings={"stopping": "f1"}, select_by="f1", search="halving",
+        small, methods="gpool-h", settings={"stopping": value}, select_by=value, search="halving",
         store=path, engine=predicting,
     )  # fmt: skip
-    assert result.summaries[0].cell.search == "halving by f1"
+    assert result.summaries[0].cell.search == f"halving by {value}"
+
+
+def test_a_grid_selects_by_the_loss_of_trainings_that_stop_by_a_metric(small, path, predicting):
+    result = run_experiment(
+        small, methods="gpool-h", settings={"stopping": "f1"}, select_by="loss", search="grid",
+        store=path, engine=predicting,
+    )  # fmt: skip
+    assert result.summaries[0].cell.search == "grid by loss"
 
 
 @pytest.mark.parametrize("metric", ["rmse", "r2"])

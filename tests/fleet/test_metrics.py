@@ -46,6 +46,41 @@ def test_several_tasks_with_gaps():
     assert found["roc_auc"] == pytest.approx(np.mean(expected))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("task", ["multitask", "regression"])
+def test_targets_without_measured_graphs_do_not_count(task):
+    y = RANDOM.integers(0, 2, (50, 3)).astype(float)
+    p = np.clip(0.3 * y + 0.7 * RANDOM.random((50, 3)), 0, 1)
+    y[RANDOM.random(y.shape) < 0.2] = np.nan
+    y[:, 1] = np.nan
+    predicted = (p > 0.5).astype(int) if task == "multitask" else p
+    known = [0, 2]
+    without = scores(task, y[:, known], p[:, known], predicted[:, known])
+    assert scores(task, y, p, predicted) == pytest.approx(without)
+    nowhere = scores(task, y[:, [1]], p[:, [1]], predicted[:, [1]])
+    assert list(nowhere) == list(without)
+    assert np.isnan(list(nowhere.values())).all()
+
+
+def test_all_scores_of_tasks_are_means_over_those_measured():
+    y = RANDOM.integers(0, 2, (50, 3)).astype(float)
+    p = np.clip(0.3 * y + 0.7 * RANDOM.random((50, 3)), 0.01, 0.99)
+    y[:20, 0] = y[:, 1] = np.nan
+    found = scores("multitask", y, p, (p > 0.5).astype(int))
+    measured = [(y[20:, 0], p[20:, 0]), (y[:, 2], p[:, 2])]
+    expected = {
+        "accuracy": [reference.accuracy_score(t, q > 0.5) for t, q in measured],
+        "balanced_accuracy": [reference.balanced_accuracy_score(t, q > 0.5) for t, q in measured],
+        "roc_auc": [reference.roc_auc_score(t, q) for t, q in measured],
+        "pr_auc": [reference.average_precision_score(t, q) for t, q in measured],
+        "mcc": [reference.matthews_corrcoef(t, q > 0.5) for t, q in measured],
+        "f1": [reference.f1_score(t, q > 0.5) for t, q in measured],
+        "log_loss": [reference.log_loss(t, q) for t, q in measured],
+    }
+    means = {name: np.mean(values) for name, values in expected.items()}
+    assert {name: found[name] for name in means} == pytest.approx(means)
+
+
 def test_regression():
     truth = RANDOM.normal(size=(40, 1))
     values = truth + RANDOM.normal(size=(40, 1))

@@ -139,7 +139,7 @@ def run_experiment(
         select_by: the validation result by which a search ranks candidates: ``accuracy``,
             ``loss``, ``balanced_accuracy``, ``roc_auc``, ``f1``, ``mcc``, ``log_loss``; of a
             regression ``rmse``, ``mae``, ``r2``. Searches that compare unfinished trainings rank
-            by the loss, or by the metric by which the trainings stop
+            by the accuracy, or by the loss or metric by which the trainings stop
         store: the file of the run store
         device: ``cpu``, ``cuda`` or ``cuda:1``; ``auto``: a GPU if there is one
         engine: ``local`` (this process), ``ray``, or an engine object

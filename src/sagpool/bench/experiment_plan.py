@@ -177,12 +177,13 @@ def _check_select_by(metric: str, search: Search, select: Select, cells: Iterabl
         raise SagpoolError(f"Settings can only be selected by {metric} in a search.")
     if select is Select.TEST:
         raise SagpoolError("A search by test results can only select by accuracy.")
-    # For a paused training the curve is known, but no predictions.
+    # For a paused training the curve is known, but no predictions; the curve has the accuracy and
+    # the value by which the training stops.
     stops_by_it = all(cell.default.stopping == metric for cell in cells)
-    if search is not Search.GRID and metric != "loss" and not stops_by_it:
+    if search is not Search.GRID and not stops_by_it:
         raise SagpoolError(
-            f"A {search} compares unfinished trainings, by loss, accuracy or the metric by which "
-            f"they stop; add --set stopping={metric}, or search by grid."
+            f"A {search} compares unfinished trainings, by accuracy or by what they stop by, which "
+            f"is not the {metric} here; add --set stopping={metric}, or search by grid."
         )
 
 

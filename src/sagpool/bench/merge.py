@@ -10,14 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from sagpool.bench.copies import INVOCATION, find_copy, read_invocations
 from sagpool.bench.database import CHECKSUM, RUN_COLUMNS, check_row, readable_errors, row_checksum
+from sagpool.bench.overlap import Overlap, difference, differs_in_results
+from sagpool.bench.published import Published, published, published_words
+from sagpool.bench.records import CellRecord
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 
-# Columns in which equal trainings may differ: who made them, when, and how fast.
-_INCIDENTAL = {"invocation", "finished", "seconds", "traces"}
-_DECISIVE = [name for name in RUN_COLUMNS if name not in _INCIDENTAL]
-_INVOCATION = ("started", "command", "experiment", "device", "versions")
 # All other tables have rows that belong to the key of a run.
 _KNOWN = {"data", "invocations", "runs", "cells", "failures", "paused", "profiles", "migrations"}
 
@@ -29,32 +31,43 @@ class Merged(NamedTuple):
     runs: int
     cells: int
     twice: int  # runs that were in more than one store
+    left_out: int = 0  # trainings left out because another store has other results of them
+    # The largest differences of their accuracies and losses from those that were kept.
+    accuracy_difference: float = 0.0
+    loss_difference: float = 0.0
 
 
-def merge_stores(sources: Sequence[str | Path], output: str | Path) -> Merged:
+def merge_stores(
+    sources: Sequence[str | Path], output: str | Path, *, prefer_first: bool = False
+) -> Merged:
     """Write the rows of run stores into a new one.
 
     Rows keep the commands, commits and devices that made them. A training that several stores have
-    is taken from the first; if its results differ, nothing is written.
+    is taken from the first; if its results differ, nothing is written, unless ``prefer_first``.
 
     Args:
         sources: files of at least two stores; if a cell is in several stores, the request in the
             last one counts as the last
         output: the new file
+        prefer_first: if results of a training differ (as they do by rounding), keep those of the
+            first store that has it. A cell stays in one piece: if a store has all its trainings
+            that any store has, those that differ are all taken from the first such store
     """
     paths, target = [Path(source) for source in sources], Path(output)
     if len(paths) < 2:
         raise SagpoolError("A merge needs at least two run stores.")
     if target.exists():
         raise SagpoolError(f"{target} exists already; name a new file.")
+    overlap, twice = Overlap(paths, prefer_first), 0
     with _new_store(paths[0], target) as store:
-        twice = 0
         store.connection.execute("BEGIN")
         for path in paths[1:]:
             with Store.reading(path) as source:
-                twice += _Addition(store, source, paths[0] if len(paths) == 2 else target).run()
+                twice += _Addition(store, source, overlap).run()
         store.connection.execute("COMMIT")
-        return Merged(len(paths), len(store.keys()), len(store.cells()), twice)
+        counts = (len(paths), len(store.keys()), len(store.cells()), twice)
+    left_out = overlap.left_out
+    return Merged(*counts, left_out.rows, left_out.accuracy, left_out.loss)
 
 
 @contextmanager
@@ -81,24 +94,18 @@ class _Addition:
     Args:
         store: the target, inside a transaction
         source: the store to read
-        before: the file that errors name as the owner of the rows already there
+        overlap: knows which stores the rows already there come from
     """
 
-    def __init__(self, store: Store, source: Store, before: Path) -> None:
-        self.store, self.source, self.before = store, source, before
+    def __init__(self, store: Store, source: Store, overlap: Overlap) -> None:
+        self.store, self.source, self.overlap = store, source, overlap
         self.to, self.of = store.connection, source.connection
         self.numbers: dict[int, int] = {}  # invocation numbers, from the source to the target
 
     def run(self) -> int:
         """Add everything; returns the number of runs that both stores have."""
         with readable_errors(self.source.path):
-            for table in self._tables():
-                for name in self._columns(self.of, table):
-                    if name not in self._columns(self.to, table):
-                        raise SagpoolError(
-                            f"{self.source.path} has {table}.{name}, which {self.before} lacks; "
-                            "name the newer store first."
-                        )
+            self._check_columns()
             for fingerprint, statistics in self.of.execute("SELECT * FROM data"):
                 self._insert("data", {"fingerprint": fingerprint, "statistics": statistics})
             self._invocations()
@@ -108,21 +115,32 @@ class _Addition:
             self._paused()
             for row in self._rows("profiles"):
                 self._insert("profiles", row | {"invocation": self.numbers[row["invocation"]]})
-            for table in self._tables() - _KNOWN:
+            for table in self._tables(self.of) - _KNOWN:
                 for row in self._rows(table):
                     if row.get("key") in new:
                         self._insert(table, row)
         return twice
 
+    def _check_columns(self) -> None:
+        for table in self._tables(self.of):
+            for name in self._columns(self.of, table):
+                if name not in self._columns(self.to, table):
+                    raise SagpoolError(
+                        f"{self.source.path} has {table}.{name}, which {self.overlap.first} "
+                        "lacks; name the newer store first."
+                    )
+
     def _invocations(self) -> None:
-        """Add invocations; a command in both stores (one is a copy) is added only once."""
-        sql = f"SELECT id, {', '.join(_INVOCATION)} FROM invocations ORDER BY id"
-        known = {tuple(row): number for number, *row in self.to.execute(sql)}
-        for number, *row in self.of.execute(sql):
-            if tuple(row) not in known:
-                values = dict(zip(_INVOCATION, row, strict=True))
-                known[tuple(row)] = int(self._insert("invocations", values).lastrowid or 0)
-            self.numbers[number] = known[tuple(row)]
+        """Add invocations; one that is in both stores (one is a copy) is added only once."""
+        there = read_invocations(self.to)
+        for number, theirs in read_invocations(self.of).items():
+            same = find_copy(theirs, there)
+            if same is None:
+                values = dict(zip(INVOCATION, theirs.columns, strict=True))
+                same = int(self._insert("invocations", values).lastrowid or 0)
+            else:
+                del there[same]  # invocations of one store all differ
+            self.numbers[number] = same
 
     def _runs(self) -> tuple[set[str], int]:
         """Add runs; returns the keys of new runs, and the number of known ones."""
@@ -132,75 +150,103 @@ class _Addition:
             with self.source._decoding():
                 check_row(values, row.get(CHECKSUM))
             if row["key"] in known:
-                self._compare(row)
                 twice += 1
-                continue
+                if not self._replaces(row):
+                    continue
+                self._remove(row["key"])
             row["invocation"] = self.numbers[row["invocation"]]
             row[CHECKSUM] = row_checksum([row[name] for name in RUN_COLUMNS])
             self._insert("runs", row)
+            self.overlap.take(self.source.path, "runs", row["key"])
             new.add(row["key"])
         return new, twice
 
-    def _compare(self, row: dict[str, Any]) -> None:
-        sql = f"SELECT {', '.join(_DECISIVE)} FROM runs WHERE key = ?"
-        ours = self.to.execute(sql, (row["key"],)).fetchone()
-        if ours != tuple(row[name] for name in _DECISIVE):
-            raise SagpoolError(
-                f"{self.before} and {self.source.path} have different results of the same "
-                f"training ({row['method']} on {row['name']}, seed {row['seed']}, fold "
-                f"{row['fold']}): {ours[_DECISIVE.index('test_accuracy')]} and "
-                f"{row['test_accuracy']}. Leave one of the stores out."
-            )
+    def _replaces(self, row: dict[str, Any]) -> bool:
+        """Whether a run takes the place of the one that is there."""
+        sql = f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE key = ?"
+        values = self.to.execute(sql, (row["key"],)).fetchone()
+        ours = dict(zip(RUN_COLUMNS, values, strict=True))
+        found = difference(ours, row)
+        if not found:
+            return False
+        optional = differs_in_results(ours, row)
+        if not (self.overlap.prefer_first and optional):
+            raise self._conflict("runs", row, "results", f": {found}", optional=optional)
+        self.overlap.left_out.add_run(ours, row)
+        return self.overlap.belongs_to(self.source.path, row["key"])
+
+    def _conflict(
+        self, table: str, row: dict[str, Any], what: str, how: str = "", *, optional: bool = True
+    ) -> SagpoolError:
+        """An error about a training that cannot be merged, or only as an option."""
+        option = ", or keep the rows of the first with --prefer-first" if optional else ""
+        return SagpoolError(
+            f"{self.overlap.owner(table, row['key'])} and {self.source.path} have different {what} "
+            f"of the same training ({row['method']} on {row['name']}, seed {row['seed']}, fold "
+            f"{row['fold']}){how}. Leave one of the stores out{option}."
+        )
+
+    def _remove(self, key: str) -> None:
+        for table in self._tables(self.to) - _KNOWN | {"runs"}:
+            if "key" in self._columns(self.to, table):
+                self.to.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
 
     def _cells(self) -> None:
-        published = {
-            (cell.dataset, cell.method): (cell.paper_mean, cell.paper_std)
-            for cell in self.store.cells()
-            if cell.paper_mean is not None
-        }
+        known: dict[tuple[str, str], dict[str, Published]] = {}
+        for cell in self.store.cells():
+            known.setdefault((cell.dataset, cell.method), {}).update(published(cell))
         for cell in self.source.cells():
-            theirs = (cell.paper_mean, cell.paper_std)
-            ours = published.get((cell.dataset, cell.method), theirs)
-            if cell.paper_mean is not None and ours != theirs:
-                raise SagpoolError(
-                    f"{self.before} and {self.source.path} name different published results of "
-                    f"{cell.method} on {cell.dataset}: {ours[0]} and {theirs[0]}."
-                )
+            ours = known.get((cell.dataset, cell.method), {})
+            self._compare_published(cell, ours)
+            for kind in published(cell).keys() - ours.keys():
+                self.overlap.take(self.source.path, kind, cell.dataset, cell.method)
             self.store.add_cell(replace(cell, invocation=self.numbers[cell.invocation]))
+
+    def _compare_published(self, cell: CellRecord, ours: dict[str, Published]) -> None:
+        theirs = published(cell)
+        for kind in sorted(ours.keys() & theirs.keys()):
+            if ours[kind] != theirs[kind]:
+                owner = self.overlap.owner(kind, cell.dataset, cell.method)
+                raise SagpoolError(
+                    f"{owner} and {self.source.path} name different published {kind} of "
+                    f"{cell.method} on {cell.dataset}: {published_words(ours[kind])} and "
+                    f"{published_words(theirs[kind])}."
+                )
 
     def _paused(self) -> None:
         """Keep the later of two states of a training, if one continues the other."""
         for row in self._rows("paused"):
             seen = self.store._paused(row["key"])
-            if seen is not None:
-                curve = self.source._curve(row["curve"])
-                shared = min(seen.shape[1], curve.shape[1])
-                if (seen[:, :shared] != curve[:, :shared]).any():
-                    raise SagpoolError(
-                        f"{self.before} and {self.source.path} have different curves of the same "
-                        f"training ({row['method']} on {row['name']}, seed {row['seed']}, fold "
-                        f"{row['fold']})."
-                    )
-                if curve.shape[1] <= seen.shape[1]:
-                    continue
-            self._insert(
-                "paused", row | {"invocation": self.numbers[row["invocation"]]}, "OR REPLACE"
-            )
+            if seen is None or self._continues(row, seen):
+                row["invocation"] = self.numbers[row["invocation"]]
+                self._insert("paused", row, "OR REPLACE")
+                self.overlap.take(self.source.path, "paused", row["key"])
+
+    def _continues(self, row: dict[str, Any], seen: np.ndarray) -> bool:
+        curve = self.source._curve(row["curve"])
+        shared = min(seen.shape[1], curve.shape[1])
+        ours, theirs = seen[:, :shared], curve[:, :shared]
+        if np.array_equal(ours, theirs, equal_nan=True):
+            return curve.shape[1] > shared
+        if not self.overlap.prefer_first:
+            raise self._conflict("paused", row, "curves")
+        self.overlap.left_out.add_curve(ours, theirs)
+        return False
 
     def _training_rows(self, table: str) -> None:
         for row in self._rows(table):
             self._insert(table, row | {"invocation": self.numbers[row["invocation"]]})
 
-    def _tables(self) -> set[str]:
+    def _tables(self, connection: sqlite3.Connection) -> set[str]:
         sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        return {name for (name,) in self.of.execute(sql)} - {"migrations"}
+        return {name for (name,) in connection.execute(sql)} - {"migrations"}
 
     def _columns(self, connection: sqlite3.Connection, table: str) -> list[str]:
         sql = "SELECT name FROM pragma_table_info(?)"
         return [name for (name,) in connection.execute(sql, (table,))]
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
-        if table not in self._tables():  # older stores lack some
+        if table not in self._tables(self.of):  # older stores lack some
             return
         cursor = self.of.execute(f"SELECT * FROM {table}")
         names = [column[0] for column in cursor.description]

@@ -19,7 +19,7 @@ def ranked_by(
         keys: keys of the trainings
         seen: their results, in the same order
         early: whether the trainings are unfinished, so that only their curves are known; these hold
-            the negative of the metric that decides when trainings stop
+            the loss, or the negative of the metric, that decides when trainings stop
     """
     if metric == BY_ACCURACY:
         return list(seen)

@@ -13,10 +13,18 @@ from sagpool.cli.results import print_json
 def merge(
     stores: Annotated[list[Path], typer.Argument(help="Run stores made by `sagpool bench`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The new run store.")],
+    prefer_first: Annotated[
+        bool,
+        typer.Option(
+            "--prefer-first",
+            help="If results of a training differ, keep those of the first store that has it (of "
+            "the first that has the whole cell, if one has).",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Merge several run stores into a new one."""
-    merged = merge_stores(stores, output)
+    merged = merge_stores(stores, output, prefer_first=prefer_first)
     if as_json:
         print_json(merged._asdict())
         return
@@ -24,3 +32,9 @@ def merge(
         f"{merged.runs:,} trainings and {merged.cells:,} cells of {merged.stores} stores in "
         f"{output}; {merged.twice:,} of the trainings were in more than one."
     )
+    if merged.left_out:
+        typer.echo(
+            f"Other results of {merged.left_out:,} trainings were left out; accuracies differ by "
+            f"at most {merged.accuracy_difference:.2g}, losses by at most "
+            f"{merged.loss_difference:.2g}."
+        )

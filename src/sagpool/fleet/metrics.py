@@ -16,6 +16,10 @@ from sagpool.statistics import mean_ranks
 
 BINS = 10
 LEAST = 1e-6  # lower probabilities count as this one in a logarithm
+CLASS_SCORES = (
+    *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc"),
+    *("mcc", "f1", "log_loss", "ece"),
+)
 
 
 class Bin(NamedTuple):
@@ -29,7 +33,10 @@ class Bin(NamedTuple):
 def scores(
     task: Task, truth: np.ndarray, outputs: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """All scores of a task by name; NaN for an undefined one (a class without graphs)."""
+    """All scores of a task by name; NaN for an undefined one (a class without graphs).
+
+    With several columns of targets, each score is the mean over those for which it is defined.
+    """
     if task == "classification":
         return classification_scores(truth, outputs, predicted)
     columns = zip(truth.T, outputs.T, predicted.T, strict=True)
@@ -44,7 +51,10 @@ def classification_scores(
     """Scores of a classification; with two classes ROC-AUC, PR-AUC and F1 refer to the second.
 
     With more, they are means over the classes, each against all others.
+    Without graphs, all are NaN.
     """
+    if not len(y):
+        return dict.fromkeys(CLASS_SCORES, np.nan)
     classes = probabilities.shape[1]
     matrix = confusion(y, predicted, classes)
     asked = [1] if classes == 2 else range(classes)
