@@ -24,7 +24,10 @@ def tables(make_at, made, tmp_path_factory) -> Path:
     cells = [
         made(method="sagpool-h", accuracy=FIRST, paper=(70.0, 0.5)),
         made(method="gpool-h", accuracy=SECOND),
-        made(method="sagpool-h-cheb", accuracy=tuple(a + 0.1 for a in FIRST)),
+        made(
+            method="sagpool-h-cheb",
+            accuracy=tuple(a + 0.1 + 0.01 * (i % 2) for i, a in enumerate(FIRST)),
+        ),
     ]
     write_report(make_at(folder / "runs.sqlite", cells), folder / "report")
     return folder / "report" / "tables"
@@ -67,10 +70,10 @@ def test_latex(tables):
     assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {2}
 
 
-def test_a_small_but_constant_lead_is_significant(tables):
+def test_a_small_but_steady_lead_is_significant(tables):
     best = next(row for row in rows(tables / "variants.csv") if row["best"] == "True")
     assert best["method"] == "sagpool-h-cheb"
-    # Ahead by 0.1 points in every single training.
+    # Ahead by 0.10 or 0.11 points in every single training.
     assert best["significant"] == "True"
 
 
