@@ -26,6 +26,7 @@ from sagpool.nn import (
     GPool,
     Linear,
     Norm,
+    PANPool,
     Pool,
     Pooled,
     SAGPool,
@@ -77,6 +78,29 @@ class MoreScore(SAGPool):
         rank, _ = super().scores(x, structure, context)
         rank = rank + self.lin(x + structure.neighbour_sum(x)).view(-1)
         return Scores(rank, rank.tanh())
+
+
+class OtherRows:
+    """Scores rows of its own making, in place of those of the network."""
+
+    def __init__(self, in_channels, ratio, **options):
+        super().__init__(in_channels, ratio, **options)
+        self.lin = Linear(in_channels, in_channels, members=options["members"])
+
+    def scores(self, x, structure, context):
+        return super().scores(self.lin(x).relu(), structure, context)
+
+
+class OtherRowsOfSAGPool(OtherRows, SAGPool):
+    pass
+
+
+class OtherRowsOfGPool(OtherRows, GPool):
+    pass
+
+
+class OtherRowsOfPANPool(OtherRows, PANPool):
+    pass
 
 
 class WithLoss(GPool):
@@ -136,7 +160,13 @@ class Halves(Pool):
         return 2 * self.in_channels
 
 
-@pytest.mark.parametrize("pool", [MoreFeatures, MoreScore, WithLoss, Normalised, Noisy])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        *(MoreFeatures, MoreScore, WithLoss, Normalised, Noisy),
+        *(OtherRowsOfSAGPool, OtherRowsOfGPool, OtherRowsOfPANPool),
+    ],
+)
 def test_layers_of_ones_own_keep_the_promises(pool):
     register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
     testing.check_method("mine-h")
@@ -174,6 +204,12 @@ class WrongCount(GPool):
         return sizes
 
 
+class Unused(GPool):
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.lin = Linear(in_channels, 1, members=members)
+
+
 class TorchRandom(GPool):
     def forward(self, x, structure, context=Context()):
         return super().forward(nn.functional.dropout(x, 0.2, self.training), structure, context)
@@ -185,6 +221,7 @@ class TorchRandom(GPool):
         (MixesMembers, "gives a graph another result in a batch than alone"),
         (WrongGradient, "mine-h has a wrong gradient: that of"),
         (RunningMean, "mine-h mixes the members of a fleet"),
+        (Unused, r"mine-h does not train pools\.0\.lin\.weight: the loss has no gradient"),
         (WrongCount, "WrongCount of mine-h leaves"),
         (TorchRandom, "mixes the members of a fleet|random numbers from elsewhere"),
     ],

@@ -32,7 +32,7 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax
+from sagpool.ops import linear, matmul_with_passthrough, segment_softmax
 from sagpool.ops.device import kernels_for
 from sagpool.ops.marked_graph import MarkedGraph, is_fused
 from sagpool.ops.pool_by_product import ProductScore
@@ -42,7 +42,8 @@ class ScorePool(SelectingPool):
     """Keeps the nodes with the highest scores, multiplied by their gates.
 
     A subclass defines `scores`. If its scores need only the product of x with a weight, it returns
-    that weight from `score_weight`; the product is then computed once and passed on.
+    that weight from `score_weight`, and asks for the product with `product_of`: usually the network
+    has computed it already.
 
     Args:
         in_channels: size of each input row
@@ -76,10 +77,17 @@ class ScorePool(SelectingPool):
 
     @abstractmethod
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        """The scores of the rows x.
+        """The scores of the rows x; for their product with `score_weight`, see `product_of`."""
 
-        If `score_weight` is not None, `Context.projected` is x times it.
+    def product_of(self, x: Tensor, context: Context) -> Tensor | None:
+        """``[rows, columns]``, x times `score_weight`, if there is one.
+
+        The context has it for the rows that were pooled, but a subclass may score others.
         """
+        if context.projected is not None and context.projected_rows is x:
+            return context.projected
+        weight = self.score_weight()
+        return None if weight is None else linear(x, weight)
 
     @overload
     def forward(
