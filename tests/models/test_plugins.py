@@ -6,7 +6,7 @@ import pytest
 
 from sagpool import testing
 from sagpool.errors import SagpoolError
-from sagpool.models import load_plugin, method_version, methods, plugins, registry
+from sagpool.models import load_plugin, method_version, methods, plugins, registry, source_version
 
 
 @pytest.fixture(autouse=True)
@@ -82,12 +82,58 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     def version():
         names = {}
         exec(compile(plugin.read_text(), str(plugin), "exec"), names)
-        return plugins.source_version("mine-h", names["build"])
+        return source_version.source_version("mine-h", names["build"])
 
     first = version()
     assert version() == first
     (tmp_path / "src" / changed).write_text(elsewhere[changed] + "# other code\n")
     assert version() != first
+
+
+HELPER = """
+from functools import wraps
+from sagpool.models import hierarchical, register
+from torch_geometric.nn import TopKPooling
+
+def method_of(layer):
+    return lambda shape: hierarchical(
+        shape, lambda block: layer(shape.hidden, shape.ratio, members=shape.members)
+    )
+
+def logged(build):
+    return wraps(build)(lambda shape: build(shape))
+
+def topk(**options):
+    return lambda s: TopKPooling(s.hidden, s.ratio, **options)
+
+def add(name, layer):
+    register(name)(method_of(layer))
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'register("plugged-h")(method_of(GPool))',
+        'register("plugged-h")(logged(method_of(GPool)))',
+        'register_pyg("plugged-h", topk(multiplier=1.0))',
+        'add("plugged-h", GPool)',
+    ],
+)
+def test_the_version_follows_the_file_that_registers(line, tmp_path, forget):
+    found = []
+    for folder, ending in (("one", ""), ("two", ""), ("other", "# another layer\n")):
+        registry._methods.pop("plugged-h", None)
+        sys.modules.pop("layers_of_mine", None)
+        plugin = write_plugin(tmp_path / folder, HELPER)
+        plugin.write_text(
+            "from layers_of_mine import add, logged, method_of, topk\n"
+            "from sagpool.models import register, register_pyg\n"
+            f"from sagpool.nn import GPool\n{line}\n{ending}"
+        )
+        load_plugin(plugin)
+        found.append(method_version("plugged-h"))
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_plugin_does_not_get_the_helper_of_another_one(tmp_path, forget):
@@ -109,7 +155,7 @@ def test_the_version_of_an_installed_package_is_that_of_the_package_alone(tmp_pa
     }.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text(text)
-    found = plugins._with_local_imports(site / "mine" / "pool.py")
+    found = source_version.with_local_imports(site / "mine" / "pool.py")
     assert [path.relative_to(site).as_posix() for path in found] == [
         "mine/layers.py",
         "mine/pool.py",

@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
-from sagpool.models.plugins import load_installed_plugins, source_version
+from sagpool.models.plugins import load_installed_plugins
 from sagpool.models.rescaled import Rescaled
+from sagpool.models.source_version import source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -134,8 +135,8 @@ def register(
         settings: its own settings with their defaults; `Shape.settings` has their values
         without: settings of the architecture that the method lacks, such as ``readout``
         version: version of its code, part of the key under which results are stored; change it
-            whenever results or defaults change. By default a hash of the source file that defines
-            the method and of the files that it imports from its own folder
+            whenever results or defaults change. By default a hash of the source files that define
+            and register the method, and of the files that they import
         display: name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
