@@ -410,6 +410,24 @@ def test_a_cell_of_a_notebook_may_run_again_but_no_other_may_take_its_name():
         register("mine-h", version="3")(lambda shape: None)
 
 
+CELL = """
+from sagpool.models import register
+from sagpool.nn import GPool
+
+@register("mine-h", version="{version}")
+def mine(shape): pass
+"""
+
+
+def test_a_changed_cell_of_a_notebook_replaces_its_method_but_two_in_a_cell_conflict():
+    names = {"__name__": "__main__"}
+    for version in ("1", "2"):
+        exec(CELL.format(version=version), names)
+        assert method_version("mine-h") == version
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        exec(CELL.format(version="3") + CELL.format(version="4"), names)
+
+
 def test_a_method_without_a_source_file_needs_a_version():
     names: dict[str, object] = {"__name__": "notebook"}
     exec("def mine(shape): pass", names)

@@ -22,6 +22,8 @@ from sagpool.fleet import Training, train
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.graphs import load, pack
 from sagpool.models import (
+    GlobalPooling,
+    HierarchicalPooling,
     Shape,
     build,
     count_parameters,
@@ -230,6 +232,34 @@ def test_a_result_of_another_form_is_refused():
         PyGModule(SevenResults, 5)(batch.x, batch.structure)
 
 
+class SparseLoss(TopKPooling):
+    def forward(self, x, edge_index, batch=None):
+        *pooled, score = super().forward(x, edge_index, batch=batch)
+        return *pooled, score.square().mean()
+
+
+class MemoryLoss(MemPooling):
+    def forward(self, x, batch=None, batch_size=None):
+        pooled, assignment = super().forward(x, batch, batch_size=batch_size)
+        return pooled, assignment, self.kl_loss(assignment)
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (
+            lambda: SparseLoss(5),
+            r"SparseLoss returns a value of shape \(\) for 6 nodes in place of perm",
+        ),
+        (lambda: MemoryLoss(5, 5, 2, 3), r"MemoryLoss must return PyG's \(x, S\)"),
+    ],
+)
+def test_a_loss_that_would_not_be_used_is_refused(layer, sentence):
+    batch = pack(testing.random_graphs(0, [7, 4]), [[0, 1]])
+    with pytest.raises(SagpoolError, match=f"{sentence}.* Only a dense layer"):
+        PyGModule(layer, 5)(batch.x, batch.structure)
+
+
 def test_dropout_inside_a_layer_is_refused(mutag):
     register_pyg("mine-h", lambda s: ASAPooling(s.hidden, s.ratio, dropout=0.5))
     with pytest.raises(SagpoolError, match="draws random numbers from torch"):
@@ -239,6 +269,17 @@ def test_dropout_inside_a_layer_is_refused(mutag):
 def test_the_name_says_the_architecture():
     with pytest.raises(SagpoolError, match="must end in -h"):
         register_pyg("asap", LAYERS["pyg-asap-h"])
+    for name in ("my-g-pool-h", "my-g-pool-h-sigmoid"):
+        register_pyg(name, LAYERS["pyg-topk-h"])
+        assert isinstance(build(name, SHAPE), HierarchicalPooling)
+    register_pyg("pyg-h-gmt-g", LAYERS["pyg-gmt-g"])
+    assert isinstance(build("pyg-h-gmt-g", SHAPE), GlobalPooling)
+
+
+def test_a_name_that_was_not_changed_after_copy_and_paste():
+    register_pyg("mine-h", lambda s: EdgePooling(s.hidden))
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        register_pyg("mine-h", lambda s: TopKPooling(s.hidden, s.ratio))
 
 
 def test_as_a_plugin(tmp_path):

@@ -17,7 +17,7 @@ from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
 from sagpool.models.rescaled import Rescaled
-from sagpool.models.source_version import source_version
+from sagpool.models.source_version import Call, calls, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -92,6 +92,7 @@ class Method:
         version: version of its code; empty for methods of this package, whose results have a common
             version (`sagpool.fleet.NUMERICS`), unless the code of a single method has changed
         display: name and colour in reports
+        origin: the call that registered it
     """
 
     name: str
@@ -99,6 +100,7 @@ class Method:
     settings: Mapping[str, Value]
     version: str
     display: Display = Display()
+    origin: Call | None = None
 
 
 _methods: dict[str, Method] = {}
@@ -145,17 +147,29 @@ def register(
         raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        # Running a notebook cell again replaces the method registered by its last run.
-        if name in _methods and not _same_definition(_methods[name].build, build):
+        origin = next(iter(calls()), None)
+        if name in _methods and not _is_run_again(_methods[name], build, origin):
             raise SagpoolError(f"There is a method named '{name}' already.")
         found = version
         if found is None:
             ours = getattr(build, "__module__", "").startswith("sagpool.")
             found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found, display)
+        _methods[name] = Method(name, build, {**known, **own}, found, display, origin)
         return build
 
     return add
+
+
+def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
+    """Whether the code that registered a method runs again, such as a changed cell of a notebook.
+
+    If it has not changed, another call in it registers another method. A name says little: that of
+    every lambda is the same.
+    """
+    one, other = known.origin, origin
+    if one and other and one.code == other.code and one.position != other.position:
+        return False
+    return _same_definition(known.build, build)
 
 
 def _same_definition(one: Build, other: Build) -> bool:

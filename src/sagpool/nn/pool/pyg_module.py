@@ -32,6 +32,7 @@ _KINDS = {
     "edge_index": "sparse",
     "batch": "memory",
 }
+_LOSSES = "Only a dense layer, forward(x, adj, mask), can return losses."
 
 
 class PyGModule(Pool):
@@ -47,7 +48,7 @@ class PyGModule(Pool):
       returns features, adjacency and losses, optionally after an assignment. It gets one graph at a
       time: its losses are means over its input, and a graph's loss must not depend on the
       other graphs of its batch;
-    - ``(x, batch)``: MemPooling, which leaves no edges;
+    - ``(x, batch)``: MemPooling, which leaves no edges, without its KL loss;
     - ``(x, index, ...)``: an aggregation, which leaves one row per graph.
 
     Unweighted self-loops are left out, since convolutions add their own.
@@ -111,7 +112,10 @@ class PyGModule(Pool):
         if self.kind == "dense":
             return join([self._dense(member, graph) for graph in given.graphs()], x)
         if self.kind == "memory":
-            rows, _ = self._run(member, x, batch=batch, batch_size=graphs)
+            result = self._run(member, x, batch=batch, batch_size=graphs)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise SagpoolError(f"{self.name} must return PyG's (x, S). {_LOSSES}")
+            rows = result[0]
             none = Edges(batch.new_zeros(2, 0), None)
             return Part(rows.flatten(0, 1), none, np.full(graphs, rows.shape[1]))
         if self.kind == "paths":
@@ -131,7 +135,15 @@ class PyGModule(Pool):
                 f"{self.name} must return PyG's (x, edge_index, batch, info) or (x, edge_index, "
                 "edge_weight, batch, perm), perhaps with scores at the end."
             )
-        x, pairs, weight, batch, *_ = result if len(result) > 4 else (*result[:2], None, result[2])
+        x, pairs, weight, batch, *others = (
+            result if len(result) > 4 else (*result[:2], None, *result[2:])
+        )
+        for one in others:
+            if isinstance(one, Tensor) and (one.ndim == 0 or len(one) < len(x)):
+                raise SagpoolError(
+                    f"{self.name} returns a value of shape {tuple(one.shape)} for {len(x)} "
+                    f"nodes in place of perm, scores or info. {_LOSSES}"
+                )
         if weight is not None and weight.ndim > 1:
             raise SagpoolError(f"{self.name} leaves edges with {weight.shape[1]} weights each.")
         order = torch.argsort(batch, stable=True)  # graph by graph
