@@ -1,12 +1,22 @@
 """Methods from files and packages outside of sagpool."""
 
+import importlib
 import sys
 
 import pytest
 
 from sagpool import testing
 from sagpool.errors import SagpoolError
-from sagpool.models import load_plugin, method_version, methods, plugins, registry, source_version
+from sagpool.models import (
+    Shape,
+    build,
+    load_plugin,
+    method_version,
+    methods,
+    plugins,
+    registry,
+    source_version,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +44,15 @@ def write_plugin(folder, layers="RATIO = 0.5\n"):
     return folder / "plugin.py"
 
 
+def forget_modules():
+    for name in [name for name in sys.modules if name.startswith(("layers_of", "sagpool_plugin"))]:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def forget():
     yield
-    for name in [name for name in sys.modules if name.startswith(("layers_of", "sagpool_plugin"))]:
-        del sys.modules[name]
+    forget_modules()
 
 
 def test_a_plugin_file(tmp_path, forget):
@@ -80,6 +94,7 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     plugin.write_text("from layers_of_lab.layers import RATIO\ndef build(shape): pass\n")
 
     def version():
+        forget_modules()
         names = {}
         exec(compile(plugin.read_text(), str(plugin), "exec"), names)
         return source_version.source_version("mine-h", names["build"])
@@ -88,6 +103,49 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     assert version() == first
     (tmp_path / "src" / changed).write_text(elsewhere[changed] + "# other code\n")
     assert version() != first
+
+
+def ratio_of_plugged():
+    return build("plugged-h", Shape(5, 3, hidden=8, settings={})).pools[0].ratio
+
+
+def test_a_plugin_that_changed_is_loaded_again(tmp_path, forget):
+    plugin = write_plugin(tmp_path)
+    load_plugin(plugin)
+    versions = [method_version("plugged-h")]
+    write_plugin(tmp_path, "RATIO = 0.25\n")
+    load_plugin(plugin)
+    assert ratio_of_plugged() == 0.25
+    versions.append(method_version("plugged-h"))
+    plugin.write_text("1 / 0\n")
+    with pytest.raises(SagpoolError, match="cannot be imported: ZeroDivisionError"):
+        load_plugin(plugin)
+    assert method_version("plugged-h") == versions[1]
+    plugin.write_text(PLUGIN.replace("RATIO,", "0.125,").replace("plugged(", "renamed("))
+    load_plugin(plugin)
+    assert ratio_of_plugged() == 0.125
+    versions.append(method_version("plugged-h"))
+    plugin.write_text(PLUGIN.replace("plugged-h", "other-name-h"))
+    load_plugin(plugin)
+    assert "plugged-h" not in methods()
+    assert len({*versions, method_version("other-name-h")}) == 4
+
+
+def test_a_reload_that_leaves_old_code_of_a_changed_file_is_refused(tmp_path, monkeypatch, forget):
+    write_plugin(tmp_path).rename(tmp_path / "layers_of_plugin.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin = importlib.import_module("layers_of_plugin")
+    before = method_version("plugged-h")
+    importlib.reload(plugin)
+    assert method_version("plugged-h") == before
+    (tmp_path / "layers_of_mine.py").write_text("RATIO = 0.25\n")
+    with pytest.raises(SagpoolError, match=r"layers_of_mine\.py has changed since it was imported"):
+        importlib.reload(plugin)
+    assert method_version("plugged-h") == before
+    importlib.reload(sys.modules["layers_of_mine"])
+    importlib.reload(plugin)
+    assert method_version("plugged-h") != before
+    assert ratio_of_plugged() == 0.25
 
 
 HELPER = """

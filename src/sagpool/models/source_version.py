@@ -4,10 +4,12 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from sagpool.errors import SagpoolError
@@ -26,6 +28,16 @@ class Call(NamedTuple):
     @property
     def file(self) -> Path:
         return Path(self.code.co_filename)
+
+
+class Imported(NamedTuple):
+    """A source file when a method was registered with it."""
+
+    spec: ModuleSpec | None
+    content: str
+
+
+_imported: dict[Path, Imported] = {}
 
 
 def calls() -> list[Call]:
@@ -61,7 +73,43 @@ def source_version(name: str, build: Callable[..., Any]) -> str:
         )
     known += [one for one in callers[1:] if one.is_file() and not _is_installed(one)]
     files = source_files(one.resolve() for one in known)
+    _check_unchanged(files)
+    return content(files)
+
+
+def content(files: Iterable[Path]) -> str:
+    """A hash of what is in the files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def _check_unchanged(files: Iterable[Path]) -> None:
+    """Refuse a file that changed after it was imported: its old code would have the new version.
+
+    A module that is imported again, or reloaded, has a new spec.
+    """
+    modules = loaded_modules(files)
+    for path in files:
+        spec = getattr(modules.get(path), "__spec__", None)
+        now = Imported(spec, content([path]))
+        before = _imported.setdefault(path, now)
+        if spec is not None and before.spec is spec and before.content != now.content:
+            raise SagpoolError(
+                f"{path} has changed since it was imported; reload it first, or restart Python."
+            )
+        _imported[path] = now
+
+
+def loaded_modules(files: Iterable[Path]) -> dict[Path, ModuleType]:
+    """The imported module of each of these files that was imported."""
+    wanted, found = {*files}, dict[Path, ModuleType]()
+    names = {path.name for path in wanted}
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and os.path.basename(file) in names:
+            path = Path(file).resolve()
+            if path in wanted:
+                found[path] = module
+    return found
 
 
 def source_files(files: Iterable[Path]) -> list[Path]:
