@@ -14,6 +14,7 @@ from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output, Shape, Value, build
 from sagpool.nn import Pool, Pooled, Streams
 from sagpool.nn.pool import pools_of
+from sagpool.nn.pool.pyg_module import PyGModule
 
 CLASSES, LABELS, ATTRIBUTES = 3, 2, 3
 CLOSE = 1e-9  # relative and absolute tolerance, in float64
@@ -176,13 +177,14 @@ def check_trained(name: str, seed: int, sizes: Sequence[int], settings: Settings
     """Every parameter of a pooling layer is trained.
 
     A gradient of 0 counts, as of a ReLU that is off for all nodes. So do several batches: a layer
-    may ignore a parameter for graphs without edges.
+    may ignore a parameter for graphs without edges. Layers of PyG may have parameters that they do
+    not use, such as ``select.weight`` of ASAPooling.
     """
     model = random_model(name, seed, settings).train()
     untrained = {
         f"{path}.{key}": parameter
         for path, layer in model.named_modules()
-        if isinstance(layer, Pool)
+        if isinstance(layer, Pool) and not isinstance(layer, PyGModule)
         for key, parameter in layer.named_parameters()
     }
     for number in range(BATCHES):

@@ -1,6 +1,6 @@
 """What somebody who writes a method would try: it works, or is refused with a sentence."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -103,6 +103,18 @@ class OtherRowsOfPANPool(OtherRows, PANPool):
     pass
 
 
+class OneChannelMore(SAGPool):
+    """Scores the degree beside the features."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels + 1, ratio, members=members)
+
+    def forward(self, x, structure, context=Context()):
+        degree = structure.degree.to(x.dtype)[:, None]
+        pooled = super().forward(torch.cat([x, degree], 1), structure, context)
+        return replace(pooled, x=pooled.x[:, :-1])
+
+
 class WithLoss(GPool):
     """A loss of its own, in a network that is not DiffPool's."""
 
@@ -164,7 +176,7 @@ class Halves(Pool):
     "pool",
     [
         *(MoreFeatures, MoreScore, WithLoss, Normalised, Noisy),
-        *(OtherRowsOfSAGPool, OtherRowsOfGPool, OtherRowsOfPANPool),
+        *(OtherRowsOfSAGPool, OtherRowsOfGPool, OtherRowsOfPANPool, OneChannelMore),
     ],
 )
 def test_layers_of_ones_own_keep_the_promises(pool):
@@ -230,6 +242,52 @@ def test_the_check_says_what_is_wrong(pool, broken):
     register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
     with pytest.raises(AssertionError, match=broken):
         testing.check_method("mine-h")
+
+
+def with_result(change):
+    class Changed(GPool):
+        def forward(self, x, structure, context=Context()):
+            return change(super().forward(x, structure, context))
+
+    return Changed
+
+
+def with_scores(change):
+    class Changed(GPool):
+        def scores(self, x, structure, context):
+            return change(super().scores(x, structure, context))
+
+    return Changed
+
+
+@pytest.mark.parametrize(
+    ("pool", "sentence"),
+    [
+        (
+            with_result(lambda p: replace(p, auxiliary=p.x.mean())),
+            r"Changed returns auxiliary losses of shape \(\) for 7 graphs",
+        ),
+        (
+            with_result(lambda p: replace(p, auxiliary=p.x.mean(1))),
+            r"auxiliary losses of shape \(.+,\) for 7 graphs; each graph needs one",
+        ),
+        (
+            with_result(lambda p: replace(p, x=torch.cat([p.x, p.x], 1))),
+            r"Changed returns rows of shape \(.+, 48\) in place of \(.+, 24\)",
+        ),
+        (with_result(lambda p: (p.x, p.structure)), "Changed must return a Pooled, not a tuple"),
+        (
+            with_scores(lambda s: Scores(s.rank[:, None], s.gate)),
+            r"Changed returns a rank of shape \(.+, 1\)",
+        ),
+        (with_scores(lambda s: s._replace(gate=s.gate.mean())), r"a gate of shape \(\) for"),
+        (with_scores(lambda s: s.rank), r"must be Scores\(rank, gate\), not a Tensor"),
+    ],
+)
+def test_a_result_of_another_form_is_refused(pool, sentence):
+    register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
+    with pytest.raises(SagpoolError, match=sentence):
+        testing.check_method("mine-h", seeds=[0])
 
 
 class Costly(GPool):

@@ -1,5 +1,7 @@
 """Layers of PyG in our networks."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -48,14 +50,6 @@ def own_methods(monkeypatch):
     monkeypatch.setattr(plugins, "_loaded", {})
 
 
-@pytest.fixture
-def doubles():
-    """PyG's sparse matrices have torch's default type."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 @pytest.fixture(scope="module")
 def mutag():
     return load("MUTAG")
@@ -70,6 +64,11 @@ class Dense(nn.Module):
         return dense_diff_pool(x, adj, self.lin(x), mask)
 
 
+class WithoutMask(Dense):
+    def forward(self, x, adj):
+        return super().forward(x, adj)
+
+
 LAYERS = {
     "pyg-asap-h": lambda s: ASAPooling(s.hidden, s.ratio),
     # Softmax scores have ties, which PyG decides by the place in the batch.
@@ -78,13 +77,20 @@ LAYERS = {
     "pyg-pan-h": lambda s: PANPooling(s.hidden, s.ratio),
     "pyg-mem-h": lambda s: MemPooling(s.hidden, s.hidden, heads=2, num_clusters=3),
     "pyg-dense-h": lambda s: Dense(s.hidden, 3),
+    "pyg-no-mask-h": lambda s: WithoutMask(s.hidden, 3),
     "pyg-gmt-g": lambda s: GraphMultisetTransformer(3 * s.hidden, k=2, heads=2),
     "pyg-sort-g": lambda s: SortAggregation(s.k),
 }
 
 
+def test_the_example_of_the_documentation_passes_all_checks():
+    register_pyg("pyg-asap-h", LAYERS["pyg-asap-h"])
+    testing.check_method("pyg-asap-h", seeds=[0])
+
+
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_of_pyg_keep_the_promises_of_every_method(name, doubles):
+def test_layers_of_pyg_keep_the_promises_of_every_method(name):
+    """In float64: layers of PyG make numbers without a type."""
     register_pyg(name, LAYERS[name])
     for check in (testing.check_batches, testing.check_members, testing.check_rows):
         check(name, 0, [9, 1, 12, 5], {})
@@ -214,6 +220,18 @@ class Reversed(SortAggregation):
 
     def forward(self, x, index, **options):
         return super().forward(x[:, self.order], index, **options)
+
+
+def test_numbers_that_a_layer_needs_while_it_is_built():
+    def make(shape, **device):
+        count = torch.tensor([1.0, 2.0], **device).sum().item()
+        return TopKPooling(shape.hidden, int(count))
+
+    register_pyg("mine-h", make)
+    with pytest.raises(SagpoolError, match=r'mine-h reads numbers of a tensor .* device="cpu"'):
+        count_parameters("mine-h", SHAPE)
+    register_pyg("other-h", partial(make, device="cpu"), version="1")
+    assert count_parameters("other-h", SHAPE)
 
 
 def test_a_buffer_of_indices_is_no_obstacle(monkeypatch):

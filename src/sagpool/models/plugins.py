@@ -27,6 +27,7 @@ class Loaded(NamedTuple):
 
     content: str  # a hash of its files; empty for a module
     methods: tuple[str, ...]
+    files: frozenset[Path]  # its own file and those that it imports
 
 
 _loaded: dict[str, Loaded] = {}  # by source, in the order of loading
@@ -45,7 +46,8 @@ def load_plugin(source: str | Path) -> None:
     name = str(path.resolve()) if is_file else str(source)
     if is_file and not path.is_file():
         raise SagpoolError(f"There is no plugin file {source}.")
-    found = content(source_files([path.resolve()])) if is_file else ""
+    files = source_files([path.resolve()]) if is_file else []
+    found = content(files) if is_file else ""
     known = _loaded.get(name)
     if known is not None and known.content == found:
         return
@@ -56,7 +58,8 @@ def load_plugin(source: str | Path) -> None:
         if is_file:
             _import_file(path.resolve(), again=known is not None)
         else:
-            importlib.import_module(name)
+            module = importlib.import_module(name)
+            files = [] if module.__file__ is None else source_files([Path(module.__file__)])
     except Exception as error:  # any error of the plugin's own code
         registry._methods.clear()
         registry._methods.update(before)
@@ -66,12 +69,18 @@ def load_plugin(source: str | Path) -> None:
             f"The plugin {source} cannot be imported: {type(error).__name__}: {error}."
         ) from error
     own = (key for key, method in registry._methods.items() if method is not before.get(key))
-    _loaded[name] = Loaded(found, tuple(own))
+    _loaded[name] = Loaded(found, tuple(own), frozenset(files))
 
 
 def loaded_plugins() -> tuple[str, ...]:
     """The arguments with which `load_plugin` loads them again in another process."""
     return tuple(_loaded)
+
+
+def plugin_with(file: str) -> str | None:
+    """The plugin that a source file belongs to."""
+    path = Path(file).resolve()
+    return next((source for source, plugin in _loaded.items() if path in plugin.files), None)
 
 
 def load_installed_plugins() -> None:

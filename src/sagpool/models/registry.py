@@ -226,7 +226,7 @@ def build(name: str, shape: Shape) -> nn.Module:
     given = changed_settings(name, shape.settings)
     settings = _Settings({**method.settings, **given})
     completed = replace(shape, settings=settings)
-    model = method.build(completed)
+    model = _built(method, completed)
     ignored = given.keys() - settings.used
     if ignored:
         raise SagpoolError(f"{name} does not use the setting '{min(ignored)}'.")
@@ -238,6 +238,19 @@ def build(name: str, shape: Shape) -> nn.Module:
         _check_constants(method, completed)
         _with_constants.add(key)
     return model
+
+
+def _built(method: Method, shape: Shape) -> nn.Module:
+    try:
+        return method.build(shape)
+    except (RuntimeError, NotImplementedError) as error:
+        if "meta tensor" not in str(error):
+            raise
+        # Models are also built on the meta device, as to count their parameters.
+        raise SagpoolError(
+            f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
+            'device="cpu".'
+        ) from error
 
 
 def _check_layers(name: str, model: nn.Module, members: int) -> None:

@@ -212,6 +212,7 @@ class ScorePool(SelectingPool):
         layout = structure.layout
         check_rows(x, layout)
         through, scores = self._score(x, x, structure, context)
+        _check_scores(scores, len(x), type(self).__name__)
         if self.min_score is None:
             return through, select_top(layout, scores.rank, scores.gate, self.selection)
         softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
@@ -268,6 +269,20 @@ def _check_features(x: Tensor, in_channels: int, name: str = "x") -> None:
         raise SagpoolError(
             f"{name} has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
+
+
+def _check_scores(scores: Scores, rows: int, name: str) -> None:
+    """Refuse scores of a layer that are not one number for each row."""
+    if not isinstance(scores, Scores):
+        raise SagpoolError(
+            f"The scores of {name} must be Scores(rank, gate), not a {type(scores).__name__}."
+        )
+    for part, values in scores._asdict().items():
+        if values.shape != (rows,):
+            raise SagpoolError(
+                f"{name} returns a {part} of shape {tuple(values.shape)} for {rows} rows; each row "
+                "needs one number."
+            )
 
 
 def _check_dtype(x: Tensor, weight: Tensor) -> None:
