@@ -14,11 +14,13 @@ from sagpool.graphs import Batch, Graphs, pack
 from sagpool.models import Output, Shape, Value, build
 from sagpool.nn import Pool, Pooled, Streams
 from sagpool.nn.pool import pools_of
+from sagpool.nn.pool.pyg_module import PyGModule
 
 CLASSES, LABELS, ATTRIBUTES = 3, 2, 3
 CLOSE = 1e-9  # relative and absolute tolerance, in float64
 # Steps of numerical derivatives: a ReLU may have its kink within one step.
 STEPS = (1e-6, 1e-7, 1e-8)
+BATCHES = 4  # in which a parameter may have a gradient
 
 Settings = Mapping[str, Value]
 Check = Callable[[str, int, Sequence[int], Settings], None]
@@ -171,6 +173,33 @@ def check_gradients(name: str, seed: int, sizes: Sequence[int], settings: Settin
         )
 
 
+def check_trained(name: str, seed: int, sizes: Sequence[int], settings: Settings) -> None:
+    """Every parameter of a pooling layer is trained.
+
+    A gradient of 0 counts, as of a ReLU that is off for all nodes. So do several batches: a layer
+    may ignore a parameter for graphs without edges. Layers of PyG may have parameters that they do
+    not use, such as ``select.weight`` of ASAPooling.
+    """
+    model = random_model(name, seed, settings).train()
+    untrained = {
+        f"{path}.{key}": parameter
+        for path, layer in model.named_modules()
+        if isinstance(layer, Pool) and not isinstance(layer, PyGModule)
+        for key, parameter in layer.named_parameters()
+    }
+    for number in range(BATCHES):
+        if not untrained:
+            return
+        loss = _losses(model, _pack_all(random_graphs(seed + number, [*sizes, 12, 12, 12]))).sum()
+        grads = torch.autograd.grad(loss, [*untrained.values()], allow_unused=True)
+        found = zip(untrained.items(), grads, strict=True)
+        untrained = {key: parameter for (key, parameter), grad in found if grad is None}
+    assert not untrained, (
+        f"{name} does not train {next(iter(untrained))}: the loss has no gradient with respect to "
+        "it."
+    )
+
+
 def _disagreement(
     model: nn.Module,
     batch: Batch,
@@ -277,6 +306,7 @@ CHECKS: tuple[Check, ...] = (
     check_batches,
     check_members,
     check_gradients,
+    check_trained,
     check_rows,
     check_finite,
     check_random_numbers,

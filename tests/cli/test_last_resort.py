@@ -13,7 +13,7 @@ from sagpool import TrainedModel, load
 from sagpool.cli import commands
 from sagpool.cli.main import main
 from sagpool.graphs.vocabulary import Vocabulary
-from sagpool.models import Shape, build
+from sagpool.models import Shape, build, plugins, registry
 from sagpool.termination import Terminated
 
 PROGRAM = "from sagpool.cli.main import main; main()"
@@ -78,6 +78,43 @@ def test_a_bug_is_one_line_with_the_place_of_its_traceback(failing, sagpool, cac
     assert "arguments: ['data', 'MUTAG']" in text
     assert "Traceback (most recent call last)" in text
     assert "and more" in text
+
+
+PLUGIN = """
+from layers_of_failing import Failing
+from sagpool.models import hierarchical, register
+
+@register("failing-h")
+def failing(shape):
+    return hierarchical(shape, lambda block: Failing(shape.hidden, members=shape.members))
+"""
+LAYERS = """
+from sagpool.nn import GPool
+
+class Failing(GPool):
+    def scores(self, x, structure, context):
+        raise ValueError("a mistake of mine")
+"""
+
+
+@pytest.mark.parametrize("named", ["failing.py", "failing_plugin"])
+def test_an_error_in_a_plugin_is_no_bug(sagpool, cache, tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(plugins, "_loaded", {})
+    (tmp_path / "layers_of_failing.py").write_text(LAYERS)
+    (tmp_path / "failing.py").write_text(PLUGIN)
+    (tmp_path / "failing_plugin.py").write_text(PLUGIN)
+    monkeypatch.delitem(sys.modules, "layers_of_failing", raising=False)
+    method = ("--method", "failing-h", "--plugin", named)
+    outcome = sagpool("bench", "quick", "--dataset", "MUTAG", *method, "--device", "cpu")
+    assert outcome.code == 2
+    *_, last = outcome.err.splitlines()
+    assert last.startswith("sagpool: The plugin ")
+    assert last.endswith("failed (ValueError: a mistake of mine); its traceback is above.")
+    assert 'raise ValueError("a mistake of mine")' in outcome.err
+    assert not (cache / "logs").exists()
 
 
 def test_a_bug_without_a_place_for_its_log(failing, sagpool, cache, monkeypatch, tmp_path):

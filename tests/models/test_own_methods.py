@@ -1,6 +1,6 @@
 """What somebody who writes a method would try: it works, or is refused with a sentence."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from sagpool.nn import (
     GPool,
     Linear,
     Norm,
+    PANPool,
     Pool,
     Pooled,
     SAGPool,
@@ -77,6 +78,41 @@ class MoreScore(SAGPool):
         rank, _ = super().scores(x, structure, context)
         rank = rank + self.lin(x + structure.neighbour_sum(x)).view(-1)
         return Scores(rank, rank.tanh())
+
+
+class OtherRows:
+    """Scores rows of its own making, in place of those of the network."""
+
+    def __init__(self, in_channels, ratio, **options):
+        super().__init__(in_channels, ratio, **options)
+        self.lin = Linear(in_channels, in_channels, members=options["members"])
+
+    def scores(self, x, structure, context):
+        return super().scores(self.lin(x).relu(), structure, context)
+
+
+class OtherRowsOfSAGPool(OtherRows, SAGPool):
+    pass
+
+
+class OtherRowsOfGPool(OtherRows, GPool):
+    pass
+
+
+class OtherRowsOfPANPool(OtherRows, PANPool):
+    pass
+
+
+class OneChannelMore(SAGPool):
+    """Scores the degree beside the features."""
+
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels + 1, ratio, members=members)
+
+    def forward(self, x, structure, context=Context()):
+        degree = structure.degree.to(x.dtype)[:, None]
+        pooled = super().forward(torch.cat([x, degree], 1), structure, context)
+        return replace(pooled, x=pooled.x[:, :-1])
 
 
 class WithLoss(GPool):
@@ -136,7 +172,13 @@ class Halves(Pool):
         return 2 * self.in_channels
 
 
-@pytest.mark.parametrize("pool", [MoreFeatures, MoreScore, WithLoss, Normalised, Noisy])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        *(MoreFeatures, MoreScore, WithLoss, Normalised, Noisy),
+        *(OtherRowsOfSAGPool, OtherRowsOfGPool, OtherRowsOfPANPool, OneChannelMore),
+    ],
+)
 def test_layers_of_ones_own_keep_the_promises(pool):
     register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
     testing.check_method("mine-h")
@@ -174,6 +216,12 @@ class WrongCount(GPool):
         return sizes
 
 
+class Unused(GPool):
+    def __init__(self, in_channels, ratio, *, members):
+        super().__init__(in_channels, ratio, members=members)
+        self.lin = Linear(in_channels, 1, members=members)
+
+
 class TorchRandom(GPool):
     def forward(self, x, structure, context=Context()):
         return super().forward(nn.functional.dropout(x, 0.2, self.training), structure, context)
@@ -185,6 +233,7 @@ class TorchRandom(GPool):
         (MixesMembers, "gives a graph another result in a batch than alone"),
         (WrongGradient, "mine-h has a wrong gradient: that of"),
         (RunningMean, "mine-h mixes the members of a fleet"),
+        (Unused, r"mine-h does not train pools\.0\.lin\.weight: the loss has no gradient"),
         (WrongCount, "WrongCount of mine-h leaves"),
         (TorchRandom, "mixes the members of a fleet|random numbers from elsewhere"),
     ],
@@ -193,6 +242,52 @@ def test_the_check_says_what_is_wrong(pool, broken):
     register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
     with pytest.raises(AssertionError, match=broken):
         testing.check_method("mine-h")
+
+
+def with_result(change):
+    class Changed(GPool):
+        def forward(self, x, structure, context=Context()):
+            return change(super().forward(x, structure, context))
+
+    return Changed
+
+
+def with_scores(change):
+    class Changed(GPool):
+        def scores(self, x, structure, context):
+            return change(super().scores(x, structure, context))
+
+    return Changed
+
+
+@pytest.mark.parametrize(
+    ("pool", "sentence"),
+    [
+        (
+            with_result(lambda p: replace(p, auxiliary=p.x.mean())),
+            r"Changed returns auxiliary losses of shape \(\) for 7 graphs",
+        ),
+        (
+            with_result(lambda p: replace(p, auxiliary=p.x.mean(1))),
+            r"auxiliary losses of shape \(.+,\) for 7 graphs; each graph needs one",
+        ),
+        (
+            with_result(lambda p: replace(p, x=torch.cat([p.x, p.x], 1))),
+            r"Changed returns rows of shape \(.+, 48\) in place of \(.+, 24\)",
+        ),
+        (with_result(lambda p: (p.x, p.structure)), "Changed must return a Pooled, not a tuple"),
+        (
+            with_scores(lambda s: Scores(s.rank[:, None], s.gate)),
+            r"Changed returns a rank of shape \(.+, 1\)",
+        ),
+        (with_scores(lambda s: s._replace(gate=s.gate.mean())), r"a gate of shape \(\) for"),
+        (with_scores(lambda s: s.rank), r"must be Scores\(rank, gate\), not a Tensor"),
+    ],
+)
+def test_a_result_of_another_form_is_refused(pool, sentence):
+    register_h("mine-h", lambda shape: pool(shape.hidden, shape.ratio, members=shape.members))
+    with pytest.raises(SagpoolError, match=sentence):
+        testing.check_method("mine-h", seeds=[0])
 
 
 class Costly(GPool):
@@ -371,6 +466,24 @@ def test_a_cell_of_a_notebook_may_run_again_but_no_other_may_take_its_name():
     assert method_version("mine-h") == "2"
     with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
         register("mine-h", version="3")(lambda shape: None)
+
+
+CELL = """
+from sagpool.models import register
+from sagpool.nn import GPool
+
+@register("mine-h", version="{version}")
+def mine(shape): pass
+"""
+
+
+def test_a_changed_cell_of_a_notebook_replaces_its_method_but_two_in_a_cell_conflict():
+    names = {"__name__": "__main__"}
+    for version in ("1", "2"):
+        exec(CELL.format(version=version), names)
+        assert method_version("mine-h") == version
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        exec(CELL.format(version="3") + CELL.format(version="4"), names)
 
 
 def test_a_method_without_a_source_file_needs_a_version():

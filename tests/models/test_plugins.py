@@ -1,12 +1,22 @@
 """Methods from files and packages outside of sagpool."""
 
+import importlib
 import sys
 
 import pytest
 
 from sagpool import testing
 from sagpool.errors import SagpoolError
-from sagpool.models import load_plugin, method_version, methods, plugins, registry
+from sagpool.models import (
+    Shape,
+    build,
+    load_plugin,
+    method_version,
+    methods,
+    plugins,
+    registry,
+    source_version,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +44,15 @@ def write_plugin(folder, layers="RATIO = 0.5\n"):
     return folder / "plugin.py"
 
 
+def forget_modules():
+    for name in [name for name in sys.modules if name.startswith(("layers_of", "sagpool_plugin"))]:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def forget():
     yield
-    for name in [name for name in sys.modules if name.startswith(("layers_of", "sagpool_plugin"))]:
-        del sys.modules[name]
+    forget_modules()
 
 
 def test_a_plugin_file(tmp_path, forget):
@@ -80,14 +94,104 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     plugin.write_text("from layers_of_lab.layers import RATIO\ndef build(shape): pass\n")
 
     def version():
+        forget_modules()
         names = {}
         exec(compile(plugin.read_text(), str(plugin), "exec"), names)
-        return plugins.source_version("mine-h", names["build"])
+        return source_version.source_version("mine-h", names["build"])
 
     first = version()
     assert version() == first
     (tmp_path / "src" / changed).write_text(elsewhere[changed] + "# other code\n")
     assert version() != first
+
+
+def ratio_of_plugged():
+    return build("plugged-h", Shape(5, 3, hidden=8, settings={})).pools[0].ratio
+
+
+def test_a_plugin_that_changed_is_loaded_again(tmp_path, forget):
+    plugin = write_plugin(tmp_path)
+    load_plugin(plugin)
+    versions = [method_version("plugged-h")]
+    write_plugin(tmp_path, "RATIO = 0.25\n")
+    load_plugin(plugin)
+    assert ratio_of_plugged() == 0.25
+    versions.append(method_version("plugged-h"))
+    plugin.write_text("1 / 0\n")
+    with pytest.raises(SagpoolError, match="cannot be imported: ZeroDivisionError"):
+        load_plugin(plugin)
+    assert method_version("plugged-h") == versions[1]
+    plugin.write_text(PLUGIN.replace("RATIO,", "0.125,").replace("plugged(", "renamed("))
+    load_plugin(plugin)
+    assert ratio_of_plugged() == 0.125
+    versions.append(method_version("plugged-h"))
+    plugin.write_text(PLUGIN.replace("plugged-h", "other-name-h"))
+    load_plugin(plugin)
+    assert "plugged-h" not in methods()
+    assert len({*versions, method_version("other-name-h")}) == 4
+
+
+def test_a_reload_that_leaves_old_code_of_a_changed_file_is_refused(tmp_path, monkeypatch, forget):
+    write_plugin(tmp_path).rename(tmp_path / "layers_of_plugin.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin = importlib.import_module("layers_of_plugin")
+    before = method_version("plugged-h")
+    importlib.reload(plugin)
+    assert method_version("plugged-h") == before
+    (tmp_path / "layers_of_mine.py").write_text("RATIO = 0.25\n")
+    with pytest.raises(SagpoolError, match=r"layers_of_mine\.py has changed since it was imported"):
+        importlib.reload(plugin)
+    assert method_version("plugged-h") == before
+    importlib.reload(sys.modules["layers_of_mine"])
+    importlib.reload(plugin)
+    assert method_version("plugged-h") != before
+    assert ratio_of_plugged() == 0.25
+
+
+HELPER = """
+from functools import wraps
+from sagpool.models import hierarchical, register
+from torch_geometric.nn import TopKPooling
+
+def method_of(layer):
+    return lambda shape: hierarchical(
+        shape, lambda block: layer(shape.hidden, shape.ratio, members=shape.members)
+    )
+
+def logged(build):
+    return wraps(build)(lambda shape: build(shape))
+
+def topk(**options):
+    return lambda s: TopKPooling(s.hidden, s.ratio, **options)
+
+def add(name, layer):
+    register(name)(method_of(layer))
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'register("plugged-h")(method_of(GPool))',
+        'register("plugged-h")(logged(method_of(GPool)))',
+        'register_pyg("plugged-h", topk(multiplier=1.0))',
+        'add("plugged-h", GPool)',
+    ],
+)
+def test_the_version_follows_the_file_that_registers(line, tmp_path, forget):
+    found = []
+    for folder, ending in (("one", ""), ("two", ""), ("other", "# another layer\n")):
+        registry._methods.pop("plugged-h", None)
+        sys.modules.pop("layers_of_mine", None)
+        plugin = write_plugin(tmp_path / folder, HELPER)
+        plugin.write_text(
+            "from layers_of_mine import add, logged, method_of, topk\n"
+            "from sagpool.models import register, register_pyg\n"
+            f"from sagpool.nn import GPool\n{line}\n{ending}"
+        )
+        load_plugin(plugin)
+        found.append(method_version("plugged-h"))
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_plugin_does_not_get_the_helper_of_another_one(tmp_path, forget):
@@ -109,7 +213,7 @@ def test_the_version_of_an_installed_package_is_that_of_the_package_alone(tmp_pa
     }.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text(text)
-    found = plugins._with_local_imports(site / "mine" / "pool.py")
+    found = source_version.with_local_imports(site / "mine" / "pool.py")
     assert [path.relative_to(site).as_posix() for path in found] == [
         "mine/layers.py",
         "mine/pool.py",

@@ -1,5 +1,7 @@
 """Layers of PyG in our networks."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,8 @@ from sagpool.fleet import Training, train
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.graphs import load, pack
 from sagpool.models import (
+    GlobalPooling,
+    HierarchicalPooling,
     Shape,
     build,
     count_parameters,
@@ -46,14 +50,6 @@ def own_methods(monkeypatch):
     monkeypatch.setattr(plugins, "_loaded", {})
 
 
-@pytest.fixture
-def doubles():
-    """PyG's sparse matrices have torch's default type."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 @pytest.fixture(scope="module")
 def mutag():
     return load("MUTAG")
@@ -68,6 +64,11 @@ class Dense(nn.Module):
         return dense_diff_pool(x, adj, self.lin(x), mask)
 
 
+class WithoutMask(Dense):
+    def forward(self, x, adj):
+        return super().forward(x, adj)
+
+
 LAYERS = {
     "pyg-asap-h": lambda s: ASAPooling(s.hidden, s.ratio),
     # Softmax scores have ties, which PyG decides by the place in the batch.
@@ -76,13 +77,20 @@ LAYERS = {
     "pyg-pan-h": lambda s: PANPooling(s.hidden, s.ratio),
     "pyg-mem-h": lambda s: MemPooling(s.hidden, s.hidden, heads=2, num_clusters=3),
     "pyg-dense-h": lambda s: Dense(s.hidden, 3),
+    "pyg-no-mask-h": lambda s: WithoutMask(s.hidden, 3),
     "pyg-gmt-g": lambda s: GraphMultisetTransformer(3 * s.hidden, k=2, heads=2),
     "pyg-sort-g": lambda s: SortAggregation(s.k),
 }
 
 
+def test_the_example_of_the_documentation_passes_all_checks():
+    register_pyg("pyg-asap-h", LAYERS["pyg-asap-h"])
+    testing.check_method("pyg-asap-h", seeds=[0])
+
+
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_of_pyg_keep_the_promises_of_every_method(name, doubles):
+def test_layers_of_pyg_keep_the_promises_of_every_method(name):
+    """In float64: layers of PyG make numbers without a type."""
     register_pyg(name, LAYERS[name])
     for check in (testing.check_batches, testing.check_members, testing.check_rows):
         check(name, 0, [9, 1, 12, 5], {})
@@ -214,6 +222,18 @@ class Reversed(SortAggregation):
         return super().forward(x[:, self.order], index, **options)
 
 
+def test_numbers_that_a_layer_needs_while_it_is_built():
+    def make(shape, **device):
+        count = torch.tensor([1.0, 2.0], **device).sum().item()
+        return TopKPooling(shape.hidden, int(count))
+
+    register_pyg("mine-h", make)
+    with pytest.raises(SagpoolError, match=r'mine-h reads numbers of a tensor .* device="cpu"'):
+        count_parameters("mine-h", SHAPE)
+    register_pyg("other-h", partial(make, device="cpu"), version="1")
+    assert count_parameters("other-h", SHAPE)
+
+
 def test_a_buffer_of_indices_is_no_obstacle(monkeypatch):
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     register_pyg("mine-g", lambda s: Reversed(3 * s.hidden))
@@ -230,6 +250,34 @@ def test_a_result_of_another_form_is_refused():
         PyGModule(SevenResults, 5)(batch.x, batch.structure)
 
 
+class SparseLoss(TopKPooling):
+    def forward(self, x, edge_index, batch=None):
+        *pooled, score = super().forward(x, edge_index, batch=batch)
+        return *pooled, score.square().mean()
+
+
+class MemoryLoss(MemPooling):
+    def forward(self, x, batch=None, batch_size=None):
+        pooled, assignment = super().forward(x, batch, batch_size=batch_size)
+        return pooled, assignment, self.kl_loss(assignment)
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (
+            lambda: SparseLoss(5),
+            r"SparseLoss returns a value of shape \(\) for 6 nodes in place of perm",
+        ),
+        (lambda: MemoryLoss(5, 5, 2, 3), r"MemoryLoss must return PyG's \(x, S\)"),
+    ],
+)
+def test_a_loss_that_would_not_be_used_is_refused(layer, sentence):
+    batch = pack(testing.random_graphs(0, [7, 4]), [[0, 1]])
+    with pytest.raises(SagpoolError, match=f"{sentence}.* Only a dense layer"):
+        PyGModule(layer, 5)(batch.x, batch.structure)
+
+
 def test_dropout_inside_a_layer_is_refused(mutag):
     register_pyg("mine-h", lambda s: ASAPooling(s.hidden, s.ratio, dropout=0.5))
     with pytest.raises(SagpoolError, match="draws random numbers from torch"):
@@ -239,6 +287,17 @@ def test_dropout_inside_a_layer_is_refused(mutag):
 def test_the_name_says_the_architecture():
     with pytest.raises(SagpoolError, match="must end in -h"):
         register_pyg("asap", LAYERS["pyg-asap-h"])
+    for name in ("my-g-pool-h", "my-g-pool-h-sigmoid"):
+        register_pyg(name, LAYERS["pyg-topk-h"])
+        assert isinstance(build(name, SHAPE), HierarchicalPooling)
+    register_pyg("pyg-h-gmt-g", LAYERS["pyg-gmt-g"])
+    assert isinstance(build("pyg-h-gmt-g", SHAPE), GlobalPooling)
+
+
+def test_a_name_that_was_not_changed_after_copy_and_paste():
+    register_pyg("mine-h", lambda s: EdgePooling(s.hidden))
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        register_pyg("mine-h", lambda s: TopKPooling(s.hidden, s.ratio))
 
 
 def test_as_a_plugin(tmp_path):

@@ -19,6 +19,7 @@ from sagpool.report.colours import colour
             "SAGPool<sub>h, parallel, M=2</sub>",
             r"SAGPool$_{h,\textrm{parallel, M=2}}$",
         ),
+        ("my-g-pool-h", "my-g-pool_h", "my-g-pool<sub>h</sub>", "my-g-pool$_h$"),
         ("a<b>-h", "a<b>_h", "a&lt;b&gt;<sub>h</sub>", r"a\textless{}b\textgreater{}$_h$"),
         ("my_own", "my_own", "my_own", r"my\_own"),
     ],

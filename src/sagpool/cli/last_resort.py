@@ -1,4 +1,4 @@
-"""Unexpected errors: one line for the user, the traceback in a file."""
+"""Unexpected errors: one line for the user; the traceback in a file, or of a plugin, above it."""
 
 import os
 import sys
@@ -10,13 +10,31 @@ from pathlib import Path
 BUG = 70  # exit code for an error in the program itself, as in sysexits.h
 
 
+def describe_plugin_error(error: BaseException) -> str | None:
+    """Print the traceback of an error in the code of a plugin; returns one line about it."""
+    plugins = sys.modules.get("sagpool.models.plugins")
+    at, plugin = error.__traceback__, None
+    while plugins is not None and at is not None:
+        plugin = plugins.plugin_with(at.tb_frame.f_code.co_filename)
+        if plugin is not None:
+            break
+        at = at.tb_next
+    if plugin is None:
+        return None
+    print("".join(traceback.format_exception(type(error), error, at)), file=sys.stderr)
+    return f"The plugin {plugin} failed ({_first_line(error)}); its traceback is above."
+
+
 def describe_bug(error: BaseException) -> str:
     """Write the traceback of an unexpected error to a file; returns one line about it."""
-    reason = (str(error).strip().splitlines() or [""])[0][:200]
-    what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     log = _write_log(error)
     where = f"the traceback is in {log}" if log else "its traceback could not be written"
-    return f"This is a bug in sagpool ({what}); {where}. Please report it."
+    return f"This is a bug in sagpool ({_first_line(error)}); {where}. Please report it."
+
+
+def _first_line(error: BaseException) -> str:
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
 
 
 def _write_log(error: BaseException) -> Path | None:

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from sagpool.cli.last_resort import BUG, describe_bug
+from sagpool.cli.last_resort import BUG, describe_bug, describe_plugin_error
 from sagpool.errors import SagpoolError, is_out_of_memory
 from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 
@@ -45,6 +45,8 @@ def _run() -> int | str | None:
                 "There is not enough memory for this; try fewer or smaller graphs, or end other "
                 "programs that use memory."
             )
+        if (sentence := describe_plugin_error(error)) is not None:
+            return _fail(sentence)
         return _fail(describe_bug(error), BUG)
     return 0
 

@@ -13,6 +13,7 @@ from sagpool.nn import Dropout, Linear, Streams
 from sagpool.nn.conv import Conv, HiddenLevel, InputLevel, Level, find_conv
 from sagpool.nn.pool import Context, Pool, Pooled, readout_width
 from sagpool.nn.pool.masks import side_by_side
+from sagpool.nn.pool.pool import check_pooled
 from sagpool.ops import binary_losses, cross_entropy_sums, squared_losses
 
 LAYERS = 3  # convolutions of the global architecture
@@ -82,7 +83,7 @@ class HierarchicalPooling(nn.Module):
                     f"{type(pool).__name__} leaves one row per graph, so no block can follow it; "
                     "use it in the global architecture."
                 )
-        self.in_channels = in_channels
+        self.in_channels, self.hidden = in_channels, hidden
         widths = [in_channels, *(hidden for _ in pools)]
         self.convs = nn.ModuleList(
             find_conv(conv)(a, b, members=members) for a, b in pairwise(widths)
@@ -101,12 +102,13 @@ class HierarchicalPooling(nn.Module):
         level: Level = InputLevel(batch, self.classifier.dtype)
         read, results = [], list[Pooled]()
         for conv, pool, following in zip(convs, pools, [*convs[1:], None], strict=True):
-            x, projected = conv.activate(level, pool.score_weight())
+            x, projected = conv.activate(level, self._score_weight(pool))
             factor = level.presence if isinstance(level, Pooled) else None
             if factor is not None and not pool.takes_factor:
                 x, projected, factor = x * factor[:, None], None, None
             context = Context(streams, projected, x, self._next_weight(following), factor)
             level = pooled = pool(x, level.structure, context)
+            check_pooled(pool, pooled, batch.real.numel(), x.shape[1])
             read.append(pooled.readout(self.readout))
             results.append(pooled)
         total = sum(read[1:], read[0])
@@ -114,6 +116,11 @@ class HierarchicalPooling(nn.Module):
             total = side_by_side(total, len(batch.real), self.masks)
         logits = self.classifier(total, streams)
         return _output(logits, pools, results, batch)
+
+    def _score_weight(self, pool: Pool) -> Tensor | None:
+        """The weight to multiply at once, unless the pooling adds channels to its rows."""
+        weight = pool.score_weight()
+        return weight if weight is not None and weight.shape[1] == self.hidden else None
 
     def _next_weight(self, conv: Conv | None) -> Tensor | None:
         """The next weight, if the pooling may apply it at once, which most readouts prevent."""
@@ -173,7 +180,10 @@ class GlobalPooling(nn.Module):
         context = Context(
             streams, rank=lambda: conv.last_channel(level), node_target=lambda: batch.node_target
         )
-        pooled: Pooled = self.pool(torch.cat(layers, dim=1), batch.structure, context)
+        x = torch.cat(layers, dim=1)
+        pooled: Pooled = self.pool(x, batch.structure, context)
+        width = self.pool.graph_channels() if self.pool.leaves == "graphs" else x.shape[1]
+        check_pooled(self.pool, pooled, batch.real.numel(), width)
         read = pooled.x if self.pool.leaves == "graphs" else pooled.readout(self.readout)
         return _output(self.classifier(read, streams), [self.pool], [pooled], batch)
 

@@ -11,8 +11,8 @@ from torch import nn
 from sagpool.errors import SagpoolError
 from sagpool.models.architectures import LAYERS
 from sagpool.models.methods import global_, hierarchical
-from sagpool.models.plugins import source_version
 from sagpool.models.registry import Display, Shape, Value, register
+from sagpool.models.source_version import source_version
 from sagpool.nn.pool.pyg_module import PyGModule
 
 Make = Callable[[Shape], nn.Module]
@@ -36,14 +36,14 @@ def register_pyg(
 
     Args:
         name: ends in ``-h`` for the hierarchical architecture, in ``-g`` for the global one; a
-            suffix may follow: ``pyg-topk-h-sigmoid``
+            suffix may follow: ``pyg-topk-h-sigmoid``. The last ``-h`` or ``-g`` counts
         make: makes the layer of one model. Its rows have ``hidden`` channels, in the global
             architecture three times as many; only the global architecture has a k
         settings: own settings of the method with their defaults; `Shape.settings` has their values
-        version: version of the method, see `register`; by default of the source file and of PyG
+        version: version of the method, see `register`; by default of its source files and of PyG
         display: name and colour of the method in reports
     """
-    found = re.fullmatch(r".+?-([gh])(?:-.+)?", name)
+    found = re.fullmatch(r".+-([gh])(?:-.+)?", name)
     if found is None:
         raise SagpoolError(
             f"The name '{name}' must end in -h (hierarchical architecture) or -g (global)."

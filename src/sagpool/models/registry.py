@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from sagpool.errors import SagpoolError
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
-from sagpool.models.plugins import load_installed_plugins, source_version
+from sagpool.models.plugins import load_installed_plugins
 from sagpool.models.rescaled import Rescaled
+from sagpool.models.source_version import Call, calls, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -91,6 +92,7 @@ class Method:
         version: version of its code; empty for methods of this package, whose results have a common
             version (`sagpool.fleet.NUMERICS`), unless the code of a single method has changed
         display: name and colour in reports
+        origin: the call that registered it
     """
 
     name: str
@@ -98,6 +100,7 @@ class Method:
     settings: Mapping[str, Value]
     version: str
     display: Display = Display()
+    origin: Call | None = None
 
 
 _methods: dict[str, Method] = {}
@@ -134,8 +137,8 @@ def register(
         settings: its own settings with their defaults; `Shape.settings` has their values
         without: settings of the architecture that the method lacks, such as ``readout``
         version: version of its code, part of the key under which results are stored; change it
-            whenever results or defaults change. By default a hash of the source file that defines
-            the method and of the files that it imports from its own folder
+            whenever results or defaults change. By default a hash of the source files that define
+            and register the method, and of the files that they import
         display: name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
@@ -144,17 +147,29 @@ def register(
         raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        # Running a notebook cell again replaces the method registered by its last run.
-        if name in _methods and not _same_definition(_methods[name].build, build):
+        origin = next(iter(calls()), None)
+        if name in _methods and not _is_run_again(_methods[name], build, origin):
             raise SagpoolError(f"There is a method named '{name}' already.")
         found = version
         if found is None:
             ours = getattr(build, "__module__", "").startswith("sagpool.")
             found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found, display)
+        _methods[name] = Method(name, build, {**known, **own}, found, display, origin)
         return build
 
     return add
+
+
+def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
+    """Whether the code that registered a method runs again, such as a changed cell of a notebook.
+
+    If it has not changed, another call in it registers another method. A name says little: that of
+    every lambda is the same.
+    """
+    one, other = known.origin, origin
+    if one and other and one.code == other.code and one.position != other.position:
+        return False
+    return _same_definition(known.build, build)
 
 
 def _same_definition(one: Build, other: Build) -> bool:
@@ -211,7 +226,7 @@ def build(name: str, shape: Shape) -> nn.Module:
     given = changed_settings(name, shape.settings)
     settings = _Settings({**method.settings, **given})
     completed = replace(shape, settings=settings)
-    model = method.build(completed)
+    model = _built(method, completed)
     ignored = given.keys() - settings.used
     if ignored:
         raise SagpoolError(f"{name} does not use the setting '{min(ignored)}'.")
@@ -223,6 +238,19 @@ def build(name: str, shape: Shape) -> nn.Module:
         _check_constants(method, completed)
         _with_constants.add(key)
     return model
+
+
+def _built(method: Method, shape: Shape) -> nn.Module:
+    try:
+        return method.build(shape)
+    except (RuntimeError, NotImplementedError) as error:
+        if "meta tensor" not in str(error):
+            raise
+        # Models are also built on the meta device, as to count their parameters.
+        raise SagpoolError(
+            f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
+            'device="cpu".'
+        ) from error
 
 
 def _check_layers(name: str, model: nn.Module, members: int) -> None:

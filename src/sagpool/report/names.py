@@ -89,7 +89,7 @@ class Parts(NamedTuple):
 def parts(method: str) -> Parts:
     """The parts of a method's name, with or without settings: ``diffpool-h, losses none``."""
     name, comma, settings = method.partition(", ")
-    found = re.fullmatch(r"(.+?)-([gh])(?:-(.+))?", name)
+    found = re.fullmatch(r"(.+)-([gh])(?:-(.+))?", name)
     named = (found[1], found[2], found[3] or "") if found else (name, "", "")
     return Parts(*named, comma + settings)
 

@@ -9,7 +9,7 @@ import torch
 from torch_geometric import nn as pyg
 
 from sagpool.errors import SagpoolError
-from sagpool.nn import GPool, SAGPool, ScorePool
+from sagpool.nn import GPool, SAGPool, SAGPooling, ScorePool, TopKPooling
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -168,6 +168,37 @@ def test_multiplier_and_nonlinearity_of_a_packed_batch(fleet, pool_type):
     torch.testing.assert_close(actual.x, 2 * x[actual.perm] * gate[:, None])
     mean = actual.readout("mean")
     torch.testing.assert_close(actual.readout()[:, :3], mean)
+
+
+def scores_mirrored_rows(base):
+    class Mirrored(base):
+        def scores(self, x, structure, context):
+            return super().scores(x.flip(1), structure, context)
+
+    return Mirrored
+
+
+@pytest.mark.parametrize("base", [SAGPool, GPool])
+def test_a_subclass_may_score_other_rows(fleet, base):
+    torch.manual_seed(0)
+    plain, other = (kind(3, members=3).double() for kind in (base, scores_mirrored_rows(base)))
+    other.load_state_dict(plain.state_dict())
+    x = fleet.features(3)
+    expected, actual = plain(x.flip(1), fleet.adjacency), other(x, fleet.adjacency)
+    assert torch.equal(actual.perm, expected.perm)
+    torch.testing.assert_close(actual.score, expected.score)
+
+
+@pytest.mark.parametrize("base", [SAGPool, SAGPooling, GPool, TopKPooling])
+def test_a_subclass_may_score_other_rows_in_pygs_call(base):
+    torch.manual_seed(0)
+    own = {"GNN": pyg.GCNConv} if "SAG" in base.__name__ else {}
+    plain, other = (kind(3, **own) for kind in (base, scores_mirrored_rows(base)))
+    other.load_state_dict(plain.state_dict())
+    x, edge_index = torch.randn(6, 3), torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    expected, actual = plain(x.flip(1), edge_index), other(x, edge_index)
+    assert torch.equal(actual.perm, expected.perm)
+    torch.testing.assert_close(actual.score, expected.score)
 
 
 def test_a_packed_batch_has_no_edges_for_pygs_convolutions(packed):

@@ -78,5 +78,6 @@ class GPool(ScorePool):
         return self.min_score is None
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        assert context.projected is not None
-        return gated(context.projected.view(-1), self.nonlinearity, self.min_score)
+        product = self.product_of(x, context)
+        assert product is not None
+        return gated(product.view(-1), self.nonlinearity, self.min_score)

@@ -54,7 +54,8 @@ class PANPool(ScorePool):
         return self.projection.weight
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        assert context.projected is not None
+        product = self.product_of(x, context)
+        assert product is not None
         members = len(self.beta)
         degree = structure.degree.to(x.dtype)[:, None]
         ones = torch.ones_like(degree)
@@ -66,7 +67,7 @@ class PANPool(ScorePool):
             (weight * counts.view(members, -1, LONGEST + 1)).sum(2) for counts in (closed, paths)
         ]
         diagonal = both[0] / both[1]  # [members, rows]
-        raw = context.projected.view(-1) + (self.beta * diagonal).view(-1)
+        raw = product.view(-1) + (self.beta * diagonal).view(-1)
         return Scores(rank=raw, gate=raw.tanh())
 
     def can_record(self, dtype: torch.dtype) -> bool:

@@ -229,6 +229,30 @@ def check_rows(x: Tensor, layout: Layout) -> None:
         raise SagpoolError(f"x has {len(x)} rows, but the graphs have {layout.total_rows}.")
 
 
+def check_pooled(layer: Pool, pooled: Pooled, graphs: int, channels: int) -> None:
+    """Refuse a result of another form, such as one loss for all graphs.
+
+    Args:
+        layer: the layer
+        pooled: what it returned
+        graphs: number of graphs of all members
+        channels: size of each row
+    """
+    name = type(layer).__name__
+    if not isinstance(pooled, Pooled):
+        raise SagpoolError(f"{name} must return a Pooled, not a {type(pooled).__name__}.")
+    rows = graphs if layer.leaves == "graphs" else pooled.structure.layout.total_rows
+    if pooled.x.shape != (rows, channels):
+        raise SagpoolError(
+            f"{name} returns rows of shape {tuple(pooled.x.shape)} in place of {(rows, channels)}."
+        )
+    if pooled.auxiliary is not None and pooled.auxiliary.shape != (graphs,):
+        raise SagpoolError(
+            f"{name} returns auxiliary losses of shape {tuple(pooled.auxiliary.shape)} for "
+            f"{graphs} graphs; each graph needs one."
+        )
+
+
 def pools_of(model: nn.Module) -> list[Pool]:
     """All pooling layers of a model."""
     return [layer for layer in model.modules() if isinstance(layer, Pool)]

@@ -111,7 +111,7 @@ class SAGPooling(PyGPool):
         return ProductScore(known.weight * sign, bias, neighbours=True)
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        raw = pyg_scores(self.gnn, x, structure, context)
+        raw = pyg_scores(self.gnn, x, self.product_of(x, context), structure, context.edges)
         return gated(raw * self.direction().view(-1), self.select.act, self.min_score)
 
 
@@ -154,8 +154,9 @@ class TopKPooling(PyGPool):
         return ProductScore(self.direction(), None, neighbours=False) if usual else None
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        assert context.projected is not None
-        return gated(context.projected.view(-1), self.select.act, self.min_score)
+        product = self.product_of(x, context)
+        assert product is not None
+        return gated(product.view(-1), self.select.act, self.min_score)
 
 
 def _parts(

@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
+from sagpool.nn.pool.default_type import default_type
 from sagpool.nn.pool.pool import Context, Edges, Pool, Pooled, check_rows
 from sagpool.nn.pool.pyg_members import (
     Member,
@@ -32,6 +33,7 @@ _KINDS = {
     "edge_index": "sparse",
     "batch": "memory",
 }
+_LOSSES = "Only a dense layer, forward(x, adj), can return losses."
 
 
 class PyGModule(Pool):
@@ -43,11 +45,11 @@ class PyGModule(Pool):
       SAGPooling, ASAPooling, EdgePooling, ClusterPooling;
     - ``(x, M, batch)``: PANPooling. M is D̃^-1/2 Ã D̃^-1/2, the paths of at most one edge, and the
       edges that it leaves have no weights, as in PyG's example;
-    - ``(x, adj, mask)``: DMoNPooling, or a module around ``dense_mincut_pool`` and the like, which
-      returns features, adjacency and losses, optionally after an assignment. It gets one graph at a
-      time: its losses are means over its input, and a graph's loss must not depend on the
-      other graphs of its batch;
-    - ``(x, batch)``: MemPooling, which leaves no edges;
+    - ``(x, adj)``, optionally with ``mask``: DMoNPooling, or a module around ``dense_mincut_pool``
+      and the like, which returns features, adjacency and losses, optionally after an assignment. It
+      gets one graph at a time: its losses are means over its input, and a graph's loss must not
+      depend on the other graphs of its batch;
+    - ``(x, batch)``: MemPooling, which leaves no edges, without its KL loss;
     - ``(x, index, ...)``: an aggregation, which leaves one row per graph.
 
     Unweighted self-loops are left out, since convolutions add their own.
@@ -76,6 +78,7 @@ class PyGModule(Pool):
             raise SagpoolError(f"A layer of PyG must be a torch.nn.Module, not {self.name}.")
         _check_attributes(layers[0])
         self.kind, self.weight_name = _convention(layers[0])
+        self.takes_mask = "mask" in inspect.signature(layers[0].forward).parameters
         self.leaves = "graphs" if self.kind == "aggregation" else "clusters"  # type: ignore[misc]
         self.read = _channels_read(layers[0], in_channels) if self.leaves == "graphs" else None
         self.layer = _stacked(layers)
@@ -97,9 +100,10 @@ class PyGModule(Pool):
     def graph_channels(self) -> int:
         return super().graph_channels() if self.read is None else self.read
 
-    def _run(self, member: int, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, member: int, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         own = {name: weight[member] for name, weight in self.layer.named_parameters()}
-        return functional_call(self.layer, own, args, kwargs)
+        with default_type(x.dtype):
+            return functional_call(self.layer, own, (x, *args), kwargs)
 
     def _aggregated(self, member: int, given: Member) -> Tensor:
         """``[graphs, channels]``"""
@@ -111,7 +115,10 @@ class PyGModule(Pool):
         if self.kind == "dense":
             return join([self._dense(member, graph) for graph in given.graphs()], x)
         if self.kind == "memory":
-            rows, _ = self._run(member, x, batch=batch, batch_size=graphs)
+            result = self._run(member, x, batch=batch, batch_size=graphs)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise SagpoolError(f"{self.name} must return PyG's (x, S). {_LOSSES}")
+            rows = result[0]
             none = Edges(batch.new_zeros(2, 0), None)
             return Part(rows.flatten(0, 1), none, np.full(graphs, rows.shape[1]))
         if self.kind == "paths":
@@ -131,7 +138,15 @@ class PyGModule(Pool):
                 f"{self.name} must return PyG's (x, edge_index, batch, info) or (x, edge_index, "
                 "edge_weight, batch, perm), perhaps with scores at the end."
             )
-        x, pairs, weight, batch, *_ = result if len(result) > 4 else (*result[:2], None, result[2])
+        x, pairs, weight, batch, *others = (
+            result if len(result) > 4 else (*result[:2], None, *result[2:])
+        )
+        for one in others:
+            if isinstance(one, Tensor) and (one.ndim == 0 or len(one) < len(x)):
+                raise SagpoolError(
+                    f"{self.name} returns a value of shape {tuple(one.shape)} for {len(x)} "
+                    f"nodes in place of perm, scores or info. {_LOSSES}"
+                )
         if weight is not None and weight.ndim > 1:
             raise SagpoolError(f"{self.name} leaves edges with {weight.shape[1]} weights each.")
         order = torch.argsort(batch, stable=True)  # graph by graph
@@ -146,7 +161,8 @@ class PyGModule(Pool):
         weight = x.new_ones(len(source)) if weight is None else weight
         adj = x.new_zeros(nodes, nodes).index_put((target, source), weight, accumulate=True)
         mask = torch.ones(1, nodes, dtype=torch.bool, device=x.device)
-        result = self._run(member, x[None], adj=adj[None], mask=mask)
+        masked = {"mask": mask} if self.takes_mask else {}
+        result = self._run(member, x[None], adj=adj[None], **masked)
         matrices = list(takewhile(lambda one: one.ndim == 3, result))
         losses = result[len(matrices) :]
         if len(matrices) not in (2, 3) or any(loss.numel() != 1 for loss in losses):

@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 
 from sagpool.errors import SagpoolError
 from sagpool.graphs import Structure
-from sagpool.nn.pool.pool import Context, Edges
+from sagpool.nn.pool.pool import Edges
 from sagpool.ops.pool_by_product import ProductScore
 
 # Hooks observe PyG's own methods, so with hooks these must run.
@@ -30,22 +30,24 @@ def pyg_product_score(gnn: Any) -> ProductScore | None:
     return ProductScore(gnn.lin.weight, gnn.bias, neighbours=True) if _is_gcn(gnn) else None
 
 
-def pyg_scores(gnn: Any, x: Tensor, structure: Structure, context: Context) -> Tensor:
+def pyg_scores(
+    gnn: Any, x: Tensor, product: Tensor | None, structure: Structure, edges: Edges | None
+) -> Tensor:
     """The score of each row, ``[rows]``: the sum over the output channels of the convolution.
 
     Args:
         gnn: a convolution of PyG, called as ``gnn(x, edge_index)``, with ``edge_weight`` if the
             caller gave it
         x: ``[rows, in_channels]``
+        product: x times `pyg_score_weight`, if there is one
         structure: structure of the rows
-        context: with the edges of PyG's call, and with x times `pyg_score_weight`, if there is one
+        edges: those of PyG's call
     """
-    edges = context.edges
     if _is_gcn(gnn) and (edges is None or edges.weight is None):
-        assert context.projected is not None
+        assert product is not None
         if gnn.bias is None:
-            return structure.gcn(context.projected).view(-1)
-        return structure.gcn_score(context.projected, gnn.bias.view(1, 1, 1))
+            return structure.gcn(product).view(-1)
+        return structure.gcn_score(product, gnn.bias.view(1, 1, 1))
     if edges is None:
         raise SagpoolError(
             f"A layer that scores with PyG's {type(gnn).__name__} is called with an edge_index, "

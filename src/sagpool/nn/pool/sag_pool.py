@@ -153,14 +153,15 @@ class SAGPool(ScorePool):
         return self.attention.score_weight()
 
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
+        product = self.product_of(x, context)
         if self.attention is None:
-            raw = pyg_scores(self.gnn, x, structure, context)
+            raw = pyg_scores(self.gnn, x, product, structure, context.edges)
             scores = gated(raw, self.nonlinearity, self.min_score)
         elif self.masks > 1:
-            raw = self.attention.of_masks(x, structure, context.projected)
+            raw = self.attention.of_masks(x, structure, product)
             scores = gated(raw, self.nonlinearity, None)
         else:
-            scores = self.attention(x, structure, context.projected)
+            scores = self.attention(x, structure, product)
             raw = scores.rank
             if self.nonlinearity is not torch.tanh:
                 scores = gated(raw, self.nonlinearity, self.min_score)

@@ -32,7 +32,7 @@ from sagpool.nn.pool.selection import (
     select_above,
     select_top,
 )
-from sagpool.ops import matmul_with_passthrough, segment_softmax
+from sagpool.ops import linear, matmul_with_passthrough, segment_softmax
 from sagpool.ops.device import kernels_for
 from sagpool.ops.marked_graph import MarkedGraph, is_fused
 from sagpool.ops.pool_by_product import ProductScore
@@ -42,7 +42,8 @@ class ScorePool(SelectingPool):
     """Keeps the nodes with the highest scores, multiplied by their gates.
 
     A subclass defines `scores`. If its scores need only the product of x with a weight, it returns
-    that weight from `score_weight`; the product is then computed once and passed on.
+    that weight from `score_weight`, and asks for the product with `product_of`: usually the network
+    has computed it already.
 
     Args:
         in_channels: size of each input row
@@ -76,10 +77,17 @@ class ScorePool(SelectingPool):
 
     @abstractmethod
     def scores(self, x: Tensor, structure: Structure, context: Context) -> Scores:
-        """The scores of the rows x.
+        """The scores of the rows x; for their product with `score_weight`, see `product_of`."""
 
-        If `score_weight` is not None, `Context.projected` is x times it.
+    def product_of(self, x: Tensor, context: Context) -> Tensor | None:
+        """``[rows, columns]``, x times `score_weight`, if there is one.
+
+        The context has it for the rows that were pooled, but a subclass may score others.
         """
+        if context.projected is not None and context.projected_rows is x:
+            return context.projected
+        weight = self.score_weight()
+        return None if weight is None else linear(x, weight)
 
     @overload
     def forward(
@@ -204,6 +212,7 @@ class ScorePool(SelectingPool):
         layout = structure.layout
         check_rows(x, layout)
         through, scores = self._score(x, x, structure, context)
+        _check_scores(scores, len(x), type(self).__name__)
         if self.min_score is None:
             return through, select_top(layout, scores.rank, scores.gate, self.selection)
         softmax = segment_softmax(scores.rank[:, None], layout.node_ptr, layout.graph)
@@ -260,6 +269,20 @@ def _check_features(x: Tensor, in_channels: int, name: str = "x") -> None:
         raise SagpoolError(
             f"{name} has {x.shape[1]} channels, but the layer was made for {in_channels}."
         )
+
+
+def _check_scores(scores: Scores, rows: int, name: str) -> None:
+    """Refuse scores of a layer that are not one number for each row."""
+    if not isinstance(scores, Scores):
+        raise SagpoolError(
+            f"The scores of {name} must be Scores(rank, gate), not a {type(scores).__name__}."
+        )
+    for part, values in scores._asdict().items():
+        if values.shape != (rows,):
+            raise SagpoolError(
+                f"{name} returns a {part} of shape {tuple(values.shape)} for {rows} rows; each row "
+                "needs one number."
+            )
 
 
 def _check_dtype(x: Tensor, weight: Tensor) -> None:
