@@ -15,14 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from torch_geometric.nn.aggr import QuantileAggregation
 
 from sagpool import GraphPoolingClassifier, Graphs, SagpoolError, load
 from sagpool.classifier import TrainedModel
 from sagpool.classifier.conformal import Conformal
 from sagpool.classifier.folder import CARD, CONFIG, WEIGHTS, _checksum
 from sagpool.classifier.novelty import Novelty
+from sagpool.graphs import pack
 from sagpool.graphs.vocabulary import Vocabulary
-from sagpool.models import Shape, build, methods
+from sagpool.models import Shape, build, methods, register_pyg, registry
 
 MUTAG = load("MUTAG")[:40]
 
@@ -59,6 +61,21 @@ def test_a_loaded_model_gives_identical_predictions(method, tmp_path):
     assert (again.method, again.vocabulary) == (model.method, model.vocabulary)
     assert expected.shape == (40, 2)
     np.testing.assert_allclose(expected.sum(1), 1, rtol=1e-5)
+
+
+def test_a_loaded_model_has_the_constants_of_its_method(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    register_pyg("quantile-g", lambda shape: QuantileAggregation([0.25, 0.75]), version="1")
+    model = model_of("quantile-g")
+    again = TrainedModel.from_pretrained(model.save_pretrained(tmp_path / "model"))
+    expected = build("quantile-g", model.shape)
+    expected.load_state_dict(model.weights)
+    batch = pack(MUTAG, [range(len(MUTAG))])
+    logits = expected.eval()(batch).logits[0, :-1]
+    probabilities = (logits / model.temperature).softmax(1).detach().numpy()
+    for found in (model, again):
+        given = found.predict_proba(MUTAG).probabilities
+        np.testing.assert_allclose(given, probabilities, rtol=1e-5)
 
 
 def test_identical_predictions_in_another_process(saved):

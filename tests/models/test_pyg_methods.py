@@ -14,7 +14,14 @@ from torch_geometric.nn import (
     PANPooling,
     TopKPooling,
 )
-from torch_geometric.nn.aggr import GraphMultisetTransformer, SortAggregation
+from torch_geometric.nn.aggr import (
+    DegreeScalerAggregation,
+    GraphMultisetTransformer,
+    MedianAggregation,
+    PatchTransformerAggregation,
+    QuantileAggregation,
+    SortAggregation,
+)
 from torch_geometric.nn.dense import dense_diff_pool
 from torch_geometric.utils import to_dense_adj
 
@@ -80,6 +87,9 @@ LAYERS = {
     "pyg-no-mask-h": lambda s: WithoutMask(s.hidden, 3),
     "pyg-gmt-g": lambda s: GraphMultisetTransformer(3 * s.hidden, k=2, heads=2),
     "pyg-sort-g": lambda s: SortAggregation(s.k),
+    # These have persistent buffers.
+    "pyg-median-g": lambda s: MedianAggregation(),
+    "pyg-quantile-g": lambda s: QuantileAggregation([0.25, 0.75]),
 }
 
 
@@ -153,6 +163,29 @@ def test_a_member_trains_alone_as_in_a_fleet(mutag):
     assert together[0].curve.train_loss[0] != together[1].curve.train_loss[0]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: PatchTransformerAggregation(3 * s.hidden, 8, 4, 8),
+        lambda s: DegreeScalerAggregation("mean", "linear", torch.ones(4, device="cpu")),
+    ],
+)
+def test_other_layers_with_persistent_buffers(make):
+    register_pyg("mine-g", make)
+    assert build("mine-g", SHAPE)
+    assert count_parameters("mine-g", SHAPE)
+
+
+def test_constant_buffers_are_the_same_in_every_fleet(mutag):
+    register_pyg("pyg-quantile-g", LAYERS["pyg-quantile-g"])
+    trainings = [
+        Training("pyg-quantile-g", seed=seed, folds=2, hidden=4, max_epochs=2) for seed in (0, 1)
+    ]
+    together = train(mutag, trainings, dtype=torch.float64)
+    (alone,) = train(mutag, trainings[1:], dtype=torch.float64)
+    np.testing.assert_allclose(alone.curve.train_loss, together[1].curve.train_loss, rtol=1e-12)
+
+
 def test_members_with_another_k_train_in_another_fleet(mutag):
     register_pyg("sorted-g", lambda s: TopKPooling(3 * s.hidden, s.k))
     trainings = [Training("sorted-g", fold=fold, folds=3, hidden=4) for fold in range(3)]
@@ -188,6 +221,22 @@ class PlainTensor(SortAggregation):
 
     def forward(self, x, index, **options):
         return super().forward(x * self.inner.scale, index, **options)
+
+
+class Counting(TopKPooling):
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, edge_index, batch):
+        self.calls.data += 1
+        return super().forward(x, edge_index, batch=batch)
+
+
+def test_a_buffer_that_a_layer_changes_is_refused(mutag):
+    register_pyg("mine-h", lambda s: Counting(s.hidden))
+    with pytest.raises(SagpoolError, match="Counting changes its buffer calls, which a fleet"):
+        train(mutag, [Training("mine-h", hidden=4, max_epochs=1)])
 
 
 @pytest.mark.parametrize(

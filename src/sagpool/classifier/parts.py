@@ -15,7 +15,8 @@ from sagpool.errors import SagpoolError
 from sagpool.explain.parts import Scale
 from sagpool.fleet.evaluate import predict
 from sagpool.graphs import Graphs
-from sagpool.models import Shape, build
+from sagpool.models import Shape
+from sagpool.models.registry import build_for_weights
 
 # The outputs of a part for fitted graphs, [graphs, outputs]: probabilities of the classes, of a 1
 # for each task, or values of a regression.
@@ -85,9 +86,7 @@ class NetPart:
 
     def module(self, device: torch.device | str = "cpu") -> nn.Module:
         """All members as one module in evaluation mode, to be called with a packed batch."""
-        # On the meta device no random numbers are drawn for weights that are replaced anyway.
-        with torch.device("meta"):
-            model = build(self.method, replace(self.shape, members=self.members))
+        model = build_for_weights(self.method, replace(self.shape, members=self.members))
         weights = {name: tensor.clone() for name, tensor in self.weights.items()}
         model.load_state_dict(weights, assign=True)
         return model.to(device).eval()

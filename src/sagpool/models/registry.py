@@ -240,6 +240,17 @@ def build(name: str, shape: Shape) -> nn.Module:
     return model
 
 
+def build_for_weights(name: str, shape: Shape) -> nn.Module:
+    """A model whose weights are loaded next, by assignment; draws no random numbers."""
+    with torch.device("meta"):
+        model = build(name, shape)
+    if not _constants(model):
+        return model
+    # The weights do not have the constants.
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        return build(name, shape)
+
+
 def _built(method: Method, shape: Shape) -> nn.Module:
     try:
         return method.build(shape)

@@ -102,8 +102,16 @@ class PyGModule(Pool):
 
     def _run(self, member: int, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         own = {name: weight[member] for name, weight in self.layer.named_parameters()}
+        buffers = {name: buffer.clone() for name, buffer in self.layer.named_buffers()}
         with default_type(x.dtype):
-            return functional_call(self.layer, own, (x, *args), kwargs)
+            result = functional_call(self.layer, own, (x, *args), kwargs)
+        for name, now in self.layer.named_buffers():
+            if not torch.allclose(now, buffers[name], 0, 0, equal_nan=True):
+                raise SagpoolError(
+                    f"{self.name} changes its buffer {name}, which a fleet cannot keep for each "
+                    "member."
+                )
+        return result
 
     def _aggregated(self, member: int, given: Member) -> Tensor:
         """``[graphs, channels]``"""
@@ -214,7 +222,10 @@ def _convention(layer: nn.Module) -> tuple[str, str | None]:
 
 
 def _stacked(layers: list[nn.Module]) -> nn.Module:
-    """The first layer, with the parameters of all layers stacked, members first."""
+    """The first layer, with the parameters of all layers stacked, members first.
+
+    Its buffers are no part of its state.
+    """
     first, others = layers[0], [dict(layer.named_parameters()) for layer in layers[1:]]
     made = {}
     for name, parameter in first.named_parameters():
@@ -225,6 +236,8 @@ def _stacked(layers: list[nn.Module]) -> nn.Module:
         for name, own in module._parameters.items():
             if own is not None:
                 module._parameters[name] = made[own]
+        # They are constants, see `PyGModule._run`: a member needs none of its own.
+        module._non_persistent_buffers_set |= module._buffers.keys()
     return first
 
 
