@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # The processes that tests start would compile the package anew each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Some virtual machines name AMX among their instructions, and cannot execute it: bf16 products
+    # would end the process. To be set before torch is imported.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return  # tests run in other processes, which wait until this one has imported all
     import torch

