@@ -175,7 +175,7 @@ def test_dense_without_a_gradient_of_the_input(fan_in, same_by_kernels):
     same_by_kernels(lambda *weights: dense_relu(x, *weights), inputs, rtol=1e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize(("fan_in", "fan_out"), [(32, 32), (128, 48), (37, 128)])
+@pytest.mark.parametrize(("fan_in", "fan_out"), [(32, 32), (128, 48), (37, 128), (48, 288)])
 @pytest.mark.parametrize("transposed", [True, False])
 def test_products_on_tensor_cores_are_as_exact_as_float32(fan_in, fan_out, transposed):
     x, weight = randn(2, 300, fan_in), randn(2, fan_in, fan_out)
@@ -184,8 +184,22 @@ def test_products_on_tensor_cores_are_as_exact_as_float32(fan_in, fan_out, trans
     expected = x.double() @ weight.double()
     found, _ = triton_kernels().linear(x, weight)
     assert (found - expected).abs().max() < 3e-6 * expected.abs().max()
-    added, _ = triton_kernels().linear(x, weight, into=found.clone())
+    added, _ = triton_kernels().linear(x, weight, out=found.clone(), add=True)
     assert (added - 2 * expected).abs().max() < 6e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize("fan_out", [32, 288])
+@pytest.mark.parametrize("relu", [True, False])
+def test_products_of_parts_of_larger_buffers(fan_out, relu):
+    """As in Set2Set: one step of several, without the filler graphs."""
+    x, weight, bias = randn(2, 3, 70, 48), randn(2, 48, fan_out), randn(2, 1, fan_out)
+    out = torch.full((2, 3, 70, fan_out), torch.nan, device=DEVICE)
+    triton_kernels().linear(x[:, 1, :65], weight, bias, relu=relu, out=out[:, 2, :65])
+    expected = x[:, 1, :65].double() @ weight.double() + bias
+    expected = expected.relu() if relu else expected
+    assert (out[:, 2, :65] - expected).abs().max() < 3e-6 * expected.abs().max()
+    assert out[:, 2, 65:].isnan().all()
+    assert out[:, :2].isnan().all()
 
 
 @pytest.mark.parametrize(

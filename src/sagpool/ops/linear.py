@@ -18,7 +18,7 @@ MOST_BESIDE = 8  # columns of a second product that comes with a layer
 # if each member has at least this many rows and the gradients of all members have fewer than this
 # many numbers. With a single member, torch divides the rows, too.
 LEAST_ROWS = 256
-MOST_NUMBERS = 2**21
+MOST_NUMBERS = 2**22
 
 
 def _kernels_for(x: Tensor, columns: int) -> ModuleType | None:
@@ -37,17 +37,33 @@ def _kernels_for_gradient(x: Tensor, fan_out: int) -> ModuleType | None:
     return kernels if faster else None
 
 
-def product(x: Tensor, weight: Tensor, into: Tensor | None = None) -> Tensor:
-    """``x W`` of each member, not differentiable.
+def product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+    add: bool = False,
+) -> Tensor:
+    """``x W + b`` of each member, not differentiable.
 
     Args:
         x: ``[members, rows, in]``
-        weight: ``[members, in, out]`` with any strides
-        into: ``[members, rows, out]``, a buffer to add the product to, if given
+        weight: W, ``[members, in, out]`` with any strides
+        bias: b, ``[members, 1, out]``, if any
+        out: ``[members, rows, out]``, a buffer for the result, if given; the rows of a member are
+            contiguous
+        add: whether the result is added to what ``out`` holds
     """
     if (kernels := _kernels_for(x, min(weight.shape[1:]))) is not None:
-        return kernels.linear(x, weight, into=into)[0]
-    return torch.bmm(x, weight) if into is None else into.baddbmm_(x, weight)
+        return kernels.linear(x, weight, bias, out=out, add=add)[0]
+    if add:
+        assert out is not None
+        out.baddbmm_(x, weight)
+        return out if bias is None else out.add_(bias)
+    if bias is None:
+        return torch.bmm(x, weight, out=out)
+    return torch.baddbmm(bias, x, weight, out=out)
 
 
 def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
@@ -97,13 +113,14 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Linear(Function):
-    """Its backward pass is by kernels: torch sums the gradient of a weight in too few threads."""
+    """A layer by kernels: torch sums the gradient of a weight in too few threads."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.save_for_forward(x, weight)
-        return _linear(x, weight, bias)
+        members, fan_in, fan_out = weight.shape
+        return product(x.view(members, -1, fan_in), weight, bias).view(-1, fan_out)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
@@ -177,8 +194,8 @@ class _MatmulWithPassthrough(Function):
         if torch.is_grad_enabled():  # this pass has a gradient itself, so no buffer is reused
             both = torch.bmm(grad_y, back).view_as(x)
             return both if grad_x is None else both + grad_x, grad_weight
-        into = None if grad_x is None else grad_x.view(members, -1, fan_in)
-        return product(grad_y, back, into).view_as(x), grad_weight
+        out = None if grad_x is None else grad_x.view(members, -1, fan_in)
+        return product(grad_y, back, out=out, add=out is not None).view_as(x), grad_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +251,7 @@ class _DenseRelu(Function):
         else:
             rows = x.view(members, -1, fan_in)
             if kernels is not None and x.dtype == torch.float32:
-                h, y = kernels.linear(rows, weight, bias, beside)
+                h, y = kernels.linear(rows, weight, bias, beside, relu=True)
             else:
                 h = torch.baddbmm(bias, rows, weight).relu_()
                 if beside is not None:

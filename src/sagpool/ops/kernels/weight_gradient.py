@@ -7,7 +7,7 @@ from torch import Tensor
 from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import dot, precision
 
-_DEPTH = 32
+_HEIGHT, _DEPTH = 32, 32
 _LEAST_ROWS = 64  # of a chunk
 _PROGRAMS = 512  # enough to keep every processor of a large GPU busy
 
@@ -25,17 +25,17 @@ def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     x, grad = x.contiguous(), grad.contiguous()
     members, rows, fan_in = x.shape
     fan_out = grad.shape[2]
-    height, width = (32 if extent <= 32 else 64 for extent in (fan_in, fan_out))
+    width = 32 if fan_out <= 32 else 64
     across = triton.cdiv(fan_out, width)
-    tiles = triton.cdiv(fan_in, height) * across
+    tiles = triton.cdiv(fan_in, _HEIGHT) * across
     chunks = min(triton.cdiv(_PROGRAMS, members * tiles), triton.cdiv(rows, _LEAST_ROWS))
     chunk = triton.cdiv(triton.cdiv(rows, max(1, chunks)), _DEPTH) * _DEPTH
     chunks = max(1, triton.cdiv(rows, max(1, chunk)))
     parts = x.new_empty(chunks, members, fan_in, fan_out)
     _weight_gradient[(tiles, chunks, members)](
         x, grad, parts, rows, chunk, fan_in, fan_out, across,
-        PRECISION=precision(), HEIGHT=height, WIDTH=width, DEPTH=_DEPTH,
-        num_warps=4 if height * width > 1024 else 2, num_stages=3,
+        PRECISION=precision(), HEIGHT=_HEIGHT, WIDTH=width, DEPTH=_DEPTH, num_warps=2,
+        num_stages=3,
     )  # fmt: skip
     return parts[0] if chunks == 1 else parts.sum(0)
 

@@ -16,6 +16,7 @@ from sagpool.nn.linear import Linear
 from sagpool.nn.pool.pool import Context, Pool, Pooled, check_rows
 from sagpool.nn.pool.set2set.attend import Segments, attend, attend_backward, attend_backward_rows
 from sagpool.nn.pool.set2set.lstm import lstm_cell, lstm_cell_backward
+from sagpool.ops.linear import product
 
 
 class Set2Set(Pool):
@@ -104,7 +105,7 @@ class _Process(Function):
                 gates[:, slot] = bias
             else:
                 query = queries[:, (step - 1) % slots, :real]
-                torch.baddbmm(bias, query, weight, out=gates[:, slot, :real])
+                product(query, weight, bias, out=gates[:, slot, :real])
                 gates[:, slot, real:] = 0
             old, new = cells[step % (slots + 1)], cells[(step + 1) % (slots + 1)]
             lstm_cell(gates[:, slot], old, new, state)
@@ -139,7 +140,7 @@ class _Process(Function):
             if step > 0:
                 out = grad_queries[:, step - 1]
                 to_gates = grad_gates[:, step, :real]
-                torch.bmm(to_gates, weight.transpose(1, 2), out=out[:, :real])
+                product(to_gates, weight.transpose(1, 2), out=out[:, :real])
                 out[:, real:] = 0
         grad_x = grad_weight = None
         if ctx.needs_input_grad[0]:
