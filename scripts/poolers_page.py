@@ -1,6 +1,6 @@
 """Write the numbers of docs/poolers.md that follow from published rows.
 
-python scripts/poolers_page.py results/poolers docs/poolers.md
+python scripts/poolers_page.py results/poolers docs/poolers.md --more results/poolers-seeds
 
 The text between the page's markers is replaced. Unfinished cells are shown as missing, and the text
 names them. Costs come from files rates*.json beside the rows, if there are any (see
@@ -42,10 +42,10 @@ def planned(experiment: Experiment) -> list[Key]:
     ]
 
 
-def read_group(folder: Path) -> PublishedGroup:
-    """The finished cells, in the order of the experiment."""
+def read_group(folder: Path, more: Sequence[Path] = ()) -> PublishedGroup:
+    """The finished cells, in the order of the experiment; ``more`` has further seeds of them."""
     experiment = load_experiment(EXPERIMENT)
-    for group in read_published([folder], experiment).groups:
+    for group in read_published([folder], experiment, more).groups:
         if group.chosen is Chosen.SEARCHED and not group.differences:
             keys = [key for key in planned(experiment) if key in group.cells]
             return replace(
@@ -112,8 +112,31 @@ def _mean(gain: Gain, datasets: int) -> str:
 def accuracy(group: PublishedGroup) -> str:
     """The accuracies, with missing cells, and what is missing."""
     cells = planned(group.experiment)
-    blocks = [missing(group.cells, cells), accuracies(group, cells), differing_pairs(group)]
+    finished = " ".join(filter(None, [missing(group.cells, cells), more_seeds(group)]))
+    blocks = [finished, accuracies(group, cells), differing_pairs(group)]
     return "\n\n".join(blocks)
+
+
+def more_seeds(group: PublishedGroup) -> str:
+    """Which cells have more seeds than the experiment; empty if none has."""
+    found: dict[int, dict[str, list[str]]] = {}
+    for (dataset, method), cell in group.cells.items():
+        seeds = len(cell.seed_means)
+        if seeds > group.experiment.seeds:
+            found.setdefault(seeds, {}).setdefault(dataset, []).append(method)
+    sentences = []
+    for seeds, methods in found.items():
+        parts = [
+            f"{dataset} ({_all_or_listed(some, group, dataset)})"
+            for dataset, some in methods.items()
+        ]
+        sentences.append(f"With {seeds} seeds: {', '.join(parts)}.")
+    return " ".join([*sentences, f"The others have {group.experiment.seeds}."]) if found else ""
+
+
+def _all_or_listed(methods: Sequence[str], group: PublishedGroup, dataset: str) -> str:
+    count = sum(name == dataset for name, _ in group.cells)
+    return "all methods" if len(methods) == count else _listed(names.in_order(methods))
 
 
 def missing(finished: Iterable[Key], cells: Sequence[Key]) -> str:
@@ -200,9 +223,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("page", type=Path)
+    parser.add_argument(
+        "--more", type=Path, nargs="+", default=[], help="folders with further seeds of the cells"
+    )
     arguments = parser.parse_args()
     try:
-        group = read_group(arguments.folder)
+        group = read_group(arguments.folder, arguments.more)
         with names.displayed({}, [method for _, method in planned(group.experiment)]):
             texts = {
                 "verdicts": verdicts(group),

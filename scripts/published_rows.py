@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from complexity_claims import with_measured
+from more_seeds import FurtherSeeds
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import (
@@ -166,23 +167,29 @@ class Published:
     changes: list[Changed]  # verdicts that change if related data sets are fully correlated
 
 
-def read_published(folders: Sequence[Path], experiment: Experiment) -> Published:
-    """Read the rows of all folders as if one store had made them."""
+def read_published(
+    folders: Sequence[Path], experiment: Experiment, more: Sequence[Path] = ()
+) -> Published:
+    """Read the rows of all folders as if one store had made them.
+
+    The folders in ``more`` have further seeds of the same cells.
+    """
+    further = FurtherSeeds.read([(folder, read_csv(folder / "rows.csv")) for folder in more])
     found: dict[tuple[tuple[str, ...], Chosen], dict[Key, list[dict[str, str]]]] = {}
     made: dict[tuple[tuple[str, ...], Chosen], dict[Key, CellRows]] = {}
     for folder in folders:
         settings = json.loads((folder / "settings.json").read_text("utf-8"))
         cells, rows_of = _cells(folder, read_csv(folder / "rows.csv"), experiment)
         for number, cell in cells.items():
-            here = rows_of[number]
+            its_settings = settings[rows_of[number][0]["settings"]]
+            here = further.extend(rows_of[number], its_settings)
             group = (tuple(cell["protocol"]), Chosen(cell["chosen"]))
             key = (cell["dataset"], cell["method"])
             if key in found.setdefault(group, {}):
                 raise SagpoolError(f"{folder} has {' '.join(key)}, and so has another folder.")
             found[group][key] = here
-            made.setdefault(group, {})[key] = _cell_rows(
-                here, settings[here[0]["settings"]], cell["note"]
-            )
+            made.setdefault(group, {})[key] = _cell_rows(here, its_settings, cell["note"])
+    further.check_all_used()
     groups = []
     for (differences, chosen), cell_rows in found.items():
         order = [
