@@ -83,6 +83,13 @@ def test_members_whose_attention_sums_to_1_over_nodes(content_of, mutag, new_par
 
 
 @pytest.mark.parametrize("content_of", [onnx_of, numpy_of])
+def test_other_readouts_of_gin(content_of, mutag, new_part, new_model):
+    kinds = ("mean", "mean-max")
+    nets = [new_part(mutag, "gin-g", settings={"readout": kind}) for kind in kinds]
+    check(new_model(mutag, *nets), content_of, ODD)
+
+
+@pytest.mark.parametrize("content_of", [onnx_of, numpy_of])
 def test_ensembles_of_nets_and_simple_models_with_all_features(
     content_of, everything, new_part, new_model
 ):

@@ -76,13 +76,14 @@ def dense_sagnet(model, X: Tensor, A: Tensor, norm: str) -> Tensor:
     return (mlp(model.classifier, r) + linear(model.linear, standard(model.of_inputs, sums)))[0]
 
 
-def dense_gin(model, X: Tensor, A: Tensor) -> Tensor:
-    """Xu et al., Equations 4.1 and 4.2."""
-    sums = []
+def dense_gin(model, X: Tensor, A: Tensor, kind: str) -> Tensor:
+    """Xu et al., Equations 4.1 and 4.2; with sums in the latter, or another readout."""
+    read = []
     for conv in model.convs:
         X = linear(conv.second, linear(conv.first, A @ X + X).relu()).relu()
-        sums.append(X.sum(0))
-    return mlp(model.classifier, torch.cat(sums)[None])[0]
+        parts = {"sum": X.sum(0), "mean": X.mean(0), "max": X.amax(0)}
+        read += [parts[part] for part in kind.split("-")]
+    return mlp(model.classifier, torch.cat(read)[None])[0]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,9 @@ def dense_gin(model, X: Tensor, A: Tensor) -> Tensor:
         ("sagnet", {"norm": "row"}),
         ("sagnet", {"pooling": False}),
         ("gin-g", {"layers": 3}),
+        ("gin-g", {"readout": "mean"}),
+        ("gin-g", {"readout": "max"}),
+        ("gin-g", {"readout": "mean-max"}),
     ],
 )
 def test_the_net_is_its_equation(name, own, kit):
@@ -103,9 +107,10 @@ def test_the_net_is_its_equation(name, own, kit):
     expected = []
     for graph in dense:
         X, A = torch.from_numpy(graph.X).double(), torch.from_numpy(graph.A).double()
-        found = dense_gin(model, X, A) if name == "gin-g" else None
         expected.append(
-            dense_sagnet(model, X, A, own.get("norm", "none")) if found is None else found
+            dense_gin(model, X, A, own.get("readout", "sum"))
+            if name == "gin-g"
+            else dense_sagnet(model, X, A, own.get("norm", "none"))
         )
     torch.testing.assert_close(logits, torch.stack(expected), **CLOSE)
     weights = torch.linspace(-1, 2, logits.numel(), dtype=torch.float64).view_as(logits)

@@ -331,6 +331,7 @@ def _gin_net(to: Describer, layer: Any) -> Description:
     return {
         "kind": "gin",
         "convs": [to.describe(one) for one in layer.convs],
+        "readout": layer.readout,
         "classifier": to.describe(layer.classifier),
     }
 

@@ -25,7 +25,7 @@ from sagpool.nn import (
     SumMeanMax,
 )
 from sagpool.nn.conv import HiddenLevel, InputLevel, Level
-from sagpool.nn.pool import Context
+from sagpool.nn.pool import Context, readout, readout_width
 from sagpool.ops import segment_mean_max, segment_sum
 
 GIN_LAYERS = 5
@@ -191,13 +191,14 @@ def sagnet(shape: Shape) -> nn.Module:
 
 
 class GIN(nn.Module):
-    """GIN layers; the sums over nodes of all layers go to an MLP (Xu et al., 2019, Equation 4.2).
+    """GIN layers; the readouts of all layers go to an MLP (Xu et al., 2019, Equation 4.2).
 
     Args:
         in_channels: node features
         hidden: size of the node representations
         classes: number of classes
         layers: number of convolutions
+        readout: a key of `READOUTS`; the equation has sums
         dropout: rate in the MLP
         members: how many models train side by side
     """
@@ -209,30 +210,32 @@ class GIN(nn.Module):
         classes: int,
         *,
         layers: int = GIN_LAYERS,
+        readout: str = "sum",
         dropout: float = 0.5,
         members: int = 1,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
+        self.readout = readout
         self.convs = nn.ModuleList(
             GINConv(hidden if layer else in_channels, hidden, members=members)
             for layer in range(layers)
         )
-        width = layers * hidden
+        width = layers * readout_width(readout) * hidden
         self.classifier = Classifier(width, hidden, classes, dropout=dropout, members=members)
 
     def forward(self, batch: Batch, streams: Streams | None = None) -> Output:
         streams = streams or Streams.fresh(len(batch.real), batch.real.device)
         level: Level = InputLevel(batch, self.classifier.dtype)
-        layout, sums = batch.structure.layout, []
+        layout, read = batch.structure.layout, []
         for conv in cast(list[GINConv], [*self.convs]):
             level = HiddenLevel(conv.activate(level).x, batch.structure)
-            sums.append(segment_sum(level.x, layout.node_ptr, layout.graph))
-        logits = self.classifier(torch.cat(sums, 1), streams)
+            read.append(readout(level.x, layout, self.readout))
+        logits = self.classifier(torch.cat(read, 1), streams)
         return Output(logits.view(*batch.real.shape, -1), None, ())
 
 
-@register("gin-g", settings={"layers": GIN_LAYERS}, without=["conv", "readout"])
+@register("gin-g", settings={"layers": GIN_LAYERS, "readout": "sum"}, without=["conv"])
 def gin_g(shape: Shape) -> nn.Module:
     """The baseline that a PyG user would write first."""
     return GIN(
@@ -240,6 +243,7 @@ def gin_g(shape: Shape) -> nn.Module:
         shape.hidden,
         shape.classes,
         layers=int(shape.settings["layers"]),
+        readout=str(shape.settings["readout"]),
         dropout=shape.dropout,
         members=shape.members,
     )

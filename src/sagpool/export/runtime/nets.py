@@ -93,12 +93,12 @@ def rescaled(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
 
 
 def gin_net(ops: Any, layer: Layer, x: Array, structure: Any) -> NetOutput:
-    """GIN layers; the sums of all layers go to an MLP."""
-    sums = []
+    """GIN layers; the readouts of all layers go to an MLP."""
+    read = []
     for own in layer["convs"]:
         x = ops.relu(conv(ops, own, x, structure))
-        sums.append(ops.segment_sum(x, structure.graph, structure.graphs))
-    return NetOutput(classifier(ops, layer["classifier"], ops.concat(sums, 1)), [])
+        read.append(readout(ops, layer["readout"], PooledLevel(x, structure)))
+    return NetOutput(classifier(ops, layer["classifier"], ops.concat(read, 1)), [])
 
 
 def classifier(ops: Any, layer: Layer, x: Array) -> Array:
