@@ -39,6 +39,7 @@ def linear(
     members, rows, fan_in = x.shape
     fan_out, x = weight.shape[2], x if x[0].is_contiguous() else x.contiguous()
     h = x.new_empty(members, rows, fan_out) if out is None else out
+    assert h[0].is_contiguous(), "the kernel writes the rows of a member one after the other"
     y = None if score_weight is None else x.new_empty(members * rows, score_weight.shape[2])
     width = tile_of(fan_out, MAX_WIDTH)
     tile = _tile(fan_in, width, transposed=weight.stride(2) != 1)
