@@ -1,4 +1,4 @@
-"""The section of the reproduction page on other forms of the baselines, and on other features."""
+"""Tables of other forms of methods beside the usual ones, and of other features."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from sagpool.statistics import SIGNIFICANT, holm, paired_difference
 HEADS = ("data set", "method", "changed", "training", "test", "difference (95 % interval)", "p")
 
 
-class _Changed(NamedTuple):
+class Changed(NamedTuple):
     """A cell, and the one that it is compared with."""
 
     key: Key
@@ -27,12 +27,17 @@ def baselines_section(published: Published) -> str:
     """Each form beside the usual one, and beside SAGPool; settings are fixed."""
     for group in published.groups:
         if group.chosen is Chosen.FIXED and not group.differences:
-            found = [one for key in group.cells if (one := _changed(group, key)) is not None]
+            found = every_changed(group)
             return _table(group, found) if found else ""
     return ""
 
 
-def _changed(group: PublishedGroup, key: Key) -> _Changed | None:
+def every_changed(group: PublishedGroup) -> list[Changed]:
+    """The cells with unusual settings or features that have a usual one beside them."""
+    return [one for key in group.cells if (one := _changed(group, key)) is not None]
+
+
+def _changed(group: PublishedGroup, key: Key) -> Changed | None:
     """The comparison of a cell with unusual settings or features; None for other cells."""
     dataset, method = key
     plain_dataset, features = dataset.removesuffix(")").partition(" (")[::2]
@@ -41,7 +46,7 @@ def _changed(group: PublishedGroup, key: Key) -> _Changed | None:
     if usual == key or usual not in group.cells:
         return None
     pair = _paired(group.cells[key], group.cells[usual])
-    return None if pair is None else _Changed(key, usual, settings or features, pair)
+    return None if pair is None else Changed(key, usual, settings or features, pair)
 
 
 def _paired(first: CellRows, second: CellRows) -> Pair | None:
@@ -58,7 +63,7 @@ def _paired(first: CellRows, second: CellRows) -> Pair | None:
     return Pair(paired_difference(*values, first.folds), len(common))
 
 
-def _table(group: PublishedGroup, found: list[_Changed]) -> str:
+def _table(group: PublishedGroup, found: list[Changed]) -> str:
     reference = {one.key: f"sagpool-{'h' if '-h' in one.usual[1] else 'g'}" for one in found}
     heads = [*HEADS, "splits", "− SAGPool", "paper"]
     lines = [_row(heads), _row(["---"] * 3 + ["---:"] * 7)]
@@ -72,7 +77,7 @@ def _table(group: PublishedGroup, found: list[_Changed]) -> str:
         shown = f"{p_text(p).replace('<', '&lt;')}{' *' if p < SIGNIFICANT else ''}"
         cells = [
             *(one.usual[0], names.plain(one.usual[1]), one.what),
-            *(_both(group, one, part) for part in ("train_accuracy", "test_accuracy")),
+            *(both(group, one, part) for part in ("train_accuracy", "test_accuracy")),
             *(interval(one.pair.difference), shown, str(one.pair.splits), gain),
             "" if paper is None else f"{paper.mean:.2f} ± {paper.std:.2f}",
         ]
@@ -80,7 +85,7 @@ def _table(group: PublishedGroup, found: list[_Changed]) -> str:
     return "\n".join(lines)
 
 
-def _both(group: PublishedGroup, one: _Changed, part: str) -> str:
+def both(group: PublishedGroup, one: Changed, part: str) -> str:
     """The usual mean and the changed one, in percent, over the splits that both have."""
     common = group.cells[one.key].learnt.keys() & group.cells[one.usual].learnt.keys()
     means = (

@@ -47,13 +47,15 @@ def _growth(costs: Sequence[Mapping[str, Any]], device: str) -> Judgement:
         for series, law in laws.items():
             here = [c for c in costs if c["method"] == method and c["series"] == series]
             slopes = {name: exponent(here, series, what) for name, what in WHAT.items()}
-            verdicts += [_follows(what, slope, law) for what, slope in slopes.items()]
+            follow = {what: _follows(what, slope, law) for what, slope in slopes.items()}
+            verdicts += follow.values()
             powers = ", ".join(
-                f"{name} {slope:z.2f}".replace("-", "−")
+                f"{name} {slope:z.2f} ({follow[name]})".replace("-", "−")
                 for name, slope in slopes.items()
                 if slope is not None
             )
-            phrases.append(("Exponents of ", Method(method), f" in the {series}: {powers}"))
+            claimed = f" in the {series} (claimed: {law}): {powers}"
+            phrases.append(("Exponents of ", Method(method), claimed))
     certainty = (
         f"measured, one step on {device}; a law holds if the exponent is within {TOLERANCE} of it, "
         "or for memory that grows in proportion to a sum, below; if steps wait for the launch of "

@@ -3,14 +3,15 @@
 python scripts/control_tables.py results/poolers [--control random-h nopool-h gin-g mlp-g]
 
 Prints Markdown. Against each control there is the mean difference over the data sets that both
-have, with p after Holm's correction over all methods, and the data sets on which a method is better
-or worse, corrected over methods and data sets. Intervals and p are those of the corrected resampled
-t-test (Nadeau and Bengio). Every group of protocol and way of choosing settings has its own tables.
+have, with p after Holm's correction over all methods, and the difference on each data set, bold if
+it is significant after correction over methods and data sets. Intervals and p are those of the
+corrected resampled t-test (Nadeau and Bengio). Every group of protocol and way of choosing settings
+has its own tables.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from published_rows import Key, PublishedGroup, paired, read_published
 from sagpool import SagpoolError
 from sagpool.bench.claims import p_text
 from sagpool.bench.claims.phrases import interval, signed
+from sagpool.bench.experiment import Related
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.report import names
 from sagpool.statistics import SIGNIFICANT, Difference, Spread, holm, mean_difference
@@ -37,6 +39,7 @@ class Gain(NamedTuple):
     mean: Difference  # over the data sets
     p: float  # of the mean, corrected
     bound: float  # the same if the errors of related data sets are fully correlated
+    needed: tuple[str, ...]  # data sets without which a significant mean is not significant
 
     @property
     def sign(self) -> int:
@@ -97,32 +100,51 @@ def gains(group: PublishedGroup, control: str) -> list[Gain]:
         if p < SIGNIFICANT:
             clear[method][dataset] = one
     means = {method: mean_difference(some) for method, some in found.items()}
-    related = group.experiment.related
-    bounds = {method: mean_difference(some, related) for method, some in found.items()}
-    p_of, bound_of = (
-        dict(zip(found, holm([one.p for one in some.values()]), strict=True))
-        for some in (means, bounds)
-    )
+    p, bound = _p_of_means(found), _p_of_means(found, group.experiment.related)
+    without = {
+        dataset: _p_of_means(_without(dataset, found)) for dataset in group.experiment.datasets
+    }
     return [
-        Gain(m, found[m], clear[m], means[m], p_of[m], bound_of[m]) for m in names.in_order(found)
+        Gain(m, found[m], clear[m], means[m], p[m], bound[m], _needed(m, found[m], p[m], without))
+        for m in names.in_order(found)
     ]
 
 
-def against(control: str, found: Sequence[Gain]) -> str:
-    """A table with a row for each method, and a sentence."""
-    heads = [
-        f"− {names.plain(control)}",
-        "mean (95 % interval)",
-        "p",
-        "data sets",
-        "significant on",
-    ]
-    lines = [row(heads), row(["---", "---:", "---:", "---:", "---"])]
+def _p_of_means(
+    found: Mapping[str, Mapping[str, Difference]], related: Related = ()
+) -> dict[str, float]:
+    """By method; after Holm's correction over all methods."""
+    p = [mean_difference(some, related).p for some in found.values()]
+    return dict(zip(found, holm(p), strict=True))
+
+
+def _without(
+    dataset: str, found: Mapping[str, Mapping[str, Difference]]
+) -> dict[str, dict[str, Difference]]:
+    left = {
+        m: {name: d for name, d in some.items() if name != dataset} for m, some in found.items()
+    }
+    return {method: some for method, some in left.items() if some}
+
+
+def _needed(
+    method: str, datasets: Collection[str], p: float, without: Mapping[str, Mapping[str, float]]
+) -> tuple[str, ...]:
+    """The data sets, of several, without which a method's mean is no longer significant."""
+    if p >= SIGNIFICANT or len(datasets) < 2:
+        return ()
+    return tuple(name for name in datasets if without[name][method] >= SIGNIFICANT)
+
+
+def against(control: str, found: Sequence[Gain], order: Iterable[str]) -> str:
+    """A table with a row for each method and the data sets in this order, and sentences."""
+    datasets = [name for name in order if any(name in gain.datasets for gain in found)]
+    heads = [f"− {names.plain(control)}", "mean (95 % interval)", "p", *datasets]
+    lines = [row(heads), row(["---", *["---:"] * (len(heads) - 1)])]
     for gain in found:
         p = p_text(gain.p).replace("<", "&lt;")
-        clear = ", ".join(f"{name} {signed(one.mean)}" for name, one in gain.clear.items())
-        cells = [names.plain(gain.method), interval(gain.mean), p, str(len(gain.datasets))]
-        lines.append(row([*cells, clear]))
+        each = [_on(dataset, gain) for dataset in datasets]
+        lines.append(row([names.plain(gain.method), interval(gain.mean), p, *each]))
     signs = [gain.sign for gain in found]
     sentence = (
         f"Of {len(found)} methods, in the mean over data sets: {signs.count(1)} better than "
@@ -134,7 +156,23 @@ def against(control: str, found: Sequence[Gain]) -> str:
         sentence += (
             f" Not significant if related data sets are fully correlated: {', '.join(uncertain)}."
         )
+    needed = [f"{names.plain(one.method)} ({_either(one.needed)})" for one in found if one.needed]
+    if needed:
+        sentence += f" Not significant without one of the data sets: {', '.join(needed)}."
     return "\n".join([*lines, "", sentence])
+
+
+def _on(dataset: str, gain: Gain) -> str:
+    """The difference on a data set, bold if it is significant."""
+    if dataset not in gain.datasets:
+        return MISSING
+    mark = "**" * (dataset in gain.clear)
+    return f"{mark}{signed(gain.datasets[dataset].mean)}{mark}"
+
+
+def _either(texts: Sequence[str]) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def row(cells: Sequence[str]) -> str:
@@ -154,10 +192,11 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     for group in published.groups:
+        datasets = dict.fromkeys(dataset for dataset, _ in group.cells)
         blocks = [f"**{group.caption}**", accuracies(group)]
         for control in options.control:
             if found := gains(group, control):
-                blocks.append(against(control, found))
+                blocks.append(against(control, found, datasets))
         print("\n\n".join(blocks), end="\n\n")
     return 0
 

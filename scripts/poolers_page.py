@@ -1,13 +1,16 @@
-"""Write the numbers of docs/poolers.md that follow from published rows.
+r"""Write the numbers of docs/poolers.md that follow from published rows.
 
-python scripts/poolers_page.py results/poolers docs/poolers.md --more results/poolers-seeds
+python scripts/poolers_page.py results/poolers results/poolers-link docs/poolers.md \
+    --more results/poolers-seeds
 
-The text between the page's markers is replaced. Unfinished cells are shown as missing, and the text
-names them. Costs come from files rates*.json beside the rows, if there are any (see
-poolers_cost.py). The same files give the same bytes.
+The text between the page's markers is replaced, and the first folder gets pairs.csv. Unfinished
+cells are shown as missing, and the text names them. Costs come from files rates*.json in the first
+folder, if there are any (see poolers_cost.py). The same files give the same bytes.
 """
 
 import argparse
+import csv
+import itertools
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,44 +19,57 @@ from typing import NamedTuple
 
 from control_tables import CONTROLS, Gain, accuracies, against, gains, row, with_seeds
 from poolers_cost import cost_table
-from published_rows import Key, PublishedGroup, read_published
-from reproduction_page import differing_pairs, filled
+from published_rows import Key, PublishedGroup, paired, read_published
+from readouts_section import readouts_section
+from reproduction_page import filled
 
 from sagpool import SagpoolError
 from sagpool.bench.claims.phrases import signed
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.variants import Chosen
+from sagpool.models import Display
 from sagpool.report import names
+from sagpool.statistics import SIGNIFICANT, holm
 
 EXPERIMENT = "poolers"
 REFERENCES = (*CONTROLS, "sagpool-h")  # what all methods are compared with
+# Rows of their own for other settings of a method, and their names.
+FORMS = {"diffpool-h, losses link": Display("DiffPool_h (link loss)")}
+PAIRS = "pairs.csv"
 QUOTED = "CoCN"  # source of the numbers in the experiment's ``published.accuracy``
 
 
 def planned(experiment: Experiment) -> list[Key]:
-    """All cells of the experiment, by data set."""
+    """All cells of the experiment and of other forms of its methods, by data set."""
     return [
-        (dataset, method)
+        (dataset, form)
         for dataset in experiment.datasets
         for table in experiment.tables.values()
         if dataset in table.datasets
         for method in table.methods
+        for form in (method, *(form for form in FORMS if form.startswith(f"{method}, ")))
     ]
 
 
-def read_group(folder: Path, more: Sequence[Path] = ()) -> PublishedGroup:
-    """The finished cells, in the order of the experiment; ``more`` has further seeds of them."""
+def read_group(folders: Sequence[Path], more: Sequence[Path] = ()) -> PublishedGroup:
+    """All searched cells with the experiment's protocol; ``more`` has further seeds of them."""
     experiment = load_experiment(EXPERIMENT)
-    for group in read_published([folder], experiment, more).groups:
+    for group in read_published(folders, experiment, more).groups:
         if group.chosen is Chosen.SEARCHED and not group.differences:
-            keys = [key for key in planned(experiment) if key in group.cells]
-            return replace(
-                group,
-                rows={key: group.rows[key] for key in keys},
-                cells={key: group.cells[key] for key in keys},
-            )
-    raise SagpoolError(f"{folder} has no searched cells with the protocol of {EXPERIMENT}.")
+            return group
+    where = " ".join(map(str, folders))
+    raise SagpoolError(f"{where}: no searched cells with the protocol of {EXPERIMENT}.")
+
+
+def compared(group: PublishedGroup) -> PublishedGroup:
+    """The planned cells among those of a group, in the order of the experiment."""
+    keys = [key for key in planned(group.experiment) if key in group.cells]
+    return replace(
+        group,
+        rows={key: group.rows[key] for key in keys},
+        cells={key: group.cells[key] for key in keys},
+    )
 
 
 def verdicts(group: PublishedGroup) -> str:
@@ -65,8 +81,9 @@ def verdicts(group: PublishedGroup) -> str:
         f"**{_best(found, unfinished)}** A cell is one method on one data set. Differences are "
         "means over the data sets that both methods have, in percentage points; the number of data "
         f"sets is given if it is not {datasets}. Better and worse: p below 0.05 after Holm's "
-        "correction. [The tables below](#gains-over-the-controls) have the intervals, and the data "
-        "sets on which a method differs.",
+        "correction; † marks what is no longer significant if one of the data sets is left out. "
+        "[The tables below](#gains-over-the-controls) have the intervals, and the data sets on "
+        "which a method differs.",
         "",
     ]
     for reference, some in found.items():
@@ -95,12 +112,19 @@ def _named(found: Sequence[Gain], sign: int, datasets: int) -> str:
     """The methods that are better (or worse); if they are most, those that are not."""
     some = [gain for gain in found if gain.sign == sign]
     if 2 * len(some) <= len(found):
-        return _joined([f"{names.plain(gain.method)} {_mean(gain, datasets)}" for gain in some])
+        return _joined(
+            [
+                f"{names.plain(gain.method)} {_mean(gain, datasets)}{'†' * bool(gain.needed)}"
+                for gain in some
+            ]
+        )
     others = [gain.method for gain in found if gain.sign != sign]
     which = f"all but {_listed(others)}" if others else "all"
     some.sort(key=lambda gain: abs(gain.mean.mean))
     ends = dict.fromkeys(_mean(gain, datasets) for gain in (some[0], some[-1]))
-    return f"{which}, by {' to '.join(ends)}"
+    depend = [gain.method for gain in some if gain.needed]
+    of_these = f" († {_listed(names.in_order(depend))})" if depend else ""
+    return f"{which}, by {' to '.join(ends)}{of_these}"
 
 
 def _mean(gain: Gain, datasets: int) -> str:
@@ -110,11 +134,63 @@ def _mean(gain: Gain, datasets: int) -> str:
 
 
 def accuracy(group: PublishedGroup) -> str:
-    """The accuracies, with missing cells, and what is missing."""
+    """The accuracies, with missing cells, what is missing, and how many pairs differ."""
     cells = planned(group.experiment)
     finished = " ".join(filter(None, [missing(group.cells, cells), more_seeds(group)]))
-    blocks = [finished, accuracies(group, cells), differing_pairs(group)]
-    return "\n\n".join(blocks)
+    counts = []
+    for dataset, some in itertools.groupby(pairs(group), lambda pair: pair.dataset):
+        significant = [pair.significant for pair in some]
+        counts.append(f"{dataset} {sum(significant)} of {len(significant)}")
+    differing = f"Pairs of methods that differ significantly: {', '.join(counts)}."
+    return "\n\n".join([finished, accuracies(group, cells), differing])
+
+
+class DatasetPair(NamedTuple):
+    """Two methods on a data set: the first minus the second, in points."""
+
+    dataset: str
+    first: str
+    second: str
+    difference: float
+    low: float  # 95 % interval
+    high: float
+    p: float
+    holm_p: float  # after Holm's correction over all pairs of the data set
+    splits: int
+
+    @property
+    def significant(self) -> bool:
+        return self.holm_p < SIGNIFICANT
+
+
+def pairs(group: PublishedGroup) -> list[DatasetPair]:
+    """All pairs of methods on the splits that both have, by data set."""
+    found = []
+    for dataset in group.experiment.datasets:
+        here = [(method, cell) for (name, method), cell in group.cells.items() if name == dataset]
+        both = [
+            (first, second, pair)
+            for (first, one), (second, other) in itertools.combinations(here, 2)
+            if (pair := paired(one, other))
+        ]
+        corrected = holm([pair.difference.p for *_, pair in both])
+        for (first, second, pair), p in zip(both, corrected, strict=True):
+            difference = pair.difference
+            found.append(
+                DatasetPair(
+                    dataset, first, second, difference.mean, *difference.interval(),
+                    difference.p, p, pair.splits,
+                )
+            )  # fmt: skip
+    return found
+
+
+def write_pairs(group: PublishedGroup, path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(DatasetPair._fields)
+        for pair in pairs(group):
+            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in pair])
 
 
 def more_seeds(group: PublishedGroup) -> str:
@@ -161,7 +237,8 @@ def missing(finished: Iterable[Key], cells: Sequence[Key]) -> str:
 
 def gain_tables(group: PublishedGroup) -> str:
     found = ((reference, gains(group, reference)) for reference in REFERENCES)
-    return "\n\n".join(against(reference, some) for reference, some in found if some)
+    order = group.experiment.datasets
+    return "\n\n".join(against(reference, some, order) for reference, some in found if some)
 
 
 class Published(NamedTuple):
@@ -177,7 +254,8 @@ class Published(NamedTuple):
 def published_means(experiment: Experiment) -> list[Published]:
     """Of the experiment's methods, in its order."""
     cells = planned(experiment)
-    known = {names.plain(method).rpartition("_")[0]: method for _, method in cells}
+    plain = (method for _, method in cells if method not in FORMS)
+    known = {names.plain(method).rpartition("_")[0]: method for method in plain}
     found = [
         Published(dataset, method, QUOTED, one.mean, one.std)
         for (dataset, method), one in experiment.accuracy.items()
@@ -221,23 +299,27 @@ def _joined(texts: Sequence[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("page", type=Path)
     parser.add_argument(
         "--more", type=Path, nargs="+", default=[], help="folders with further seeds of the cells"
     )
     arguments = parser.parse_args()
     try:
-        group = read_group(arguments.folder, arguments.more)
-        with names.displayed({}, [method for _, method in planned(group.experiment)]):
+        every = read_group(arguments.folders, arguments.more)
+        group = compared(every)
+        first = arguments.folders[0]
+        with names.displayed(FORMS, [method for _, method in planned(group.experiment)]):
             texts = {
                 "verdicts": verdicts(group),
                 "accuracy": accuracy(group),
                 "gains": gain_tables(group),
-                "cost": cost_table(arguments.folder, group),
+                "readouts": readouts_section(every, [*group.cells]),
+                "cost": cost_table(first, group),
                 "published": published(group),
             }
         page = filled(arguments.page.read_text("utf-8"), texts)
+        write_pairs(group, first / PAIRS)
     except (OSError, SagpoolError) as error:
         sys.exit(f"{error}")
     arguments.page.write_text(page, "utf-8")

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from baselines_section import baselines_section
 from complexity_section import complexity_section
+from controls_section import controls_section
 from protocols_section import protocols_section
 from published_rows import Key, Published, PublishedGroup, paired, read_published
 
@@ -42,8 +43,8 @@ from sagpool.statistics import SIGNIFICANT, holm, spread_ratio
 FEWER = "† Some of the rows are missing or incomplete."
 NOT_SEARCHED = (
     "Fixed settings are not the paper's: it chose its own by a grid search for each method and "
-    "does not report them. So a difference can come from the settings alone, and a comparison of "
-    "methods with fixed settings is one under these settings."
+    "does not report them. So a difference from the paper can come from the settings alone, and "
+    "comparisons of methods with fixed settings hold only for those settings."
 )
 CLAIMS = "claims"  # folder of their tables
 EXPERIMENT = "lee2019"  # whose claims are judged, and whose protocol is the usual one
@@ -64,7 +65,7 @@ def verdicts(published: Published) -> str:
     undecided = [one for one in tested if one not in decided]
     if undecided:
         listed = (f"  - {_quoted(one)} {_details(one, same)}{_mark(one)}." for one in undecided)
-        few = f"{len(undecided)} claims. The rows cannot tell these differences from chance"
+        few = f"{len(undecided)} claims. These differences are not significant"
         lines += [f"- **Undecided**: {few}.", *listed]
     if counted:
         held = sum(one.found.verdict is Verdict.HOLDS for one in counted)
@@ -338,6 +339,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
     published = read_published(folders, load_experiment(EXPERIMENT))
     _write_claims(published, folders[0].parent / CLAIMS)
     texts = {name: block(published) for name, block in BLOCKS.items()}
+    texts["controls"] = controls_section(published, folders)
     sections = (complexity_section(folder) for folder in folders)
     texts["complexity"] = "\n\n".join(section for section in sections if section)
     page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")

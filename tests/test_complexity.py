@@ -167,7 +167,11 @@ def test_the_claim_about_time_and_memory_is_judged_by_exponents(
     found = growth(costs, "a device")
     assert found.verdict == verdict
     time, memory = diffpool
-    assert found.found[-1][-1] == f" in the nodes: time {time:.2f}, memory {memory:.2f}"
+    outcomes = ["holds" if 1.7 <= one <= 2.3 else "does not hold" for one in diffpool]
+    assert found.found[-1][-1] == (
+        f" in the nodes (claimed: 2): time {time:.2f} ({outcomes[0]}), "
+        f"memory {memory:.2f} ({outcomes[1]})"
+    )
     assert growth(costs[:1], "a device").verdict == "undecided"
 
 

@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ import pytest
 
 from sagpool.bench.experiment_file import load_experiment
 
-MARKERS = ("verdicts", "accuracy", "gains", "cost", "published")
+MARKERS = ("verdicts", "accuracy", "gains", "readouts", "cost", "published")
 SETTINGS = {"folds": 10, "validation": 0.1}
 SEARCHED = {"chosen": "searched settings", "protocol": [], "note": ""}
 # Mean accuracies in percent. NDP is missing on MUTAG, and GIN everywhere.
@@ -62,10 +62,10 @@ def folder(tmp_path) -> Path:
 def blocks(folder, run_script) -> Callable[..., dict[str, str]]:
     """Runs the script; returns the text between each pair of markers."""
 
-    def run(*options: object) -> dict[str, str]:
+    def run(*options: object, others: Sequence[Path] = ()) -> dict[str, str]:
         page = folder.parent / "page.md"
         page.write_text("".join(f"<!-- begin {m} -->\n<!-- end {m} -->\n" for m in MARKERS))
-        done = run_script("poolers_page.py", folder, page, *options)
+        done = run_script("poolers_page.py", folder, *others, page, *options)
         assert done.code == 0, done.err
         pattern = r"<!-- begin (\w+) -->\n(.*?)\n<!-- end"
         return dict(re.findall(pattern, page.read_text("utf-8"), re.S))
@@ -76,12 +76,12 @@ def blocks(folder, run_script) -> Callable[..., dict[str, str]]:
 def test_verdicts(blocks):
     text = blocks()["verdicts"]
     assert text.startswith(
-        "**Methods that are better than each of Random_h, NoPool_h, MLP_g so far (11 of 99 cells): "
-        "GMT_g.** A cell is one"
+        "**Methods that are better than each of Random_h, NoPool_h, MLP_g so far "
+        "(11 of 103 cells): GMT_g.** A cell is one"
     )
     (random,) = re.findall(r"^- \*\*Random_h\.\*\* (.*)$", text, re.M)
     assert random == (
-        "Better: GMT_g +2.55 (2 data sets). Worse: MLP_g −8.00 (2 data sets). "
+        "Better: GMT_g +2.55 (2 data sets)†. Worse: MLP_g −8.00 (2 data sets). "
         "No significant difference: 3 of 5."
     )
     assert "- **GIN_g.** No finished cells." in text
@@ -92,6 +92,24 @@ def test_verdicts(blocks):
     )
 
 
+def test_gains_on_each_data_set_and_what_a_verdict_depends_on(blocks):
+    text = blocks()["gains"].partition("\n\n| −")[0]
+    assert text.startswith("| − Random_h | mean (95 % interval) | p | PROTEINS | MUTAG |")
+    assert re.search(r"^\| GMT_g \| \+2\.55 \(.*\| \*\*\+5\.00\*\* \| \+0\.10 \|$", text, re.M)
+    assert re.search(r"^\| NDP_h \| \+0\.10 \(.*\| \+0\.10 \| – \|$", text, re.M)
+    # MLP_g is worse on both data sets, GMT_g better on one of them alone.
+    assert text.endswith("Not significant without one of the data sets: GMT_g (PROTEINS).")
+
+
+def test_several_data_sets_of_which_one_is_left_out(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    from control_tables import _either
+
+    assert [_either(some) for some in (["A"], ["A", "B"], ["A", "B", "C"])] == [
+        "A", "A or B", "A, B or C",
+    ]  # fmt: skip
+
+
 def test_a_control_without_winners(folder, blocks):
     """Without the better and the worse method nothing is told apart."""
     cells = json.loads((folder / "cells.json").read_text())
@@ -99,7 +117,7 @@ def test_a_control_without_winners(folder, blocks):
     (folder / "cells.json").write_text(json.dumps(few))
     text = blocks()["verdicts"]
     assert text.startswith(
-        "**Methods that are better than each of Random_h, NoPool_h so far (7 of 99 cells): none.**"
+        "**Methods that are better than each of Random_h, NoPool_h so far (7 of 103 cells): none.**"
     )
     assert "- **Random_h.** Better: none. Worse: none. No significant difference: 3 of 3." in text
 
@@ -109,17 +127,21 @@ def test_if_most_methods_are_better_the_others_are_named(monkeypatch):
     from poolers_page import _named
 
     found = [
-        SimpleNamespace(method=method, sign=sign, mean=SimpleNamespace(mean=mean), datasets=[1, 2])
-        for method, sign, mean in (("gmt-g", -1, -9), ("ndp-h", 0, 1), ("gin-g", -1, -2))
-    ]
-    assert _named(found, -1, 2) == "all but NDP_h, by −2.00 to −9.00"
-    assert _named(found[1:], -1, 2) == "GIN_g −2.00"
+        SimpleNamespace(
+            method=method, sign=sign, mean=SimpleNamespace(mean=mean), datasets="AB", needed=needed
+        )
+        for method, sign, mean, needed in (
+            ("gmt-g", -1, -9, ()), ("ndp-h", 0, 1, ()), ("gin-g", -1, -2, ("A",)),
+        )
+    ]  # fmt: skip
+    assert _named(found, -1, 2) == "all but NDP_h, by −2.00 to −9.00 († GIN_g)"
+    assert _named(found[1:], -1, 2) == "GIN_g −2.00†"
 
 
 def test_missing_cells(blocks):
     text = blocks()["accuracy"]
     assert text.startswith(
-        "11 of 99 cells are finished. Missing: PROTEINS (all but NDP_h, GMT_g, MLP_g, SAGPool_h, "
+        "11 of 103 cells are finished. Missing: PROTEINS (all but NDP_h, GMT_g, MLP_g, SAGPool_h, "
         "Random_h, NoPool_h); DD (all methods); NCI1 (all methods); NCI109 (all methods); "
         "MUTAG (all but GMT_g, MLP_g, SAGPool_h, Random_h, NoPool_h)."
     )
@@ -133,9 +155,9 @@ def test_few_missing_cells_are_listed(monkeypatch):
     from poolers_page import missing, planned
 
     cells = planned(load_experiment("poolers"))
-    assert missing(cells, cells) == "All 99 cells are finished."
+    assert missing(cells, cells) == "All 103 cells are finished."
     finished = [cell for cell in cells if cell != ("DD", "asap-h")]
-    assert missing(finished, cells) == "98 of 99 cells are finished. Missing: DD (ASAP_h)."
+    assert missing(finished, cells) == "102 of 103 cells are finished. Missing: DD (ASAP_h)."
 
 
 def test_published_means_and_our_intervals(blocks):
@@ -164,6 +186,75 @@ def more(folder) -> Path:
 def _rows(folder: Path) -> list[dict[str, str]]:
     with (folder / "rows.csv").open(newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def test_other_settings_of_a_method_are_a_method_of_their_own(folder, blocks):
+    """They come from another folder, and have a name without a comma."""
+    other = folder.parent / "link"
+    rows = [row for row in _rows(folder) if (row["name"], row["method"]) == ("MUTAG", "gmt-g")]
+    write_table(other / "rows.csv", [row | {"cells": "0", "method": "diffpool-h"} for row in rows])
+    cell = {"dataset": "MUTAG", "method": "diffpool-h, losses link", **SEARCHED}
+    (other / "cells.json").write_text(json.dumps({"0": cell}))
+    (other / "settings.json").write_text(json.dumps({"0": SETTINGS}))
+    found = blocks(others=[other])
+    assert found["accuracy"].startswith("12 of 103 cells are finished.")
+    assert re.search(
+        r"^\| DiffPool_h \(link loss\) \| –.* \*\*80\.10\*\* ± ", found["accuracy"], re.M
+    )
+    assert "| DiffPool_h | – | – | – | – | – |" in found["accuracy"]
+    assert "| DiffPool_h (link loss) | +0.10 (" in found["gains"]
+
+
+def test_other_readouts_beside_the_usual_ones(folder, blocks):
+    """GMT is as good as random nodes on MUTAG; with sums, random nodes are better than both."""
+    assert blocks()["readouts"] == "No finished cells."
+    other = folder.parent / "readouts"
+    rng = np.random.default_rng(1)
+    rows = [
+        row | {
+            "cells": str(number), "method": method, "train_accuracy": 0.95,
+            "test_accuracy": (mean + float(rng.normal(0, 1))) / 100,
+        }
+        for number, (method, mean) in enumerate((("random-h", 95), ("mlp-g", 72.5)))
+        for row in _rows(folder)
+        if (row["name"], row["method"]) == ("MUTAG", method)
+    ]  # fmt: skip
+    write_table(other / "rows.csv", rows)
+    write_table(folder / "rows.csv", [row | {"train_accuracy": 0.85} for row in _rows(folder)])
+    cells = {
+        str(number): {"dataset": "MUTAG", "method": f"{method}, readout sum", **SEARCHED}
+        for number, method in enumerate(("random-h", "mlp-g"))
+    }
+    (other / "cells.json").write_text(json.dumps(cells))
+    (other / "settings.json").write_text(json.dumps({"0": SETTINGS}))
+    found = blocks(others=[other])
+    table, _, sentence = found["readouts"].rpartition("\n\n")
+    mlp, random = table.splitlines()[2:]
+    assert random.startswith("| MUTAG | Random_h | mean-max → sum | 85.00 → 95.00 | 80.00 → 9")
+    assert random.endswith("&lt; 0.001 * |")
+    assert mlp.startswith("| MUTAG | MLP_g | mean-max → sum | 85.00 → 95.00 | 72.00 → 72.")
+    assert not mlp.endswith("* |")
+    assert sentence.startswith(
+        "- **MUTAG.** Of 5 methods with their usual readout, 0 are better than Random_h with "
+        "sums, 5 worse. The best, GMT_g, differs by −1"
+    )
+    assert "readout" not in found["accuracy"], "they are in no other table"
+
+
+def test_all_pairs_are_in_a_table(folder, blocks):
+    text = blocks()["accuracy"]
+    with (folder / "pairs.csv").open(newline="") as lines:
+        pairs = {
+            (one["dataset"], one["first"], one["second"]): one for one in csv.DictReader(lines)
+        }
+    assert len(pairs) == 15 + 10  # of 6 and of 5 methods
+    pair = pairs["PROTEINS", "gmt-g", "mlp-g"]
+    assert float(pair["difference"]) == pytest.approx(13, abs=1e-4)
+    assert float(pair["low"]) < 13 < float(pair["high"])
+    assert float(pair["p"]) < float(pair["holm_p"]) < 0.05
+    significant = [key for key, one in pairs.items() if float(one["holm_p"]) < 0.05]
+    on = {name: sum(key[0] == name for key in significant) for name in ("PROTEINS", "MUTAG")}
+    assert f"significantly: PROTEINS {on['PROTEINS']} of 15, MUTAG {on['MUTAG']} of 10." in text
 
 
 def test_further_seeds_extend_a_cell(folder, blocks, more):
@@ -239,4 +330,4 @@ def test_rows_of_another_protocol_are_refused(folder, run_script, tmp_path):
     page = tmp_path / "page.md"
     done = run_script("poolers_page.py", folder, page)
     assert done.code == 1
-    assert done.err.endswith("has no searched cells with the protocol of poolers.")
+    assert done.err.endswith("no searched cells with the protocol of poolers.")

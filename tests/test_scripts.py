@@ -77,7 +77,15 @@ def test_what_is_published(published):
 # Of which the page is made.
 FOLDERS = (
     *("lee2019", "controls", "searched", "searched-gpool", "searched-global", "searched-rest"),
-    *("forms", "forms-diffpool", "attributes", "table4", "table4-rest", "released"),
+    *(
+        "searched-set2set",
+        "forms",
+        "forms-diffpool",
+        "attributes",
+        "table4",
+        "table4-rest",
+        "released",
+    ),
 )
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
@@ -377,9 +385,15 @@ def test_the_numbers_of_the_page_of_poolings_follow_from_rows(run_script, tmp_pa
     page.write_text(
         re.sub(r"(<!-- begin \w+ -->\n).*?(<!-- end)", r"\1\2", text, flags=re.S), "utf-8"
     )
-    done = run_script("poolers_page.py", ROOT / "results" / "poolers", page)
+    names = ("poolers", "poolers-link", "poolers-readouts")
+    folders = [ROOT / "results" / name for name in names]
+    copy = shutil.copytree(folders[0], tmp_path / "poolers")
+    (copy / "pairs.csv").unlink()
+    more = ROOT / "results" / "poolers-seeds"
+    done = run_script("poolers_page.py", copy, *folders[1:], page, "--more", more)
     assert done.code == 0, done.err
     assert page.read_text("utf-8") == text
+    assert (copy / "pairs.csv").read_bytes() == (folders[0] / "pairs.csv").read_bytes()
 
 
 def test_recall_of_motifs(monkeypatch):

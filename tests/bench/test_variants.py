@@ -159,11 +159,29 @@ def test_a_claim_is_judged_on_one_kind_of_cells():
     assert "never on a mixture" in RULE
 
 
+def test_the_verdict_of_the_other_cells_is_told():
+    found = judged(pair(60), pair(70) | {("A", "sagpool-h"): cell(80)})["pair"]
+    assert found.chosen is Chosen.SEARCHED
+    assert {way: one.verdict for way, one in found.others.items()} == {
+        Chosen.FIXED: "holds in part"
+    }
+    assert found.found.verdict != "holds in part"
+    assert not judged(pair(60), {})["pair"].others
+    assert not judged(pair(60), pair(70))["few"].others, "parameters need no cells"
+
+
 def test_incomplete_cells_do_not_displace_complete_ones():
     assert judged(pair(60, runs=3), pair(70))["pair"].chosen is Chosen.FIXED
     assert judged(pair(60, runs=3), pair(70, runs=3))["pair"].chosen is Chosen.SEARCHED
     noted = pair(60) | {("A", "gpool-h"): cell(60, note="structure only")}
     assert judged(noted, pair(70))["pair"].chosen is Chosen.FIXED
+
+
+def test_cells_that_cannot_test_a_claim_do_not_displace_others():
+    searched = {("A", "sagpool-h"): cell(60), ("B", "sagpool-h"): cell(60)}
+    found = judged(searched, pair(70, runs=3))["pair"]
+    assert found.chosen is Chosen.FIXED, "the searched ones are complete, but nothing to compare"
+    assert found.found.verdict != "not tested"
 
 
 def test_figures_chosen_by_test_accuracy_decide_no_claim():
@@ -193,11 +211,11 @@ def test_verdicts_that_depend_on_the_independence_of_data_sets():
 
     def changes(difference, text=text):
         found = related_changes(read_experiment(text, "claimed"), cells(difference))
-        return [(one.claim.id, one.verdict, one.bound) for one in found]
+        return [(one.claim.id, one.chosen, one.verdict, one.bound) for one in found]
 
     # 2.5 errors are significant in the mean of independent data sets alone.
     assert 2 * stats.t.sf(2.5, 3) > 0.05 > 2 * stats.t.sf(2.5 * np.sqrt(2), 6)
-    assert changes(2.5 * error) == [("pair", "holds in part", "undecided")]
+    assert changes(2.5 * error) == [("pair", Chosen.FIXED, "holds in part", "undecided")]
     assert changes(20.0) == changes(0.0) == changes(2.5 * error, CLAIMS) == []
 
 

@@ -75,15 +75,16 @@ def displayed(displays: Mapping[str, Display], first: Sequence[str] = ()) -> Ite
 
 
 def display(method: str) -> Display:
-    """The display settings of a method, whose name may be followed by settings."""
-    return _displays.get().get(method.partition(", ")[0], Display())
+    """The display settings of a method with these settings, or else of the method."""
+    known = _displays.get()
+    return known.get(method) or known.get(method.partition(", ")[0], Display())
 
 
 class Parts(NamedTuple):
     base: str
     architecture: str  # g, h, or empty for other names
     suffix: str
-    settings: str = ""  # with the preceding comma
+    settings: str = ""  # with the preceding comma; empty if a display name tells them
 
 
 def parts(method: str) -> Parts:
@@ -91,7 +92,8 @@ def parts(method: str) -> Parts:
     name, comma, settings = method.partition(", ")
     found = re.fullmatch(r"(.+)-([gh])(?:-(.+))?", name)
     named = (found[1], found[2], found[3] or "") if found else (name, "", "")
-    return Parts(*named, comma + settings)
+    told = _displays.get().get(method, Display()).name
+    return Parts(*named, "" if told else comma + settings)
 
 
 def is_variant(method: str) -> bool:
@@ -118,8 +120,8 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 def label(method: str) -> str:
     """The display name in figures; by default the registered name."""
-    name, comma, settings = method.partition(", ")
-    return (display(method).name or name) + comma + settings
+    name = display(method).name or method.partition(", ")[0]
+    return name + parts(method).settings
 
 
 def plain(method: str) -> str:

@@ -199,8 +199,8 @@ def test_agreement_with_published_results():
     found = judge(test, cells, PUBLISHED)
     assert found.verdict == Verdict.IN_PART  # one of two
     assert [line.outcome for line in found.lines] == ["agrees", "higher"]
-    assert found.found[0] == ("1 of 2 cells differ, 1 upwards",)
-    assert text(found.found[1:]) == "sagpool-h 1 of 2, gpool-h 0 of 0"
+    assert found.found[0] == ("1 of 2 cells differ; ours is higher in 1",)
+    assert text(found.found[1:]) == "sagpool-h 1 of 2"
     assert set(found.gaps) == {
         Gap("A", "gpool-h", "no rows"), Gap("B", "gpool-h", "nothing published"),
     }  # fmt: skip
@@ -210,6 +210,40 @@ def test_agreement_with_published_results():
     assert judge(only, cells, PUBLISHED).verdict == Verdict.HOLDS
     lower = judge(only, {"A sagpool-h": rows(65, of_seeds=1)}, PUBLISHED)
     assert (lower.verdict, lower.lines[0].outcome) == (Verdict.FAILS, "lower")
+
+
+def test_a_published_cell_has_the_same_p_value_in_all_claims():
+    """Holm's correction is over all published cells, whichever a claim is about."""
+    cells = {
+        "A sagpool-h": rows(70.6, of_seeds=1),
+        "B sagpool-h": rows(60.2, of_seeds=1),
+        "A gpool-h": rows(75.1, of_seeds=1),
+        "C gpool-h": rows(75.1, of_seeds=1),  # nothing published
+    }
+
+    def lines(**entry):
+        found = judge({"agrees-with-published": entry}, cells, PUBLISHED)
+        assert "Holm over all 3 published cells" in text(found.certainty)
+        return {(line.dataset, line.first): line.p for line in found.lines}
+
+    every = lines(methods=["sagpool-h", "gpool-h"], datasets=["A", "B", "C"])
+    assert len(every) == 3
+    one = lines(methods=["sagpool-h"], datasets=["A"])
+    assert one == {key: every[key] for key in one}
+    alone = judge(
+        {"agrees-with-published": {"methods": ["sagpool-h"], "datasets": ["A"]}},
+        {"A sagpool-h": cells["A sagpool-h"]},
+        PUBLISHED,
+    )
+    assert one["A", ("sagpool-h",)] == pytest.approx(3 * alone.lines[0].p)
+
+
+def test_cells_without_spread_are_not_dropped_silently():
+    test = {"agrees-with-published": {"methods": ["sagpool-h"], "datasets": ["A", "B"]}}
+    cells = {"A sagpool-h": rows(70, of_seeds=1), "B sagpool-h": rows(60)}
+    published = PUBLISHED | {"B sagpool-h": (60.0, 0.0)}
+    found = text(judge(test, cells, published).certainty)
+    assert found.endswith("(of 1 of 2 cells; the others have a spread of 0)")
 
 
 def test_one_seed_cannot_be_compared_with_a_published_result():
@@ -311,7 +345,7 @@ def test_methods_in_a_sentence_are_recognised():
 def test_the_claims_of_the_paper():
     paper = load_experiment("lee2019")
     judged = {claim.id: claim.test.judge(Evidence.of(paper, {})) for claim in paper.claims}
-    assert len(judged) == 29
+    assert len(judged) == 32
     counted = {name for name, found in judged.items() if found.verdict != Verdict.NOT_TESTED}
     assert counted == {name for name in judged if name.startswith("parameters-")}
     gaps = [gap for found in judged.values() for gap in found.gaps]

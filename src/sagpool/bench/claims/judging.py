@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sagpool.bench.claims.claim import Claim
@@ -12,10 +13,11 @@ from sagpool.bench.experiment import Experiment, Related
 from sagpool.bench.variants import Chosen
 
 RULE = (
-    "Every claim is judged on cells whose settings were all chosen in the same way, fixed or "
-    "searched, and never on a mixture: in the way for which more of its cells are complete; if "
-    "equal, the way with more cells; if still equal, searched. Settings chosen by test accuracy "
-    "and other protocols are not used."
+    "A claim is judged either on cells with fixed settings or on cells with searched settings, "
+    "never on a mixture: on those of which more are complete; if equal, on the more numerous; if "
+    "still equal, on the searched ones. If the others can test it, too, their verdict is in the "
+    "last column. Cells with settings chosen by test accuracy, or with another protocol, are not "
+    "used."
 )
 Cells = Mapping[tuple[str, str], CellRows]  # by data set and name of the method
 
@@ -24,6 +26,7 @@ class Judged(NamedTuple):
     claim: Claim
     found: Judgement
     chosen: Chosen | None  # the cells it is judged on; None if there are none, or none are needed
+    others: Mapping[Chosen, Judgement] = MappingProxyType({})  # on cells chosen in other ways
 
     @property
     def marked(self) -> bool:
@@ -33,6 +36,7 @@ class Judged(NamedTuple):
 
 class Changed(NamedTuple):
     claim: Claim
+    chosen: Chosen  # the cells of both verdicts
     verdict: Verdict  # for independent data sets
     bound: Verdict  # for fully correlated errors of related ones
 
@@ -57,28 +61,57 @@ def related_changes(experiment: Experiment, cells: Mapping[Chosen, Cells]) -> li
 
     In between, for a weaker correlation, a verdict is one of the two.
     """
-    bounds = judge_claims(experiment, cells, experiment.related)
-    bound = {one.claim.id: one.found.verdict for one in bounds}
-    return [
-        Changed(one.claim, one.found.verdict, bound[one.claim.id])
-        for one in judge_claims(experiment, cells)
-        if one.found.verdict is not bound[one.claim.id]
-    ]
+    changes = []
+    for claim in experiment.claims:
+        apart, bound = (
+            _judgements(claim, experiment, cells, related) for related in ((), experiment.related)
+        )
+        changes += [
+            Changed(claim, way, apart[way].verdict, bound[way].verdict)
+            for way in apart
+            if apart[way].verdict is not bound[way].verdict
+        ]
+    return changes
 
 
 def _judge(
     claim: Claim, experiment: Experiment, cells: Mapping[Chosen, Cells], related: Related
 ) -> Judged:
     """Judge one claim as `RULE` says."""
-    known = {way: Evidence.of(experiment, cells.get(way, {}), related) for way in Chosen}
-    del known[Chosen.BY_TEST]
-    chosen = max(known, key=lambda way: _completeness(claim, known[way]))  # in a tie, the first
-    found = claim.test.judge(known[chosen])
-    return Judged(claim, found, chosen if any(_completeness(claim, known[chosen])) else None)
+    found = _judgements(claim, experiment, cells, related)
+    ranks = {
+        way: _rank(claim, Evidence.of(experiment, cells.get(way, {})), found[way]) for way in found
+    }
+    best = max(ranks, key=lambda way: ranks[way])  # in a tie, the first
+    others = {
+        way: one
+        for way, one in found.items()
+        if way is not best and ranks[way].tested and ranks[way].usable
+    }
+    if ranks[best].usable == 0:
+        return Judged(claim, found[best], None)
+    return Judged(claim, found[best], best, others)
 
 
-def _completeness(claim: Claim, evidence: Evidence) -> tuple[int, int]:
-    """Number of complete cells of the claim, and number of its usable cells."""
+def _judgements(
+    claim: Claim, experiment: Experiment, cells: Mapping[Chosen, Cells], related: Related
+) -> dict[Chosen, Judgement]:
+    """By how the settings of the cells were chosen."""
+    return {
+        way: claim.test.judge(Evidence.of(experiment, cells.get(way, {}), related))
+        for way in Chosen
+        if way is not Chosen.BY_TEST
+    }
+
+
+class _Rank(NamedTuple):
+    tested: bool
+    complete: int  # number of complete cells of the claim
+    usable: int
+
+
+def _rank(claim: Claim, evidence: Evidence, found: Judgement) -> _Rank:
     rows = [evidence.cells.get(key) for key in claim.test.cells]
     usable = [cell for cell in rows if cell is not None and not cell.note]
-    return sum(len(cell.accuracy) >= evidence.runs for cell in usable), len(usable)
+    complete = sum(len(cell.accuracy) >= evidence.runs for cell in usable)
+    return _Rank(found.verdict is not Verdict.NOT_TESTED, complete, len(usable))

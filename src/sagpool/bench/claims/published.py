@@ -41,23 +41,23 @@ class AgreesWithPublished:
 
     def judge(self, evidence: Evidence) -> Judgement:
         gaps: list[Gap] = []
-        deviations = []
-        for method in self.methods:
-            for dataset in self.datasets:
-                found, said = _deviation(evidence, dataset, method)
-                gaps += said
-                deviations += [found] if found else []
+        own: dict[tuple[str, str], Deviation] = {}
+        for dataset, method in self.cells:
+            found, said = _deviation(evidence, dataset, method)
+            gaps += said
+            if found is not None:
+                own[dataset, method] = found
         gaps = list(dict.fromkeys(gaps))
-        if not deviations:
+        if not own:
             return Judgement(Verdict.NOT_TESTED, gaps=tuple(gaps))
-        p = holm([one.difference.p for one in deviations])
-        lines = [one.line(corrected) for one, corrected in zip(deviations, p, strict=True)]
-        ratio = spread_ratio(one.spreads for one in deviations)
-        spreads = "" if ratio is None else f"seed spread, ours / published: {ratio:.2f}"
+        p = _corrected(evidence)
+        lines = [one.line(p[key]) for key, one in own.items()]
+        tested = dict.fromkeys(method for _, method in own)
+        family = f"Welch's test, Holm over all {len(p)} published cells"
         return Judgement(
             _verdict(lines),
-            (_count(lines), joined((_of_method(lines, one) for one in self.methods), ", ")),
-            (("Welch's test, Holm over the cells",), (spreads,)),
+            (_count(lines), joined((_of_method(lines, one) for one in tested), ", ")),
+            ((family,), (_spreads([one.spreads for one in own.values()]),)),
             tuple(gaps),
             tuple(lines),
         )
@@ -97,6 +97,26 @@ def _deviation(
     return Deviation(dataset, method, len(means), difference, spreads), gaps
 
 
+def _corrected(evidence: Evidence) -> dict[tuple[str, str], float]:
+    """The p-value of every cell with a published result, whichever claims are about it.
+
+    Holm's correction is over all of them, so a cell has the same p-value everywhere.
+    """
+    every = {key: _deviation(evidence, *key)[0] for key in evidence.published}
+    p = {key: one.difference.p for key, one in every.items() if one is not None}
+    return dict(zip(p, holm([*p.values()]), strict=True))
+
+
+def _spreads(pairs: Sequence[tuple[float, float]]) -> str:
+    """Our spread over seeds in units of the published one; empty if there is no ratio."""
+    ratio = spread_ratio(pairs)
+    if ratio is None:
+        return ""
+    used = sum(min(pair) > 0 for pair in pairs)
+    which = f" (of {used} of {len(pairs)} cells; the others have a spread of 0)"
+    return f"seed spread, ours / published: {ratio:.2f}{which * (used < len(pairs))}"
+
+
 def _verdict(lines: Sequence[Line]) -> Verdict:
     differ = sum(line.outcome != "agrees" for line in lines)
     if not differ:
@@ -107,7 +127,8 @@ def _verdict(lines: Sequence[Line]) -> Verdict:
 def _count(lines: Sequence[Line]) -> Phrase:
     outcomes = [line.outcome for line in lines]
     differ = len(lines) - outcomes.count("agrees")
-    return (f"{differ} of {len(lines)} cells differ, {outcomes.count('higher')} upwards",)
+    higher = outcomes.count("higher")
+    return (f"{differ} of {len(lines)} cells differ; ours is higher in {higher or 'none'}",)
 
 
 def _of_method(lines: Sequence[Line], method: str) -> Phrase:

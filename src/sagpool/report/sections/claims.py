@@ -34,6 +34,7 @@ from sagpool.statistics import SIGNIFICANT
 
 MARK = "†"
 CONTROL = "control"  # stands in place of a section of the paper
+ACCURACY = (*COMPARED, "steadier", "agrees-with-published")  # kinds of tests
 NOT_TESTED = "Claims about which the rows say nothing, and why."
 
 
@@ -69,13 +70,18 @@ def section(content: Content) -> Section:
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """Number of claims with each verdict."""
-    paper = [one for one in judged if one.claim.where != CONTROL]
+    """Number of claims with each verdict; those on accuracy by themselves."""
     controls = [one for one in judged if one.claim.where == CONTROL]
-    sentence = f"Of {len(paper)} claims of the paper, {_verdicts(paper)}."
-    if controls:
-        sentence += f" Of our control questions, {_verdicts(controls)}."
-    return sentence
+    paper = [one for one in judged if one.claim.where != CONTROL]
+    accuracy = [one for one in paper if one.claim.kind in ACCURACY]
+    others = [one for one in paper if one.claim.kind not in ACCURACY]
+    about = " about accuracy" * bool(accuracy and others)
+    groups = {
+        f"Of {len(accuracy)} claims of the paper{about}": accuracy,
+        f"Of {len(others)} {'other claims' if accuracy else 'claims of the paper'}": others,
+        "Of our control questions": controls,
+    }
+    return " ".join(f"{which}, {_verdicts(some)}." for which, some in groups.items() if some)
 
 
 def related_text(related: Related, changes: Sequence[Changed]) -> list[str]:
@@ -85,15 +91,19 @@ def related_text(related: Related, changes: Sequence[Changed]) -> list[str]:
     groups = "; ".join(" and ".join(group) for group in related)
     text = (
         "Means over data sets take these as independent, but some share graphs (for example, the "
-        f"same molecules): {groups}. As a bound, their errors can be taken as fully correlated. "
+        f"same molecules): {groups}. "
     )
     if not changes:
-        return [text + "Then no verdict changes."]
+        return [text + "If their errors were fully correlated, no verdict would change."]
     listed = "; ".join(
-        f"“{phrase(one.claim.text).plain.rstrip('.')}” ({one.verdict}: {one.bound})"
+        f"“{phrase(one.claim.text).plain.rstrip('.')}” ({one.chosen}: {one.verdict}, then "
+        f"{one.bound})"
         for one in changes
     )
-    return [text + f"Then these verdicts change: {listed}."]
+    return [
+        text + "If their errors were fully correlated, which is the worst case, these verdicts "
+        f"would change: {listed}."
+    ]
 
 
 def _verdicts(judged: Iterable[Judged]) -> str:
@@ -144,7 +154,7 @@ def comparisons_table(judged: Sequence[Judged]) -> Table:
     return listing(
         "claims-comparisons",
         "Every comparison behind a verdict, with p after Holm's correction over the comparisons "
-        "of the claim.",
+        "of the claim; of published results, over all of them.",
         [
             words("claim", [claim.id for claim, _ in shown]),
             words("data set", [line.dataset or "mean over data sets" for line in lines]),
@@ -187,7 +197,9 @@ def _verdict(one: Judged) -> Cell:
 
 def _certainty(one: Judged) -> Cell:
     cells = [(str(one.chosen),)] if one.chosen and one.found.lines else []
-    return joined(map(phrase, [*cells, *one.found.certainty, *gap_phrases(one.found.gaps)]))
+    others = [(f"with {way}: {found.verdict}",) for way, found in one.others.items() if found.lines]
+    parts = [*cells, *one.found.certainty, *others, *gap_phrases(one.found.gaps)]
+    return joined(map(phrase, parts))
 
 
 def gap_phrases(gaps: Iterable[Gap]) -> list[Phrase]:
@@ -225,7 +237,7 @@ def _interval(line: Line) -> str:
 
 
 def _record(one: Judged) -> dict[str, Any]:
-    claim, found, chosen = one
+    claim, found, chosen, _ = one
     return {
         "id": claim.id,
         "claim": phrase(claim.text).plain,
@@ -233,6 +245,7 @@ def _record(one: Judged) -> dict[str, Any]:
         "test": claim.kind,
         "verdict": str(found.verdict),
         "judged_on": str(chosen or ""),
+        "otherwise": "; ".join(f"{way}: {found.verdict}" for way, found in one.others.items()),
         "found": joined(map(phrase, found.found)).plain,
         "certainty": joined(map(phrase, found.certainty)).plain,
         "gaps": joined(map(phrase, gap_phrases(found.gaps))).plain,
@@ -253,8 +266,8 @@ def _notes(judged: Sequence[Judged]) -> list[str]:
         "the difference is below the margin (1 point unless the claim says otherwise).": compared,
         "Resolution: half of the 95 % interval. A smaller difference cannot be told from zero. It "
         "hardly falls with more seeds, which all use the same graphs.": compared,
-        "Differ, upwards: by Welch's t-test of our per-seed means against the published mean and "
-        f"standard deviation, p below {SIGNIFICANT} after Holm's correction over all cells of the "
-        "claim.": "agrees-with-published" in kinds,
+        "Differ: by Welch's t-test of our per-seed means against the published mean and standard "
+        f"deviation, p below {SIGNIFICANT} after Holm's correction over all cells with a published "
+        "result, whatever the claim.": "agrees-with-published" in kinds,
     }
     return [note for note, condition in applies.items() if condition]

@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
 from sagpool.bench.claims import COMPARED, Judged, Line
+from sagpool.bench.variants import Chosen
 from sagpool.explain.draw import INK
 from sagpool.report import canvas, names
 from sagpool.report.colours import FAINT, MUTED
@@ -30,11 +31,13 @@ def differences_drawing(name: str, title: str, judged: Sequence[Judged]) -> Draw
         judged: the claims; comparisons of methods are drawn, each once
     """
     compared = [one for one in judged if one.claim.kind in COMPARED and one.found.lines]
-    shown = {
-        (lines[0].first, lines[0].second, *(line.dataset for line in lines)): (lines, one.chosen)
-        for one in compared
-        for lines in _by_pair(one.found.lines)
-    }
+    shown: dict[tuple[Any, ...], tuple[tuple[Line, ...], Chosen | None]] = {}
+    for one in compared:
+        for lines in _by_pair(one.found.lines):
+            # A pair in the other order is the same comparison.
+            pair = frozenset([lines[0].first, lines[0].second])
+            key = (pair, one.chosen, *(line.dataset for line in lines))
+            shown.setdefault(key, (lines, one.chosen))
     if not shown:
         return None
     several = len({one.chosen for one in compared}) > 1
