@@ -92,8 +92,8 @@ def test_the_page(report):
     page = (report / "report.html").read_text()
     section = page[page.index('<section id="claims">') : page.index('<section id="results">')]
     assert (
-        "Of 2 claims of the paper about accuracy, 1 does not hold and 1 holds. Of 1 other claims, "
-        "1 holds. Of our control questions, 1 is not tested." in section
+        "Of 2 claims of the paper about accuracy, 1 does not hold and 1 holds. Of 1 claim about "
+        "other things, 1 holds. Of our control questions, 1 is not tested." in section
     )
     assert "SAGPool<sub>h</sub> beats gPool<sub>h</sub>." in section
     assert "is small &amp; &lt;cheap&gt;." in section

@@ -223,7 +223,7 @@ def test_a_published_cell_has_the_same_p_value_in_all_claims():
 
     def lines(**entry):
         found = judge({"agrees-with-published": entry}, cells, PUBLISHED)
-        assert "Holm over all 3 published cells" in text(found.certainty)
+        assert "Holm over 3 published cells" in text(found.certainty)
         return {(line.dataset, line.first): line.p for line in found.lines}
 
     every = lines(methods=["sagpool-h", "gpool-h"], datasets=["A", "B", "C"])

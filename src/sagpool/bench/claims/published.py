@@ -53,7 +53,7 @@ class AgreesWithPublished:
         p = _corrected(evidence)
         lines = [one.line(p[key]) for key, one in own.items()]
         tested = dict.fromkeys(method for _, method in own)
-        family = f"Welch's test, Holm over all {len(p)} published cells"
+        family = f"Welch's test, Holm over {len(p)} published cell{'s' * (len(p) > 1)}"
         return Judgement(
             _verdict(lines),
             (_count(lines), joined((_of_method(lines, one) for one in tested), ", ")),

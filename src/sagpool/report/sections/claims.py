@@ -77,11 +77,15 @@ def summary(judged: Sequence[Judged]) -> str:
     others = [one for one in paper if one.claim.kind not in ACCURACY]
     about = " about accuracy" * bool(accuracy and others)
     groups = {
-        f"Of {len(accuracy)} claims of the paper{about}": accuracy,
-        f"Of {len(others)} {'other claims' if accuracy else 'claims of the paper'}": others,
+        f"Of {_claims(accuracy)} of the paper{about}": accuracy,
+        f"Of {_claims(others)} {'about other things' if accuracy else 'of the paper'}": others,
         "Of our control questions": controls,
     }
     return " ".join(f"{which}, {_verdicts(some)}." for which, some in groups.items() if some)
+
+
+def _claims(judged: Sequence[Judged]) -> str:
+    return f"{len(judged)} claim{'s' * (len(judged) != 1)}"
 
 
 def related_text(related: Related, changes: Sequence[Changed]) -> list[str]:
