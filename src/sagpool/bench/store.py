@@ -205,7 +205,8 @@ class Store(SeenTrainings, StoredCells):
             return decode(list[LearntRatio], rows, "the learnt ratios")
 
     def invocations(self) -> list[Invocation]:
-        rows = self._named("SELECT * FROM invocations ORDER BY id")
+        """All invocations, in the order of time; in a merged store the numbers have another."""
+        rows = self._named("SELECT * FROM invocations ORDER BY started, id")
         with self._decoding():
             decoded = [{**row, "versions": parse_json(row["versions"])} for row in rows]
             return decode(list[Invocation], decoded, "the invocations")

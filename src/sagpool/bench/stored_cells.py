@@ -42,7 +42,10 @@ class StoredCells(Tables):
 
     def cells(self) -> list[CellRecord]:
         """All cells, the one that was requested last at the end."""
-        return self._cells("SELECT * FROM cells ORDER BY rowid")
+        return self._cells(
+            "SELECT cells.* FROM cells LEFT JOIN invocations ON invocations.id = cells.invocation "
+            "ORDER BY invocations.started, cells.rowid"
+        )
 
     def same_cell(self, cell: CellRecord) -> CellRecord | None:
         """The stored record of this cell."""
