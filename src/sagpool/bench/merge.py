@@ -111,8 +111,8 @@ class _Addition:
                 self._insert("data", {"fingerprint": fingerprint, "statistics": statistics})
             self._invocations()
             new, twice = self._runs()
-            self._cells()
             self._training_rows("failures")
+            self._cells()
             self._paused()
             for row in self._rows("profiles"):
                 self._insert("profiles", row | {"invocation": self.numbers[row["invocation"]]})
@@ -204,9 +204,23 @@ class _Addition:
                 self.overlap.take(self.source.path, kind, cell.dataset, cell.method)
             records = [replace(cell, invocation=self.numbers[cell.invocation])]
             if (same := self.store.same_cell(cell)) is not None:
+                self._compare_chosen(same, cell)
                 records = [same, *records]
             for record in sorted(records, key=lambda one: started[one.invocation]):
                 self.store.add_cell(record)
+
+    def _compare_chosen(self, ours: CellRecord, theirs: CellRecord) -> None:
+        """Raise an error if different trainings of a seed and fold were chosen."""
+        known, path = self.store.chosen_by_split(ours), self.source.path
+        for split, key in self.store.chosen_by_split(theirs).items():
+            if (chosen := known.get(split)) is None:
+                self.overlap.take(path, "chosen", key)
+            elif chosen != key:
+                raise SagpoolError(
+                    f"{self.overlap.owner('chosen', chosen)} and {path} chose different settings "
+                    f"of {theirs.method} on {theirs.dataset} for {split}. Leave "
+                    "one of the stores out."
+                )
 
     def _compare_published(self, cell: CellRecord, ours: dict[str, Published]) -> None:
         theirs = published(cell)

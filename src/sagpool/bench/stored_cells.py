@@ -23,7 +23,7 @@ class StoredCells(Tables):
         """Add a cell, or replace it.
 
         If the new record has no retention or no published numbers, those of the old record are
-        kept.
+        kept. So are trainings chosen for seeds and folds that the new record lacks.
         """
         if (old := self.same_cell(cell)) is not None:
             if cell.retention is None:
@@ -32,6 +32,11 @@ class StoredCells(Tables):
                 cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
             if not cell.paper_tests:
                 cell = replace(cell, paper_tests=old.paper_tests)
+            if len(old.chosen) > len(cell.chosen):
+                # The ranking is over all trainings that were chosen from.
+                cell = replace(cell, ranking=old.ranking, cost=old.cost)
+            chosen = self.chosen_by_split(old) | self.chosen_by_split(cell)
+            cell = replace(cell, chosen=tuple(chosen.values()))
         ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
         cost = json.dumps(cell.cost._asdict()) if cell.cost else None
         values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
@@ -56,6 +61,19 @@ class StoredCells(Tables):
         """The recorded memory of a training step of this cell; 0 if unknown."""
         known = (one for one in self._of_method(cell) if group_key(one) == group_key(cell))
         return max((one.bytes for one in known), default=0)
+
+    def chosen_by_split(self, cell: CellRecord) -> dict[str, str]:
+        """The keys of the chosen trainings, by ``seed 0, fold 1``.
+
+        A training that has not ended is under its own key; settings that were chosen per fold have
+        none.
+        """
+        splits: dict[str, str] = {}
+        for table in ("runs", "failures"):
+            sql = f"SELECT key, seed, fold FROM {table}"
+            for key, seed, fold in self._of_keys(sql, cell.chosen) if self._has(table) else ():
+                splits[key] = f"seed {seed}, fold {fold}"
+        return {splits.get(key, key): key for key in cell.chosen}
 
     def _of_method(self, cell: CellRecord) -> list[CellRecord]:
         sql = "SELECT * FROM cells WHERE dataset = ? AND method = ? ORDER BY rowid"
