@@ -40,7 +40,8 @@ from sagpool.bench import run_experiment
 from sagpool.bench.plan import training_of
 from sagpool.bench.records import DeviceTime
 from sagpool.bench.run import CellState
-from sagpool.bench.store import Store, settings_text
+from sagpool.bench.store import Store
+from sagpool.bench.stored_cells import settings_text
 from sagpool.fleet.schedule import split_of
 from steady_rate import steady_rate
 

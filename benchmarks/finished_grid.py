@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sagpool.bench.records import CellRecord, Run
-from sagpool.bench.store import Store, settings_text
+from sagpool.bench.store import Store
+from sagpool.bench.stored_cells import settings_text
 
 
 class Searched(NamedTuple):

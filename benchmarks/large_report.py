@@ -23,7 +23,8 @@ from measure import versions
 from sagpool.bench.database import RUN_COLUMNS, row_checksum
 from sagpool.bench.plan import settings_of
 from sagpool.bench.records import CellRecord
-from sagpool.bench.store import Store, settings_text
+from sagpool.bench.store import Store
+from sagpool.bench.stored_cells import settings_text
 from sagpool.fleet import NUMERICS, Training
 from sagpool.graphs import motifs
 

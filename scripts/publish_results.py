@@ -21,7 +21,8 @@ from reproduction_page import EXPERIMENT, write_derived, write_page
 
 from sagpool import SagpoolError
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.store import Store, settings_text
+from sagpool.bench.store import Store
+from sagpool.bench.stored_cells import settings_text
 from sagpool.report.content import read_content
 from sagpool.report.write import report_folder, write_content
 
@@ -40,7 +41,14 @@ def finished_part(store: Path, copy: Path) -> list[str]:
         for summary in summaries
         if len(summary.runs) < summary.cell.seeds * int(summary.cell.settings["folds"])
     ]
-    finished = {run.key for s in summaries if s not in unfinished for run in s.runs}
+    # A cell may have more seeds than it needs: those of an unfinished cell of the same settings.
+    finished = {
+        run.key
+        for s in summaries
+        if s not in unfinished
+        for run in s.runs
+        if run.seed < s.cell.seeds
+    }
     left_out = []
     with sqlite3.connect(copy) as connection:
         for summary in unfinished:
@@ -49,9 +57,9 @@ def finished_part(store: Path, copy: Path) -> list[str]:
             connection.executemany("DELETE FROM runs WHERE key = ?", keys)
             connection.execute(
                 "DELETE FROM cells WHERE dataset = ? AND method = ? AND settings = ?"
-                " AND fingerprint = ? AND precision = ? AND numerics = ?",
+                " AND fingerprint = ? AND precision = ? AND numerics = ? AND search = ?",
                 (cell.dataset, cell.method, settings_text(cell.settings), cell.fingerprint,
-                 cell.precision, cell.numerics),
+                 cell.precision, cell.numerics, cell.search),
             )  # fmt: skip
             left_out.append(f"{cell.dataset} {cell.method}: {len(summary.runs)} trainings so far")
         connection.execute(

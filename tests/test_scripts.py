@@ -278,19 +278,25 @@ def test_two_protocols_are_compared_by_welchs_test():
     assert float(line.split("|")[-2]) == pytest.approx(6 * p, rel=0.02)  # the smallest of six
 
 
-def test_a_run_of_a_finished_cell_is_published_with_it(variants, run_script, tmp_path):
-    """Also if it belongs to an unfinished cell as well."""
+@pytest.mark.parametrize(
+    ("other", "name"), [("dataset = 'MUTAG again'", "MUTAG again"), ("search = 'race'", "MUTAG")]
+)
+def test_a_run_of_a_finished_cell_is_published_with_it(variants, run_script, tmp_path, other, name):
+    """Also if it belongs to an unfinished cell as well, but without the further seeds of that."""
     store = shutil.copy(variants.parent / "runs.sqlite", tmp_path / "runs.sqlite")
     with sqlite3.connect(store) as connection:
         connection.executescript(
             "CREATE TEMP TABLE again AS SELECT * FROM cells WHERE search = 'grid';"
-            "UPDATE again SET dataset = 'MUTAG again', seeds = 2;"
-            "INSERT INTO cells SELECT * FROM again"
+            f"UPDATE again SET {other}, seeds = 2;"
+            "INSERT INTO cells SELECT * FROM again;"
+            "CREATE TEMP TABLE more AS SELECT runs.* FROM runs JOIN again USING (settings) LIMIT 1;"
+            "UPDATE more SET key = 'more', seed = 1, checksum = NULL;"
+            "INSERT INTO runs SELECT * FROM more"
         )
     connection.close()
     done = run_script("publish_results.py", store, tmp_path / "results")
     assert done.code == 0, done.err
-    assert done.out == "left out: MUTAG again gpool-h: 10 trainings so far\n"
+    assert done.out == f"left out: {name} gpool-h: 11 trainings so far\n"
     for name in ("rows.csv", "cells.json"):
         assert (tmp_path / "results" / name).read_bytes() == (variants / name).read_bytes()
 

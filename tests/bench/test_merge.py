@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from sagpool.bench import Store, merge_stores, rows, run_experiment
+from sagpool.bench.plan import METHOD_VERSION
+from sagpool.bench.summary import summarise
+from sagpool.bench.variants import of_latest_versions
 from sagpool.errors import SagpoolError
 
 
@@ -318,5 +321,47 @@ def test_settings_that_were_also_given_without_a_search_stay_so(first, small, pr
     output = tmp_path / "c.sqlite"
     merge_stores([paths[first], paths[1 - first]], output)
     with Store.reading(output) as store:
-        (cell,) = store.cells()
-    assert (cell.search, bool(cell.fixed)) == ("grid", True)
+        assert {cell.search for cell in store.cells()} == {"grid", "none"}
+
+
+def begun(path, *times):
+    """Set when the commands of a store began, as minutes."""
+    for number, minute in enumerate(times, 1):
+        started = f"2030-01-01T00:{minute:02}:00+00:00"
+        change(path, f"UPDATE invocations SET started = '{started}' WHERE id = {number}")
+
+
+@pytest.fixture
+def versions(small, pretend, tmp_path, monkeypatch):
+    """A store, and a later one with a new version of the method."""
+    paths = [tmp_path / "old.sqlite", tmp_path / "new.sqlite"]
+    for number, path in enumerate(paths):
+        monkeypatch.setattr("sagpool.bench.plan.method_version", lambda name, n=number: f"v{n}")
+        run_experiment(small, methods="gpool-h", store=path, engine=pretend, command=path.stem)
+        begun(path, number)
+    return paths
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_request_is_the_one_that_began_last(versions, tmp_path, order):
+    merge_stores(versions[::order], tmp_path / "c.sqlite")
+    with Store.reading(tmp_path / "c.sqlite") as store:
+        assert [one.command for one in store.invocations()] == ["old", "new"]
+        found = summarise(store.cells(), store.runs())
+    (shown,) = of_latest_versions(found)
+    assert shown.cell.settings[METHOD_VERSION] == "v1"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_request_of_a_cell_is_kept(small, pretend, tmp_path, order):
+    paths = [tmp_path / "old.sqlite", tmp_path / "new.sqlite"]
+    for number, path in enumerate(paths):
+        run_experiment(small, store=path, engine=pretend, seeds=1 + number)
+        begun(path, 5 - 5 * number)
+    run_experiment(small, methods="gpool-h", store=paths[1], engine=pretend, seeds=1)
+    begun(paths[1], 0, 9)
+    merge_stores(paths[::order], tmp_path / "c.sqlite")
+    with Store.reading(tmp_path / "c.sqlite") as store:
+        started = {one.id: one.started[14:16] for one in store.invocations()}
+        found = [(cell.method, started[cell.invocation], cell.seeds) for cell in store.cells()]
+    assert found == [("sagpool-h", "05", 1), ("gpool-h", "09", 1)]

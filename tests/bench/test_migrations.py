@@ -1,5 +1,6 @@
 """Stores of older and newer versions of sagpool."""
 
+import json
 import sqlite3
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from sagpool.bench import migrations
 from sagpool.bench.database import APPLICATION
 from sagpool.bench.migrations import FORMAT, MIGRATIONS
+from sagpool.bench.records import Ranked
 from sagpool.bench.run_table import read_runs
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
@@ -87,6 +89,31 @@ def test_an_older_store_is_read_as_it_is_and_migrated_when_written(count, older,
         read_everything(store)
     assert schema(path) == schema(tmp_path / "new.sqlite")
     assert len(path.read_bytes()) == len(after)
+
+
+@pytest.mark.parametrize("search", ["none", "grid"])
+def test_a_cell_of_a_search_and_of_a_command_without_one_becomes_two(search, older):
+    """Older versions stored them in one row."""
+    path = older(8)
+    connection = sqlite3.connect(path)
+    ranking = json.dumps([Ranked({"lr": 0.1}, 0.7, 0.5, 10)._asdict()])
+    connection.execute("UPDATE cells SET fixed = 1, search = 'grid', ranking = ?", (ranking,))
+    insert(connection, "cells", CELL | {"method": "gpool-h"})
+    connection.commit()
+    connection.close()
+
+    def found(store):
+        return [(one.method, one.search, len(one.ranking)) for one in store.cells()]
+
+    expected = [("sagpool-h", "grid", 1), ("sagpool-h", "none", 0), ("gpool-h", "none", 0)]
+    with Store.reading(path) as store:
+        assert found(store) == expected
+    with Store.writing(path) as store:
+        assert found(store) == expected
+        again = next(one for one in store.cells() if one.search == search)
+        store.add_cell(again)
+        assert sorted(found(store)) == sorted(expected)
+        assert store.cells()[-1] == again
 
 
 @pytest.mark.parametrize("count", range(1, len(MIGRATIONS) + 1))

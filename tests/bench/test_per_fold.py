@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from sagpool.bench import Search, Select, Store, rows, run_experiment
+from sagpool.bench import Search, Select, Store, merge_stores, rows, run_experiment
 from sagpool.bench.engines import Local
 from sagpool.bench.engines.engine import FailedTraining
 from sagpool.bench.per_fold import SELECTED, choose_per_fold, settings_of_all
 from sagpool.bench.summary import summarise
 from sagpool.bench.variants import group_cells
 from sagpool.cli.results import print_results
+from sagpool.errors import SagpoolError
 from sagpool.fleet import Paused, Score, Training
 from sagpool.report import write_report
 
@@ -247,3 +248,51 @@ def test_real_trainings(small, path, tmp_path):
         assert run.key == best["key"]
     with Store.reading(path) as store:
         assert len(store.traces(summary.runs[0].key)) == 3
+
+
+@pytest.fixture
+def both(bench, path):
+    """Stores with the choices of one and of two seeds."""
+    paths = [path.with_name(f"{seeds}.sqlite") for seeds in (1, 2)]
+    for seeds, one in enumerate(paths, 1):
+        bench(store=one, seeds=seeds)
+    return paths
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_choices_of_merged_stores_are_united(both, path, order):
+    merge_stores(both[::order], path, prefer_first=True)
+    with Store.reading(path) as store:
+        (summary,) = summarise(store.cells(), store.runs())
+    assert (len(summary.runs), summary.cell.ranking[0].runs) == (4, 4)
+    assert summary.spread.mean == pytest.approx(NESTED)
+    assert summary.over_folds == pytest.approx(OVER_FOLDS)
+
+
+def test_different_choices_are_not_merged(both, bench, path, engine):
+    engine.fails = lambda one: (one.seed, one.fold, one.lr) == (0, 0, 0.001)
+    other = path.with_name("other.sqlite")
+    bench(store=other)
+    sentence = r"1\.sqlite and .*other\.sqlite chose different settings of gpool-h on MUTAG for "
+    with pytest.raises(SagpoolError, match=sentence + r"seed 0, fold 0\. Leave one of the stores"):
+        merge_stores([both[0], other], path, prefer_first=True)
+    assert not path.exists()
+
+
+def test_a_command_with_fewer_seeds_keeps_the_choices_of_the_others(bench, path):
+    bench()
+    (fewer,) = bench(seeds=1).summaries
+    assert (len(fewer.runs), fewer.cell.ranking[0].runs, fewer.cell.cost.epochs) == (2, 2, 24)
+    with Store.reading(path) as store:
+        (summary,) = summarise(store.cells(), store.runs())
+    assert (len(summary.runs), summary.cell.ranking[0].runs) == (4, 4)
+
+
+def test_a_choice_that_has_changed_replaces_the_one_of_the_same_fold(bench, path, engine):
+    engine.fails = lambda one: (one.seed, one.fold, one.lr) == (0, 0, 0.001)
+    bench()
+    engine.fails = lambda one: False
+    bench(seeds=1)
+    with Store.reading(path) as store:
+        (summary,) = summarise(store.cells(), store.runs())
+    assert [run.settings["lr"] for run in summary.runs] == [0.001, 0.01, 0.001, 0.001]

@@ -7,7 +7,7 @@ import pytest
 import sagpool.bench.plan
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Overrides, plan, repeat, run_key, settings_of
-from sagpool.bench.store import settings_text
+from sagpool.bench.stored_cells import settings_text
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 

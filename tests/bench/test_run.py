@@ -183,16 +183,26 @@ def test_runs_on_a_changed_data_set_are_kept_apart(small, path, pretend, monkeyp
     assert [(s.cell.method, len(s.runs)) for s in group.cells] == [("gpool-h", 4)]
 
 
-def test_a_later_run_without_a_search_keeps_the_ranking(small, path, pretend):
+def test_a_later_run_without_a_search_is_a_cell_of_its_own(small, path, pretend):
     run(small, path, pretend, search=Search.GRID, methods=("sagpool-h",))
     (before,) = summaries(path)
     chosen = {name: (before.cell.settings[name],) for name in ("lr", "hidden")}
-    run(replace(small, accuracy={}), path, pretend, methods=("sagpool-h",), settings=chosen)
-    (after,) = summaries(path)
-    assert after.cell.search == "grid"
-    assert after.cell.ranking == before.cell.ranking
-    assert after.cell.paper_mean == 76.5
-    assert after.cell.invocation == 2
+    asked = len(pretend.asked)
+    for _ in range(2):
+        run(small, path, pretend, methods=("sagpool-h",), settings=chosen)
+    searched, fixed = summaries(path)
+    assert len(pretend.asked) == asked, "the trainings are the same"
+    assert searched.cell == before.cell
+    assert (fixed.cell.search, fixed.cell.ranking, fixed.cell.cost) == ("none", (), None)
+    assert (fixed.cell.settings, fixed.cell.invocation) == (before.cell.settings, 3)
+    assert fixed.cell.bytes == searched.cell.bytes
+
+
+def test_a_run_of_another_experiment_keeps_the_published_numbers(small, path, pretend):
+    for experiment in (small, replace(small, accuracy={})):
+        run(experiment, path, pretend, methods=("sagpool-h",))
+    (summary,) = summaries(path)
+    assert (summary.cell.paper_mean, summary.cell.invocation) == (76.5, 2)
 
 
 def test_a_search_over_epochs_stores_graphs_to_draw(small, path, tmp_path):

@@ -62,6 +62,31 @@ def test_a_grid_selects_by_a_metric(small, path, predicting):
     assert by_loss.cell.settings["lr"] == 0.01, "its wrong graphs cost less than the right gain"
 
 
+def test_searches_that_find_the_same_settings_are_complete(small, path, predicting):
+    """One method has other settings in each search; the other has the same in both."""
+    predicting.accuracy = {0.001: 0.9, 0.01: 0.6}
+    options = {"search": "grid", "engine": predicting, "store": path}
+    rates = {"sagpool-h": (0.001, 0.01), "gpool-h": 0.01}
+    for select_by in ("accuracy", "log_loss", "log_loss"):
+        for method, lr in rates.items():
+            run_experiment(
+                small, methods=method, settings={"lr": lr}, select_by=select_by, **options
+            )
+    content = read_content(path, small)
+    assert [(group.differences, [s.method for s in group.main]) for group in content.groups] == [
+        ((), ["gpool-h", "sagpool-h"]),
+        (("settings chosen by the validation log loss",), ["gpool-h", "sagpool-h"]),
+    ]
+    assert len(content.summaries) == 4, "the last command is a repetition"
+    (fixed,) = run_experiment(
+        small, methods="gpool-h", settings={"hidden": 4}, engine=predicting, store=path
+    ).summaries
+    assert fixed.cell.settings == content.groups[0].cells[0].cell.settings
+    assert fixed.cell.cost is None, "this command did not search"
+    found = [(group.chosen.name, len(group.cells)) for group in read_content(path, small).groups]
+    assert found == [("SEARCHED", 2), ("FIXED", 1), ("SEARCHED", 2)]
+
+
 @pytest.mark.parametrize(
     ("select_by", "caption"),
     [

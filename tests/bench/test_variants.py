@@ -81,7 +81,7 @@ def test_fixed_and_searched_settings_are_never_mixed(bench, path, pretend):
 
 @pytest.mark.parametrize("first", ["none", "grid"])
 def test_a_search_that_chooses_the_fixed_settings_hides_nothing(bench, path, pretend, first):
-    """The trainings are the same, so there is one cell; it is in both tables."""
+    """The trainings are the same, but the cells are two, each in its table."""
     pretend.accuracy = {0.001: 0.6, 0.01: 0.9}
     for search in (first, "grid" if first == "none" else "none"):
         bench(search=search)

@@ -188,8 +188,11 @@ def run_experiment(
         command = command or f"run_experiment({name!r})"
         invocation = opened.begin(command, name, trainer.device, used)
         with _profiled(trainer, opened, invocation):
-            states = ExperimentRunner(plan, opened, trainer, invocation, watch).run()
-        cells = [cell for cell in opened.cells() if cell.invocation == invocation]
+            runner = ExperimentRunner(plan, opened, trainer, invocation, watch)
+            states = runner.run()
+        cells = runner.as_searched(
+            [cell for cell in opened.cells() if cell.invocation == invocation]
+        )
         runs = read_runs(opened, {(cell.method, cell.fingerprint) for cell in cells})
         # The store may have further seeds.
         summaries = summarise(

@@ -46,8 +46,9 @@ def merge_stores(
     is taken from the first; if its results differ, nothing is written, unless ``prefer_first``.
 
     Args:
-        sources: files of at least two stores; if a cell is in several stores, the request in the
-            last one counts as the last
+        sources: files of at least two stores, in any order. A cell counts as requested when the
+            last command that requested it began; among commands of the same second, the store that
+            is named last counts
         output: the new file
         prefer_first: if results of a training differ (as they do by rounding), keep those of the
             first store that has it. A cell stays in one piece: if a store has all its trainings
@@ -110,8 +111,8 @@ class _Addition:
                 self._insert("data", {"fingerprint": fingerprint, "statistics": statistics})
             self._invocations()
             new, twice = self._runs()
-            self._cells()
             self._training_rows("failures")
+            self._cells()
             self._paused()
             for row in self._rows("profiles"):
                 self._insert("profiles", row | {"invocation": self.numbers[row["invocation"]]})
@@ -195,12 +196,31 @@ class _Addition:
         known: dict[tuple[str, str], dict[str, Published]] = {}
         for cell in self.store.cells():
             known.setdefault((cell.dataset, cell.method), {}).update(published(cell))
+        started = {one.id: one.started for one in self.store.invocations()}
         for cell in self.source.cells():
             ours = known.get((cell.dataset, cell.method), {})
             self._compare_published(cell, ours)
             for kind in published(cell).keys() - ours.keys():
                 self.overlap.take(self.source.path, kind, cell.dataset, cell.method)
-            self.store.add_cell(replace(cell, invocation=self.numbers[cell.invocation]))
+            records = [replace(cell, invocation=self.numbers[cell.invocation])]
+            if (same := self.store.same_cell(cell)) is not None:
+                self._compare_chosen(same, cell)
+                records = [same, *records]
+            for record in sorted(records, key=lambda one: started[one.invocation]):
+                self.store.add_cell(record)
+
+    def _compare_chosen(self, ours: CellRecord, theirs: CellRecord) -> None:
+        """Raise an error if different trainings of a seed and fold were chosen."""
+        known, path = self.store.chosen_by_split(ours), self.source.path
+        for split, key in self.store.chosen_by_split(theirs).items():
+            if (chosen := known.get(split)) is None:
+                self.overlap.take(path, "chosen", key)
+            elif chosen != key:
+                raise SagpoolError(
+                    f"{self.overlap.owner('chosen', chosen)} and {path} chose different settings "
+                    f"of {theirs.method} on {theirs.dataset} for {split}. Leave "
+                    "one of the stores out."
+                )
 
     def _compare_published(self, cell: CellRecord, ours: dict[str, Published]) -> None:
         theirs = published(cell)

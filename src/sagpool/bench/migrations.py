@@ -92,6 +92,29 @@ _CELLS = """CREATE TABLE IF NOT EXISTS cells (
     note TEXT NOT NULL,                 -- how the data differ from the published ones
     UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics)
 )"""
+# As above, but cells of different searches differ. Only older versions write `fixed`.
+_CELLS_BY_SEARCH = """CREATE TABLE cells_by_search (
+    dataset TEXT NOT NULL,
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL REFERENCES data,
+    method TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    precision TEXT NOT NULL,
+    numerics INTEGER NOT NULL,
+    seeds INTEGER NOT NULL,
+    invocation INTEGER NOT NULL REFERENCES invocations,
+    search TEXT NOT NULL,
+    ranking TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    paper_mean REAL, paper_std REAL,
+    note TEXT NOT NULL,
+    chosen TEXT NOT NULL DEFAULT '[]',
+    cost TEXT,
+    fixed INTEGER NOT NULL DEFAULT 0,
+    paper_tests TEXT,
+    retention TEXT,
+    UNIQUE (dataset, name, fingerprint, method, settings, precision, numerics, search)
+)"""
 _FAILURES = f"""CREATE TABLE IF NOT EXISTS failures (
     {_TRAINING},
     reason TEXT NOT NULL
@@ -136,6 +159,28 @@ _RATIOS = """CREATE TABLE IF NOT EXISTS learnt_ratios (
     PRIMARY KEY (key, level, grouping, name)
 )"""
 
+
+def _tell_searches_apart(connection: sqlite3.Connection) -> None:
+    """Make the search part of the key of a cell.
+
+    A row that stood for a search and for a command without one becomes two.
+    """
+    same = (
+        "dataset, name, fingerprint, method, settings, precision, numerics, seeds, invocation, "
+        "bytes, paper_mean, paper_std, note, chosen, paper_tests, retention"
+    )
+    connection.execute(_CELLS_BY_SEARCH)
+    connection.execute(
+        f"INSERT INTO cells_by_search ({same}, search, ranking, cost) "
+        f"SELECT {same}, search, ranking, cost FROM ("
+        f"SELECT rowid AS place, 1 AS half, {same}, search, ranking, cost FROM cells "
+        f"UNION ALL SELECT rowid, 2, {same}, 'none', '[]', NULL FROM cells "
+        "WHERE fixed AND search != 'none') ORDER BY place, half"
+    )
+    connection.execute("DROP TABLE cells")
+    connection.execute("ALTER TABLE cells_by_search RENAME TO cells")
+
+
 # In order of introduction, numbered from 1. A released migration never changes.
 MIGRATIONS: tuple[Migration, ...] = (
     _run(_DATA, _INVOCATIONS, _RUNS, _CELLS),
@@ -154,6 +199,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _add_columns("cells", retention="TEXT"),  # JSON, of a comparison with the same retention
     _run(_PREDICTIONS),
     _run(_RATIOS),
+    _tell_searches_apart,
 )
 
 _NUMBERS = """CREATE TABLE IF NOT EXISTS migrations (

@@ -79,6 +79,8 @@ class SearchCost(NamedTuple):
 class CellRecord:
     """One method on one data set, with the settings that were given or found.
 
+    The same settings found by another search, or given without one, are another cell.
+
     If settings were chosen for each fold, a setting that differs between candidates is a list of
     values. If they were chosen by test accuracy, there is no ranking: rankings are by validation.
     """
@@ -101,7 +103,6 @@ class CellRecord:
     # Keys of its trainings, if they were chosen for each fold or by test accuracy.
     chosen: tuple[str, ...] = ()
     cost: SearchCost | None = None  # cost of the search
-    fixed: bool = False  # whether settings found by a search were also requested without one
     paper_tests: dict[str, tuple[float, float]] | None = None  # published mean and std, by test
     retention: Retention | None = None  # in a comparison of methods with equal retention
 

@@ -25,6 +25,7 @@ from sagpool.bench.rounds import Round
 from sagpool.bench.search import Search, choose
 from sagpool.bench.selection import BY_ACCURACY, BY_TEST, SELECTED, Select
 from sagpool.bench.store import Store
+from sagpool.bench.stored_cells import cell_key
 from sagpool.fleet import NUMERICS, MemoryShortageError, Paused, Progress, Result, Score, Training
 from sagpool.fleet.memory import step_bytes
 from sagpool.graphs import Graphs
@@ -98,6 +99,18 @@ class ExperimentRunner:
             if state in self.records:
                 self.store.add_cell(self.records[state])
         return states
+
+    def as_searched(self, cells: Iterable[CellRecord]) -> list[CellRecord]:
+        """Stored cells, each with what the search of this command found.
+
+        If settings are chosen per fold, the store may also have the choices of further seeds.
+        """
+        own = {cell_key(record): record for record in self.records.values()}
+        pairs = [(cell, own.get(cell_key(cell), cell)) for cell in cells]
+        return [
+            replace(cell, chosen=found.chosen, ranking=found.ranking, cost=found.cost)
+            for cell, found in pairs
+        ]
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
         """Store the outcome of a training; repeated reports are ignored."""

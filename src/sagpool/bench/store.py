@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -27,15 +25,9 @@ from sagpool.bench.learnt_ratios import LearntRatio
 from sagpool.bench.lock import writer_lock
 from sagpool.bench.plan import settings_of
 from sagpool.bench.predictions import Predicted, decode_predicted
-from sagpool.bench.records import (
-    CellRecord,
-    DeviceTime,
-    Failure,
-    Invocation,
-    Run,
-    Trained,
-)
+from sagpool.bench.records import DeviceTime, Failure, Invocation, Run, Trained
 from sagpool.bench.seen_trainings import SeenTrainings
+from sagpool.bench.stored_cells import StoredCells, settings_text
 from sagpool.bench.stored_traces import read_traces
 from sagpool.errors import SagpoolError
 from sagpool.explain import Trace
@@ -44,7 +36,7 @@ from sagpool.foreign.values import decode, parse_json
 from sagpool.graphs import Graphs, Statistics
 
 
-class Store(SeenTrainings):
+class Store(SeenTrainings, StoredCells):
     """An open run store; see `writing` and `reading`."""
 
     @staticmethod
@@ -125,40 +117,6 @@ class Store(SeenTrainings):
             if written.rowcount and predicted is not None:
                 self._insert("", "predictions", [key, *predicted.to_row()])
 
-    def add_cell(self, cell: CellRecord) -> None:
-        """Add a cell, or replace it.
-
-        If the new record has no search, no retention or no published numbers, those of the old
-        record are kept. So is whether the settings were also given without a search.
-        """
-        for old in self._same(cell):
-            fixed = cell.fixed or old.fixed or "none" in (cell.search, old.search)
-            cell = replace(cell, fixed=fixed)
-            if not (cell.ranking or cell.cost):
-                cell = replace(cell, search=old.search, ranking=old.ranking, cost=old.cost)
-            if cell.retention is None:
-                cell = replace(cell, retention=old.retention)
-            if cell.paper_mean is None:
-                cell = replace(cell, paper_mean=old.paper_mean, paper_std=old.paper_std)
-            if not cell.paper_tests:
-                cell = replace(cell, paper_tests=old.paper_tests)
-        ranking = json.dumps([candidate._asdict() for candidate in cell.ranking])
-        cost = json.dumps(cell.cost._asdict()) if cell.cost else None
-        values = vars(cell) | {"settings": settings_text(cell.settings), "ranking": ranking}
-        values |= {"chosen": json.dumps(cell.chosen), "cost": cost}
-        values["paper_tests"] = json.dumps(cell.paper_tests) if cell.paper_tests else None
-        values["retention"] = json.dumps(cell.retention._asdict()) if cell.retention else None
-        self._insert("OR REPLACE", f"cells ({', '.join(values)})", list(values.values()))
-
-    def bytes_of(self, cell: CellRecord) -> int:
-        """The recorded memory of a training step of this cell; 0 if unknown."""
-        return next((known.bytes for known in self._same(cell)), 0)
-
-    def _same(self, cell: CellRecord) -> list[CellRecord]:
-        sql = "SELECT * FROM cells WHERE dataset = ? AND method = ? ORDER BY rowid"
-        known = self._cells(self._named(sql, (cell.dataset, cell.method)))
-        return [one for one in known if group_key(one) == group_key(cell)]
-
     def keys(self) -> set[str]:
         return {key for (key,) in self._read("SELECT key FROM runs")}
 
@@ -215,22 +173,6 @@ class Store(SeenTrainings):
             decoded = [{**row, "settings": parse_json(row["settings"])} for row in rows]
             return decode(list[Failure], decoded, "the failures")
 
-    def cells(self) -> list[CellRecord]:
-        """All cells, the one that was run last at the end."""
-        return self._cells(self._named("SELECT * FROM cells ORDER BY rowid"))
-
-    def _cells(self, rows: Iterable[dict[str, Any]]) -> list[CellRecord]:
-        cells = []
-        for row in rows:
-            with self._decoding():
-                # Older stores lack some of these columns.
-                for name in ("settings", "ranking", "chosen", "cost", "retention", "paper_tests"):
-                    row[name] = parse_json(text) if (text := row.get(name)) else None
-                row["chosen"] = row["chosen"] or []
-                row["fixed"] = bool(row.get("fixed"))
-                cells.append(decode(CellRecord, row, "a cell"))
-        return cells
-
     def traces(self, key: str) -> list[Trace]:
         """The traces of a run; few runs have any."""
         rows = self._read("SELECT traces FROM runs WHERE key = ? AND traces NOT NULL", (key,))
@@ -263,7 +205,8 @@ class Store(SeenTrainings):
             return decode(list[LearntRatio], rows, "the learnt ratios")
 
     def invocations(self) -> list[Invocation]:
-        rows = self._named("SELECT * FROM invocations ORDER BY id")
+        """All invocations, in the order of time; in a merged store the numbers have another."""
+        rows = self._named("SELECT * FROM invocations ORDER BY started, id")
         with self._decoding():
             decoded = [{**row, "versions": parse_json(row["versions"])} for row in rows]
             return decode(list[Invocation], decoded, "the invocations")
@@ -302,16 +245,3 @@ def _traces_text(traces: Iterable[Trace]) -> str | None:
 def _stacked(curve: Curve) -> np.ndarray:
     """The curve as stored, ``[3, epochs]``."""
     return np.stack(list(vars(curve).values())).astype("<f4")
-
-
-def group_key(record: CellRecord | Run | Failure) -> tuple[Any, ...]:
-    """Equal for a cell and its trainings."""
-    return (
-        *(record.name, record.fingerprint, record.method, settings_text(record.settings)),
-        *(record.precision, record.numerics),
-    )
-
-
-def settings_text(settings: dict[str, Any]) -> str:
-    """JSON that is equal for equal settings."""
-    return json.dumps(settings, sort_keys=True)

@@ -13,7 +13,7 @@ import numpy as np
 from sagpool.bench.records import CellRecord, Failure, Run
 from sagpool.bench.run_table import RunTable, column
 from sagpool.bench.selection import BY_ACCURACY, Select
-from sagpool.bench.store import group_key
+from sagpool.bench.stored_cells import group_key
 from sagpool.statistics import Comparison, Spread, compare, holm, spread
 
 T = TypeVar("T", Run, Failure)

@@ -92,13 +92,12 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
     usual = _Usual(experiment, current)
     found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
     for summary in current:
-        for chosen in ways_chosen(summary.cell):
-            key = (usual.differences(summary, chosen), chosen)
-            named = replace(summary, variant=usual.variant(summary.cell, chosen))
-            cells = found.setdefault(key, {})
-            # Moves it to the end: the order is that of requests.
-            cells.pop((named.cell.dataset, named.method), None)
-            cells[named.cell.dataset, named.method] = named
+        key = (usual.differences(summary), way_chosen(summary.cell))
+        named = replace(summary, variant=usual.variant(summary.cell))
+        cells = found.setdefault(key, {})
+        # Moves it to the end: the order is that of requests.
+        cells.pop((named.cell.dataset, named.method), None)
+        cells[named.cell.dataset, named.method] = named
     groups = [
         Group(chosen, differences, tuple(cells.values()))
         for (differences, chosen), cells in found.items()
@@ -128,24 +127,21 @@ def of_latest_versions(summaries: Sequence[Summary]) -> list[Summary]:
     return [s for s in summaries if s.cell.settings.get(METHOD_VERSION) == versions[s.cell.method]]
 
 
-def ways_chosen(cell: CellRecord) -> tuple[Chosen, ...]:
-    """The ways in which the settings were chosen: two if a search found settings also requested."""
+def way_chosen(cell: CellRecord) -> Chosen:
+    """How the settings were chosen."""
     if cell.select is Select.TEST:
-        return (Chosen.BY_TEST,)
+        return Chosen.BY_TEST
     if cell.per_fold:
-        return (Chosen.PER_FOLD,)
-    if cell.ranking or cell.search != "none":
-        return (Chosen.SEARCHED, Chosen.FIXED) if cell.fixed else (Chosen.SEARCHED,)
-    return (Chosen.FIXED,)
+        return Chosen.PER_FOLD
+    return Chosen.FIXED if cell.search == "none" else Chosen.SEARCHED
 
 
-def settled(cell: CellRecord, chosen: Chosen) -> dict[str, Any]:
+def settled(cell: CellRecord) -> dict[str, Any]:
     """The settings of the cell that no search has varied, with the defaults of its method."""
     defaults = _defaults(cell.method)
-    ranking = cell.ranking if chosen is Chosen.SEARCHED else ()
-    candidates = [defaults | one.settings for one in ranking]
+    candidates = [defaults | one.settings for one in cell.ranking]
     # Searches by test accuracy do not store what they tried; the usual grids vary the ratio.
-    varied = {SELECTED} | ({"ratio"} if chosen is Chosen.BY_TEST else set())
+    varied = {SELECTED} | ({"ratio"} if cell.select is Select.TEST else set())
     return {
         name: value
         for name, value in (defaults | cell.settings).items()
@@ -187,15 +183,13 @@ class _Usual:
         ratios: list[CellRatio] = []
         criteria: list[str] = []
         for summary in summaries:
-            cell = summary.cell
-            for chosen in ways_chosen(cell):
-                own = settled(cell, chosen)
-                protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
-                found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
-                if chosen in _BY_VALIDATION:
-                    criteria.append(summary.criterion)
-                if not self._method_settings(cell, own):
-                    ratios.append(CellRatio(cell.dataset, cell.method, chosen, own.get("ratio")))
+            cell, chosen, own = summary.cell, way_chosen(summary.cell), settled(summary.cell)
+            protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
+            found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
+            if chosen in _BY_VALIDATION:
+                criteria.append(summary.criterion)
+            if not self._method_settings(cell, own):
+                ratios.append(CellRatio(cell.dataset, cell.method, chosen, own.get("ratio")))
         # In a tie, the last one.
         counts = [*reversed(found.values())]
         self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
@@ -203,16 +197,16 @@ class _Usual:
         by_accuracy = experiment is not None and BY_ACCURACY in criteria
         self.criterion = BY_ACCURACY if by_accuracy else mode(criteria or [BY_ACCURACY])
 
-    def differences(self, summary: Summary, chosen: Chosen) -> tuple[str, ...]:
+    def differences(self, summary: Summary) -> tuple[str, ...]:
         """Differences from the usual protocol, in words."""
         cell = summary.cell
-        own, usual = _DEFAULTS | settled(cell, chosen), self._protocol(cell)
+        own, usual = _DEFAULTS | settled(cell), self._protocol(cell)
         words = [
             _in_words(name, own[name])
             for name in _PROTOCOL
             if name in own and own[name] != usual.get(name, own[name])
         ]
-        if chosen in _BY_VALIDATION and summary.criterion != self.criterion:
+        if way_chosen(cell) in _BY_VALIDATION and summary.criterion != self.criterion:
             words.append(f"settings chosen by the validation {summary.criterion}")
         if cell.precision != USUAL_PRECISION:
             words.append(f"a precision of {cell.precision}")
@@ -220,11 +214,11 @@ class _Usual:
             words.append(f"made by version {cell.numerics} of the numerics, not {NUMERICS}")
         return tuple(words)
 
-    def variant(self, cell: CellRecord, chosen: Chosen) -> str:
+    def variant(self, cell: CellRecord) -> str:
         """The method's own settings, and its ratio, if unusual."""
-        own = settled(cell, chosen)
+        own = settled(cell)
         named = self._method_settings(cell, own)
-        if "ratio" in own and own["ratio"] != self._ratio(cell, chosen):
+        if "ratio" in own and own["ratio"] != self._ratio(cell):
             named["ratio"] = own["ratio"]
         return "".join(
             f", {name.replace('_', ' ')} {_short(value)}" for name, value in named.items()
@@ -258,8 +252,9 @@ class _Usual:
         known = cell.dataset in self.experiment.datasets
         return cell.dataset if known else cell.dataset.rsplit(" (", 1)[0]
 
-    def _ratio(self, cell: CellRecord, chosen: Chosen) -> Any:
+    def _ratio(self, cell: CellRecord) -> Any:
         """The usual ratio; None if the usual search varies it."""
+        chosen = way_chosen(cell)
         if self.experiment is None or cell.method not in methods():
             return self.ratios.get((cell.dataset, chosen))
         grid = self.experiment.grid_of(self._dataset(cell), cell.method)

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from sagpool.bench.records import CellRecord
 from sagpool.bench.summary import Summary
-from sagpool.bench.variants import Chosen, Group
+from sagpool.bench.variants import Group
 
 
 def matched_notes(group: Group) -> list[str]:
@@ -16,7 +16,7 @@ def matched_notes(group: Group) -> list[str]:
     by_dataset: defaultdict[str, defaultdict[tuple[object, ...], list[Summary]]]
     by_dataset = defaultdict(lambda: defaultdict(list))
     for summary in matched:
-        key = summary.cell.settings["ratio"], _budget(summary.cell, group.chosen)
+        key = summary.cell.settings["ratio"], _budget(summary.cell)
         by_dataset[summary.cell.dataset][key].append(summary)
     several = any(len(sets) > 1 for sets in by_dataset.values())
     name_them = several or any(s.mismatch is None for s in group.cells)
@@ -40,10 +40,8 @@ def matched_notes(group: Group) -> list[str]:
     return notes
 
 
-def _budget(cell: CellRecord, chosen: Chosen) -> tuple[str, int]:
-    """The kind of the search, and its number of candidates."""
-    if chosen is Chosen.FIXED:
-        return "none", 1
+def _budget(cell: CellRecord) -> tuple[str, int]:
+    """The kind of the search, and its number of candidates; one without a search."""
     # Halving per fold stores no ranking; candidates are all combinations of the values.
     values = [len(value) for value in cell.settings.values() if isinstance(value, list)]
     return cell.search, len(cell.ranking) or math.prod(values)

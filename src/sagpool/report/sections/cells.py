@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sagpool.bench.summary import Summary
-from sagpool.bench.variants import of_latest_data, of_latest_versions, ways_chosen
+from sagpool.bench.variants import of_latest_data, of_latest_versions, way_chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
@@ -16,8 +16,9 @@ def section(content: Content) -> Section:
     left_out = _left_out(content)
     of_all = f"of these {len(content.summaries)} cells"
     intro = {
-        f"{len(left_out.repeated)} {of_all} were requested again later with other settings; the "
-        "tables of results show the one requested last, never the best one.": left_out.repeated,
+        f"{len(left_out.repeated)} {of_all} were requested again later with other settings, or "
+        "with another search; the tables of results show the one requested last, never the best "
+        "one.": left_out.repeated,
         f"{len(left_out.other_data)} {of_all} were trained on an earlier version of the data, or "
         f"on other data of the same name ({_datasets(left_out.other_data)}); the tables of results "
         "show only cells of the data requested last.": left_out.other_data,
@@ -46,7 +47,7 @@ def left_out_notes(content: Content) -> list[str]:
 class _LeftOut:
     """Cells that are in no table of results."""
 
-    repeated: list[Summary]  # with other settings
+    repeated: list[Summary]  # with other settings or another search
     other_data: list[Summary]  # of the same name
     other_version: list[Summary]  # of the method
 
@@ -93,7 +94,7 @@ def _table(content: Content) -> Table:
             words("data set", [content.label(s.cell.dataset) for s in summaries]),
             *data,
             words("method", [code(s.cell.method) for s in summaries]),
-            words("settings are", [" and ".join(_chosen(s)) for s in summaries]),
+            words("settings are", [_how_chosen(s) for s in summaries]),
             numbers("runs", [len(s.runs) for s in summaries], "d"),
             numbers("diverged", [s.diverged for s in summaries], "d"),
             numbers("mean", [s.spread.mean if s.learnt else None for s in summaries]),
@@ -111,10 +112,15 @@ def _table(content: Content) -> Table:
     )
 
 
-def _chosen(summary: Summary) -> list[str]:
+def _chosen(summary: Summary) -> str:
     """Searched, fixed, chosen per fold, chosen by test accuracy."""
-    ways = ways_chosen(summary.cell)
-    return [way.removeprefix("settings ").removesuffix(" settings") for way in ways]
+    return way_chosen(summary.cell).removeprefix("settings ").removesuffix(" settings")
+
+
+def _how_chosen(summary: Summary) -> str:
+    """As `_chosen`, with the search: two searches may find the same settings."""
+    search = "" if summary.cell.search == "none" else f" ({summary.cell.search})"
+    return f"{_chosen(summary)}{search}"
 
 
 def _interval(summary: Summary) -> str:
@@ -126,6 +132,6 @@ def _record(summary: Summary) -> dict[str, Any]:
     record = summary.to_json()
     settings = {f"setting_{name}": value for name, value in record.pop("settings").items()}
     low, high = record.pop("ci95") or (None, None)
-    record["chosen"] = " and ".join(_chosen(summary))
+    record["chosen"] = _chosen(summary)
     tests = {f"test_{name}": one["mean"] for name, one in record.pop("tests", {}).items()}
     return {**record, "ci95_low": low, "ci95_high": high, **settings, **tests}

@@ -5,7 +5,7 @@ from typing import Any
 
 from sagpool.bench.records import CellRecord
 from sagpool.bench.selection import BY_ACCURACY, Select
-from sagpool.bench.store import settings_text
+from sagpool.bench.stored_cells import settings_text
 from sagpool.bench.summary import Summary
 from sagpool.bench.variants import Chosen
 from sagpool.report import names

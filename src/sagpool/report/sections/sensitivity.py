@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from sagpool.bench.records import Run
 from sagpool.bench.run_table import Group, RunTable
-from sagpool.bench.store import settings_text
+from sagpool.bench.stored_cells import settings_text
 from sagpool.bench.summary import Summary
 from sagpool.bench.variants import searched_method_settings
 from sagpool.models import Value
