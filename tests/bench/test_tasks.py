@@ -120,6 +120,21 @@ def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
         run_experiment(experiment, settings={"stopping": "f1"}, **options)
 
 
+@pytest.mark.parametrize("search", ["halving", "race"])
+def test_a_search_of_a_regression_by_the_error_that_its_trainings_stop_by(
+    search, experiment, tmp_path
+):
+    options = {
+        "datasets": "sizes", "search": search, "store": tmp_path / "runs.sqlite", "device": "cpu",
+        "settings": {"stopping": "mae", "lr": (0.01, 1e-6), "max_epochs": 9, "patience": 3},
+    }  # fmt: skip
+    (chosen,) = run_experiment(experiment, select_by="mae", **options).summaries
+    assert chosen.cell.settings["lr"] == 0.01
+    assert chosen.cell.search == f"{search} by mae"
+    with pytest.raises(SagpoolError, match=r"not the loss here; add .* or --select-by mae, or se"):
+        run_experiment(experiment, **options)
+
+
 @pytest.mark.parametrize("dataset", ["toxic", "sizes"])
 def test_without_classes_there_are_no_weights_of_classes(dataset, experiment, tmp_path):
     with pytest.raises(SagpoolError, match="which has no classes to weight"):
