@@ -83,7 +83,7 @@ def test_figures_draw_on_axes_of_the_caller(rich_store):
     content = read_content(rich_store)
     here = content.of("FIRST")
     axes = Figure().subplots(2, 2).flat
-    draw_accuracy(axes[0], here, content.majority("FIRST"))
+    draw_accuracy(axes[0], here, content.majority(here))
     draw_costs(axes[1], costs_of(here))
     draw_curves(axes[2], axes[3], here, [content.curves[s.runs[0].key] for s in here])
     assert [tick.get_text() for tick in axes[0].get_yticklabels()] == [s.cell.method for s in here]
