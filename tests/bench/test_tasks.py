@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from sagpool.bench import rows, run_experiment
+from sagpool.bench import curves, rows, run_experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.errors import SagpoolError
 from sagpool.report import write_report
@@ -131,6 +131,10 @@ def test_a_search_of_a_regression_by_the_error_that_its_trainings_stop_by(
     (chosen,) = run_experiment(experiment, select_by="mae", **options).summaries
     assert chosen.cell.settings["lr"] == 0.01
     assert chosen.cell.search == f"{search} by mae"
+    seen = curves(options["store"], frame=False)
+    for row in rows(options["store"], metrics=True, frame=False):
+        errors = [one["validation_mae"] for one in seen if one["key"] == row["key"]]
+        assert min(errors) == pytest.approx(row["validation_mae"], rel=1e-4)
     with pytest.raises(SagpoolError, match=r"not the loss here; add .* or --select-by mae, or se"):
         run_experiment(experiment, **options)
 

@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from sagpool.graphs import Batch, Graphs
 
-T = TypeVar("T", np.ndarray, Tensor)
+T = TypeVar("T", float, np.ndarray, Tensor)
 
 # By name, as rules for stopping.
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc")
