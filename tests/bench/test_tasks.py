@@ -135,6 +135,9 @@ def test_a_search_of_a_regression_by_the_error_that_its_trainings_stop_by(
     for row in rows(options["store"], metrics=True, frame=False):
         errors = [one["validation_mae"] for one in seen if one["key"] == row["key"]]
         assert min(errors) == pytest.approx(row["validation_mae"], rel=1e-4)
+    run_experiment(experiment, datasets="sizes", store=options["store"], device="cpu")
+    page = write_report(options["store"], tmp_path / "report").read_text()
+    assert "early stopping looks at the validation mae" in page
     with pytest.raises(SagpoolError, match=r"not the loss here; add .* or --select-by mae, or se"):
         run_experiment(experiment, **options)
 
