@@ -103,6 +103,7 @@ def test_rows_have_a_column_for_every_setting(small, path, pretend, register, mo
         ("gcn", "mean-max"),
         ("gin", "mean-max"),
     }
+    assert {(row["schedule"], row["class_weight"]) for row in found} == {("constant", "none")}
     first = found[0]
     assert (first["name"], first["method"], first["seed"], first["fold"]) == (
         *("MUTAG", "plain-h", 0, 0),
@@ -246,3 +247,18 @@ def test_curves_have_a_row_for_each_epoch(small, path, pretend):
         "validation_accuracy": pytest.approx(0.6),
     }
     assert {row["key"] for row in found} == {row["key"] for row in rows(path, frame=False)}
+
+
+def test_curves_have_the_metric_by_which_trainings_stop(small, path, pretend):
+    """The store has it as a loss, here 1 and 1/2."""
+    for stopping in ("roc_auc", "loss"):
+        settings = {"stopping": stopping}
+        run_experiment(small, methods="gpool-h", settings=settings, store=path, engine=pretend)
+    kinds = {row["key"]: row["stopping"] for row in rows(path, frame=False)}
+    for row in curves(path, frame=False):
+        found = row["validation_loss"], row.get("validation_roc_auc")
+        if kinds[row["key"]] == "loss":
+            assert found == (pytest.approx(1 / row["epoch"]), None)
+        else:
+            nothing = pytest.approx(float("nan"), nan_ok=True)
+            assert found == (nothing, pytest.approx(-1 / row["epoch"]))

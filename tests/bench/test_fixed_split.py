@@ -12,6 +12,7 @@ from sagpool.bench.store import Store
 from sagpool.cli.results import print_results
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Score, Training
+from sagpool.report import write_report
 from sagpool.report.content import read_content
 from sagpool.report.sections.tests import section
 
@@ -100,6 +101,24 @@ def test_the_report_has_a_table_of_the_tests(bench):
     assert "All other tables have the accuracy of the test 'near'." in part.table.to_markdown()
     assert "paper 40 ± 3.5" in part.table.to_markdown()
     assert len(part.table.records) == 4
+
+
+def test_the_most_frequent_class_is_that_of_the_main_test(bench, mutag, tmp_path):
+    near = np.bincount(mutag.y[np.arange(3, 150, 5)])
+    expected = 100 * near.max() / near.sum()
+    assert round(expected) != round(100 * mutag.statistics().majority)
+    content = read_content(bench.store)
+    assert content.majority(content.shown) == pytest.approx(expected)
+    write_report(bench.store, tmp_path / "report")
+    table = (tmp_path / "report/tables/results.md").read_text()
+    assert f"| most frequent class | {expected:.2f} |" in table
+    assert "With a fixed split it is the largest class of the main test." in table
+
+
+def test_without_a_fixed_split_the_most_frequent_class_is_that_of_the_data(small, tmp_path):
+    result = run_experiment(small, methods="mlp-g", store=tmp_path / "runs.sqlite", device="cpu")
+    content = read_content(result.store)
+    assert content.majority(content.shown) == pytest.approx(100 * 125 / 188)
 
 
 def test_a_second_run_trains_nothing(bench, folder, pretend):

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from sagpool.bench import rows, run_experiment
+from sagpool.bench import curves, rows, run_experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.errors import SagpoolError
 from sagpool.report import write_report
@@ -118,6 +118,28 @@ def test_a_regression_is_selected_by_its_errors(experiment, tmp_path):
     assert "has the lowest RMSE on sizes" in page
     with pytest.raises(SagpoolError, match=r"is a regression, which cannot stop by f1"):
         run_experiment(experiment, settings={"stopping": "f1"}, **options)
+
+
+@pytest.mark.parametrize("search", ["halving", "race"])
+def test_a_search_of_a_regression_by_the_error_that_its_trainings_stop_by(
+    search, experiment, tmp_path
+):
+    options = {
+        "datasets": "sizes", "search": search, "store": tmp_path / "runs.sqlite", "device": "cpu",
+        "settings": {"stopping": "mae", "lr": (0.01, 1e-6), "max_epochs": 9, "patience": 3},
+    }  # fmt: skip
+    (chosen,) = run_experiment(experiment, select_by="mae", **options).summaries
+    assert chosen.cell.settings["lr"] == 0.01
+    assert chosen.cell.search == f"{search} by mae"
+    seen = curves(options["store"], frame=False)
+    for row in rows(options["store"], metrics=True, frame=False):
+        errors = [one["validation_mae"] for one in seen if one["key"] == row["key"]]
+        assert min(errors) == pytest.approx(row["validation_mae"], rel=1e-4)
+    run_experiment(experiment, datasets="sizes", store=options["store"], device="cpu")
+    page = write_report(options["store"], tmp_path / "report").read_text()
+    assert "early stopping looks at the validation mae" in page
+    with pytest.raises(SagpoolError, match=r"not the loss here; add .* or --select-by mae, or se"):
+        run_experiment(experiment, **options)
 
 
 @pytest.mark.parametrize("dataset", ["toxic", "sizes"])

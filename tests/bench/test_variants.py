@@ -56,6 +56,54 @@ def test_learning_rates_are_no_part_of_a_name(bench, path):
     assert shown.cell.settings["lr"] == 0.2, "the last requested one, never the best"
 
 
+CHANGED = {"schedule": "cosine"}, {"batch_size": 32, "dropout": 0.1}, {"class_weight": "balanced"}
+
+
+def test_settings_that_change_a_training_are_told_in_its_name(bench, small, path):
+    bench(methods=("sagpool-h", "gpool-h"))
+    for method, settings in zip(("sagpool-h", "gpool-h", "gpool-h"), CHANGED, strict=True):
+        bench(methods=method, settings=settings)
+    names = [
+        *("sagpool-h", "gpool-h", "sagpool-h, schedule cosine"),
+        *("gpool-h, batch size 32, dropout 0.1", "gpool-h, class weight balanced"),
+    ]
+    elsewhere = replace(small, datasets={})
+    for experiment in (None, small, elsewhere):
+        assert groups(path, experiment) == [("FIXED", (), names)]
+
+
+def test_settings_that_an_experiment_has_need_no_mention(bench, small, path):
+    for method in ("sagpool-h", "gpool-h"):
+        bench(methods=method, settings={"dropout": 0.1})
+    assert groups(path, small)[0][2] == ["sagpool-h, dropout 0.1", "gpool-h, dropout 0.1"]
+    own = replace(small, protocol={**small.protocol, "dropout": 0.1})
+    # Other data sets may need other values; those that most methods have are usual.
+    for experiment in (None, own, replace(small, datasets={})):
+        assert groups(path, experiment) == [("FIXED", (), ["sagpool-h", "gpool-h"])]
+
+
+def test_an_unusual_setting_that_a_search_varies_is_no_part_of_a_name(bench, small, path, pretend):
+    bench(search="grid", settings={"schedule": ("cosine", "constant"), "lr": 0.01})
+    bench(search="grid", methods="sagpool-h", settings={"schedule": "cosine", "lr": 0.01})
+    assert groups(path, small) == [("SEARCHED", (), ["gpool-h", "sagpool-h, schedule cosine"])]
+
+
+def test_variants_of_a_method_do_not_decide_what_is_usual(bench, path):
+    bench(methods="gpool-h")
+    for method in ("sagpool-h", "gpool-h", "random-h"):
+        bench(methods=method, settings={"conv": "gin", "batch_size": 32})
+    assert groups(path)[0][2][:2] == ["gpool-h", "sagpool-h, conv gin, batch size 32"]
+
+
+def test_earlier_cells_of_the_same_name_are_kept_apart(bench, path):
+    for lr in (0.1, 0.2, 0.3):
+        bench(settings={"lr": lr})
+    with Store.reading(path) as store:
+        (group,) = group_cells(summarise(store.cells(), store.runs()))
+    assert [s.cell.settings["lr"] for s in group.cells] == [0.3]
+    assert [s.cell.settings["lr"] for s in group.superseded] == [0.1, 0.2]
+
+
 def test_what_a_search_varies_is_no_part_of_a_name(bench, small, path, pretend):
     pretend.accuracy = {0.001: 0.9, 0.01: 0.6}
     bench(search="grid", settings={"conv": ("gin", "gcn"), "lr": 0.01})

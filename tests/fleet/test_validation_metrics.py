@@ -1,13 +1,22 @@
 """Metrics by which trainings stop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from sagpool import SagpoolError
 from sagpool.bench.predictions import Predicted
 from sagpool.fleet import Training, train
 from sagpool.fleet.metrics import scores
-from sagpool.fleet.validation_metrics import METRICS, class_metric, task_metric
+from sagpool.fleet.validation_metrics import (
+    METRICS,
+    REGRESSION_METRICS,
+    class_metric,
+    regression_metric,
+    task_metric,
+)
 from sagpool.graphs import load
 
 
@@ -41,6 +50,63 @@ def test_of_tasks_with_gaps():
             p = 1 / (1 + np.exp(-found))
             expected = scores("multitask", known, p, (p > 0.5).astype(int))[metric]
             assert value == pytest.approx(expected), metric
+
+
+def test_of_regressions_with_gaps():
+    random = np.random.default_rng(0)
+    targets = 1000 + random.normal(size=(3, 30, 3))
+    values = targets + random.normal(size=targets.shape)
+    targets[random.random(targets.shape) < 0.3] = np.nan
+    targets[1, :, 2] = np.nan
+    targets[2, :, 0] = 1000  # R² is not defined
+    real = random.random((3, 30)) < 0.8
+    values[~real] = np.nan  # padding is unspecified
+    tensors = [torch.from_numpy(one) for one in (values, targets, real)]
+    for metric in REGRESSION_METRICS:
+        for member, value in enumerate(regression_metric(metric, *tensors).tolist()):
+            known, found = targets[member][real[member]], values[member][real[member]]
+            expected = scores("regression", known, found, found)[metric]
+            assert value == pytest.approx(expected), metric
+
+
+def test_r2_is_finite_if_all_targets_are_equal():
+    one = torch.ones(2, 5, 1, dtype=torch.float64)
+    assert regression_metric("r2", 2 * one, one, one[..., 0] > 0).tolist() == [0, 0]
+
+
+@pytest.fixture(scope="module")
+def sizes():
+    """A regression: how many nodes a graph has, and a second target in another unit."""
+    mutag = load("MUTAG")
+    targets = np.stack([1000 * mutag.node_counts, mutag.edge_counts], 1)
+    targets = torch.from_numpy(targets).float()
+    return replace(mutag, y=None, class_names=(), targets=targets, task="regression")
+
+
+@pytest.mark.parametrize("metric", REGRESSION_METRICS)
+def test_a_regression_stops_by_it_in_the_units_of_the_targets(sizes, metric):
+    settings = {"hidden": 8, "lr": 0.02, "folds": 3, "patience": 3, "max_epochs": 12}
+    trainings = [Training("gpool-h", stopping=metric, fold=fold, **settings) for fold in (0, 1)]
+    for result in train(sizes, trainings, keep_predictions=True, dtype=torch.float64):
+        curve = result.curve.validation_loss * (-1 if metric == "r2" else 1)
+        best = curve.argmax() if metric == "r2" else curve.argmin()
+        assert result.best_epoch == best + 1
+        assert result.epochs == min(result.best_epoch + 3, 12)
+        found = Predicted.of(sizes, result).scores("validation")[metric]
+        assert found == pytest.approx(curve[best], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("regression", "stopping", "sentence"),
+    [
+        (True, "f1", "MUTAG is a regression, which cannot stop by f1; choose from loss, rmse"),
+        (False, "mae", "MUTAG is a classification, which cannot stop by mae; choose from loss, ac"),
+    ],
+)
+def test_a_metric_of_another_task_is_refused(sizes, regression, stopping, sentence):
+    graphs = sizes if regression else load("MUTAG")
+    with pytest.raises(SagpoolError, match=sentence):
+        train(graphs, [Training("gpool-h", stopping=stopping)])
 
 
 @pytest.mark.parametrize("metric", ["roc_auc", "mcc"])

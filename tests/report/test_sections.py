@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 
+import pytest
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -11,11 +12,13 @@ from sagpool.report import canvas, write_report
 from sagpool.report.colours import colour
 from sagpool.report.content import Content, read_content
 from sagpool.report.picture import Drawing
+from sagpool.report.runs import runs_behind
 from sagpool.report.section import Part, Section
 from sagpool.report.sections import SECTIONS
 from sagpool.report.sections.accuracy import draw_accuracy
 from sagpool.report.sections.costs import costs_of, draw_costs
 from sagpool.report.sections.curves import draw_curves
+from sagpool.report.sections.curves import section as curves_section
 from sagpool.report.table import listing, method, numbers, words
 
 
@@ -79,11 +82,27 @@ def test_a_registered_plugin_is_counted_with_the_other_methods(make, made, tmp_p
     assert colour("hubpool-h") in drawn
 
 
+@pytest.mark.parametrize(
+    ("stopping", "best", "solid"),
+    [
+        ("loss", "the lowest validation loss,", "validation loss"),
+        ("loss+norm", "the lowest sum of the two,", "validation loss + norm"),
+        ("roc_auc", "the highest validation roc auc,", "negative validation roc auc"),
+    ],
+)
+def test_curves_say_by_what_the_trainings_stopped(make, made, stopping, best, solid):
+    content = read_content(make(made(settings={"stopping": stopping})))
+    text = " ".join(curves_section(content).intro)
+    assert f"dots are the epochs with {best} whose weights" in text
+    (runs,) = runs_behind(content).values()
+    assert runs["curve"]["solid"] == solid
+
+
 def test_figures_draw_on_axes_of_the_caller(rich_store):
     content = read_content(rich_store)
     here = content.of("FIRST")
     axes = Figure().subplots(2, 2).flat
-    draw_accuracy(axes[0], here, content.majority("FIRST"))
+    draw_accuracy(axes[0], here, content.majority(here))
     draw_costs(axes[1], costs_of(here))
     draw_curves(axes[2], axes[3], here, [content.curves[s.runs[0].key] for s in here])
     assert [tick.get_text() for tick in axes[0].get_yticklabels()] == [s.cell.method for s in here]

@@ -63,7 +63,16 @@ def test_several_settings_of_one_method(make, made, tmp_path):
     assert len(rows(tmp_path / "report/tables/cells.csv")) == 3
     assert len(rows(tmp_path / "report/tables/results.csv")) == 1
     assert "2 of these 3 cells were requested again later" in page.read_text()
+    for lr in ("0.01", "1e-3"):
+        assert f"sagpool-h with lr {lr} (shown: lr 5e-3) on MADE" in page.read_text()
     assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
+
+
+def test_of_many_earlier_settings_some_are_named(make, made, tmp_path):
+    cells = [made(dataset=d, settings={"hidden": n}, seeds=1) for d in "AB" for n in range(2, 16)]
+    page = write_report(make(*cells), tmp_path / "report").read_text()
+    assert "Left out here: sagpool-h with hidden 2 (shown: hidden 15) on A, B; " in page
+    assert "hidden 11 (shown: hidden 15) on A, B; and 3 more. “All cells” has them." in page
 
 
 def test_cells_of_earlier_data_are_counted_and_told_apart(make, made, tmp_path, monkeypatch):

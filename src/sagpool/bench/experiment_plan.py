@@ -12,7 +12,7 @@ from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Cell, Overrides, plan, run_key
 from sagpool.bench.precision import PRECISIONS
-from sagpool.bench.predictions import METRICS, REGRESSION_METRICS
+from sagpool.bench.predictions import METRICS
 from sagpool.bench.replay import StoredCell, stored_cell
 from sagpool.bench.search import Search, count_trainings
 from sagpool.bench.selection import BY_ACCURACY, Select
@@ -20,7 +20,9 @@ from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
+from sagpool.fleet.stopping import RULES
 from sagpool.fleet.training import PROTOCOL
+from sagpool.fleet.validation_metrics import REGRESSION_METRICS
 from sagpool.foreign.limits import TRAININGS
 from sagpool.graphs import Graphs, load, with_node_targets, with_split
 from sagpool.graphs.features import Features, unit_rows
@@ -138,8 +140,10 @@ def plan_experiment(
         TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
     data = _load_data(cells, experiment.statistics)
     path = path.resolve() if path.is_symlink() else path
-    _check_select_by(select_by, search, select, cells)
+    _check_select_by(select_by, search, select)
     _check_metric(select_by, data)
+    if search in (Search.HALVING, Search.RACE):
+        _check_unfinished(select_by, search, cells, data)
     choices = (search, select, precision, path, overrides.match, select_by)
     return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
@@ -169,7 +173,7 @@ def _selection(select: str | None, search: Search, experiment: Experiment) -> Se
     return chosen
 
 
-def _check_select_by(metric: str, search: Search, select: Select, cells: Iterable[Cell]) -> None:
+def _check_select_by(metric: str, search: Search, select: Select) -> None:
     if metric == BY_ACCURACY:
         return
     check_choice("select-by", metric, (BY_ACCURACY, "loss", *METRICS[1:], *REGRESSION_METRICS))
@@ -177,14 +181,27 @@ def _check_select_by(metric: str, search: Search, select: Select, cells: Iterabl
         raise SagpoolError(f"Settings can only be selected by {metric} in a search.")
     if select is Select.TEST:
         raise SagpoolError("A search by test results can only select by accuracy.")
-    # For a paused training the curve is known, but no predictions; the curve has the accuracy and
-    # the value by which the training stops.
-    stops_by_it = all(cell.default.stopping == metric for cell in cells)
-    if search is not Search.GRID and not stops_by_it:
-        raise SagpoolError(
-            f"A {search} compares unfinished trainings, by accuracy or by what they stop by, which "
-            f"is not the {metric} here; add --set stopping={metric}, or search by grid."
-        )
+
+
+def _check_unfinished(
+    metric: str, search: Search, cells: Iterable[Cell], data: Mapping[str, FingerprintedGraphs]
+) -> None:
+    """Refuse a metric that is unknown for unfinished trainings.
+
+    For a paused training the curve is known, but no predictions; the curve has the accuracy and
+    the value by which the training stops.
+    """
+    for cell in cells:
+        stopping = cell.default.stopping
+        regression = data[cell.dataset.name].graphs.task == "regression"
+        ranking = "loss" if regression and metric == BY_ACCURACY else metric
+        if ranking not in (BY_ACCURACY, stopping):
+            other = "" if RULES[stopping].adds_norm else f" or --select-by {stopping}"
+            raise SagpoolError(
+                f"A {search} compares unfinished trainings, by accuracy or by what they stop by, "
+                f"which is not the {ranking} here; add --set stopping={ranking}{other}, or search "
+                "by grid."
+            )
 
 
 def _check_metric(metric: str, data: Mapping[str, FingerprintedGraphs]) -> None:

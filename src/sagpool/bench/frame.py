@@ -1,6 +1,7 @@
 """Finished trainings, and their curves, as tables."""
 
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from sagpool.bench.records import Invocation, Run
 from sagpool.bench.run_table import read_curves, read_runs
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
-from sagpool.fleet.training import PROTOCOL
+from sagpool.fleet.stopping import RULES
+from sagpool.fleet.training import OPTIONS
+from sagpool.fleet.validation_metrics import as_loss
 from sagpool.models import method_settings, method_version, methods
 
 log = logging.getLogger("sagpool")
@@ -61,8 +64,9 @@ def curves(store: str | Path, *, frame: bool = True) -> Any:
     """The learning curves of all finished trainings of a run store, one row for each epoch.
 
     The columns ``key``, ``name``, ``method``, ``seed`` and ``fold`` are those of `rows`. The train
-    loss is a mean over an epoch, with dropout and auxiliary losses; the validation loss is the
-    value that decides when the training stops.
+    loss is a mean over an epoch, with dropout and auxiliary losses. The curves of trainings that
+    stop by a metric have it, such as ``validation_roc_auc``, in place of the validation loss, which
+    is NaN. With ``stopping=loss+norm`` the validation loss includes the norm.
 
     Args:
         store: the file
@@ -75,8 +79,17 @@ def curves(store: str | Path, *, frame: bool = True) -> Any:
             (curve,) = read_curves(opened, runs[number : number + 1])
             same = {name: getattr(run, name) for name in ("key", "name", "method", "seed", "fold")}
             for epoch, values in enumerate(curve.T.tolist(), 1):
-                found.append(same | {"epoch": epoch} | dict(zip(CURVE, values, strict=True)))
+                found.append(same | {"epoch": epoch} | _validated(run, values))
     return _frame(found) if frame else found
+
+
+def _validated(run: Run, values: list[float]) -> dict[str, float]:
+    """The values of an epoch; a store has a metric as the loss that stopping lowers."""
+    named = dict(zip(CURVE, values, strict=True))
+    if metric := RULES[run.settings.get("stopping", "loss")].metric:
+        loss, named["validation_loss"] = named["validation_loss"], math.nan
+        named[f"validation_{metric}"] = as_loss(metric, loss) if math.isfinite(loss) else math.nan
+    return named
 
 
 def _frame(found: list[dict[str, Any]]) -> Any:
@@ -109,9 +122,9 @@ def _row(run: Run, feature_kind: str, made_by: Invocation) -> dict[str, Any]:
     values = {k: v for k, v in vars(run).items() if k not in ("settings", "confusion", "curve")}
     values["feature_kind"] = feature_kind
     values |= {"commit": made_by.commit, "kernels": made_by.kernels}
-    # A store leaves out defaults of the protocol and of a method's own settings. The defaults of
+    # A store leaves out defaults of options and of a method's own settings. The defaults of
     # another version of a method are unknown here.
-    settings = {name: default for name, (default, *_) in PROTOCOL.items()} | run.settings
+    settings = {name: default for name, (default, *_) in OPTIONS.items()} | run.settings
     if run.method in methods() and method_version(run.method) == settings.get(METHOD_VERSION, ""):
         settings = method_settings(run.method) | settings
     # A method may have a setting with the name of another column.

@@ -1,11 +1,11 @@
-"""Cells that are not better than always predicting the most frequent class."""
+"""Comparisons with always predicting the most frequent class."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from sagpool.bench.run_table import read_confusions
+from sagpool.bench.run_table import column, read_confusions
 from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary
 from sagpool.statistics import evenly_spaced
@@ -16,8 +16,11 @@ MOST_RUNS = 500  # of a cell that are read
 
 
 def compare_with_majority(store: Store, summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries, each with whether it is better than the most frequent class."""
-    return [replace(s, no_better_than_majority=_no_better(store, s)) for s in summaries]
+    """The summaries, with what always predicting the most frequent class reaches."""
+    return [
+        replace(s, no_better_than_majority=_no_better(store, s), majority=_of_fixed_split(store, s))
+        for s in summaries
+    ]
 
 
 def _no_better(store: Store, summary: Summary) -> bool:
@@ -27,6 +30,19 @@ def _no_better(store: Store, summary: Summary) -> bool:
     return no_better(
         read_confusions(store, [run for run in some if not np.isnan(run.test_accuracy)])
     )
+
+
+def _of_fixed_split(store: Store, summary: Summary) -> float | None:
+    """The percentage of the main test that belongs to its most frequent class.
+
+    A store has no classes of the training graphs. Their most frequent class reaches at most this
+    percentage, so no constant prediction seems to gain anything over it.
+    """
+    if summary.cell.settings.get("split") != "fixed" or not summary.learnt:
+        return None
+    learnt = int(np.flatnonzero(~np.isnan(column(summary.runs, "test_accuracy")))[0])
+    (confusion,) = read_confusions(store, summary.runs[learnt : learnt + 1])
+    return 100 * float(confusion.sum(1).max() / confusion.sum()) if confusion.any() else None
 
 
 def no_better(confusions: Sequence[np.ndarray]) -> bool:

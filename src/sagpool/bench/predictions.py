@@ -12,15 +12,15 @@ from sagpool.fleet import Result
 from sagpool.fleet.evaluate import Truth
 from sagpool.fleet.metrics import scores
 from sagpool.fleet.schedule import split_of
+from sagpool.fleet.validation_metrics import ERRORS, REGRESSION_METRICS
 from sagpool.foreign.values import DecodingError, decode
 from sagpool.graphs import Graphs
 from sagpool.graphs.graphs import Task
 
 # Selectable by name, with the same meaning as in `sagpool train`.
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc", "log_loss")
-REGRESSION_METRICS = ("rmse", "mae", "r2")
 _KINDS = ("|u1", "<i4", "<f4")  # dtypes of ``truth``
-LOWER_IS_BETTER = frozenset(("log_loss", "rmse", "mae"))
+LOWER_IS_BETTER = frozenset(("log_loss", *ERRORS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,8 @@ class Summary:
     # fields refer to.
     tests: Mapping[str, Spread] = field(default_factory=dict)
     no_better_than_majority: bool = False  # see `compare_with_majority`
+    # Accuracy, in percent, of the most frequent class of the main test, if the split is fixed.
+    majority: float | None = None
 
     @property
     def method(self) -> str:

@@ -10,40 +10,22 @@ from typing import Any
 
 from sagpool.bench.experiment import SETTINGS, Experiment
 from sagpool.bench.plan import METHOD_VERSION
+from sagpool.bench.protocol_words import in_words
 from sagpool.bench.records import CellRecord
 from sagpool.bench.selection import BY_ACCURACY, SELECTED, Select
 from sagpool.bench.summary import Summary
-from sagpool.bench.usual_ratios import CellRatio, usual_ratios
+from sagpool.bench.usual_values import CellValue, usual_values
 from sagpool.fleet import NUMERICS, Training
-from sagpool.fleet.training import PROTOCOL
-from sagpool.fleet.validation_metrics import METRICS
+from sagpool.fleet.training import OPTIONS, PROTOCOL
 from sagpool.models import method_settings, methods
 
 # Settings that decide what a result means; cells that differ in them never share a table.
 _PROTOCOL = (*PROTOCOL, "folds", "validation", "patience", "max_epochs")
+# Other settings that tables would hide: part of a cell's name if unusual and not searched.
+_NAMED = ("ratio", "batch_size", "dropout", "class_weight", "schedule")
 USUAL_PRECISION = "float32"
-_DEFAULTS = {name: default for name, (default, *_) in PROTOCOL.items()}
+_DEFAULTS = {name: default for name, (default, *_) in OPTIONS.items()}
 _NO_METHOD_SETTINGS = {*SETTINGS, "folds", METHOD_VERSION, SELECTED}
-_WORDS = {
-    ("split", "contiguous"): "folds are contiguous slices of the shuffled graphs, not stratified",
-    ("split", "stratified"): "folds are stratified",
-    ("split", "fixed"): "the split is the one that the data set has",
-    ("order", "fixed"): "training batches are the same in all epochs",
-    ("order", "shuffled"): "training graphs are shuffled in every epoch",
-    ("stopping", "loss+norm"): "early stopping looks at the validation loss plus the weight decay "
-    "times the norm of the weights",
-    ("stopping", "loss"): "early stopping looks at the validation loss",
-}
-_WORDS |= {
-    ("stopping", name): f"early stopping looks at the validation {name.replace('_', ' ')}"
-    for name in METRICS
-}
-_NUMBERS = {
-    "folds": "{} folds",
-    "validation": "{:g} of the training part for validation",
-    "patience": "a patience of {} epochs",
-    "max_epochs": "at most {:,} epochs",
-}
 
 
 class Chosen(StrEnum):
@@ -65,6 +47,7 @@ class Group:
     chosen: Chosen
     differences: tuple[str, ...]  # from the protocol of the experiment, in words
     cells: tuple[Summary, ...]  # the last requested one of each name and data set
+    superseded: tuple[Summary, ...] = ()  # earlier ones of the same names
 
     @property
     def main(self) -> list[Summary]:
@@ -90,16 +73,19 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
     latest = set(of_latest_versions(summaries))
     current = [s for s in of_latest_data(summaries) if s in latest]
     usual = _Usual(experiment, current)
-    found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], Summary]] = {}
+    found: dict[tuple[tuple[str, ...], Chosen], dict[tuple[str, str], list[Summary]]] = {}
     for summary in current:
         key = (usual.differences(summary), way_chosen(summary.cell))
         named = replace(summary, variant=usual.variant(summary.cell))
         cells = found.setdefault(key, {})
         # Moves it to the end: the order is that of requests.
-        cells.pop((named.cell.dataset, named.method), None)
-        cells[named.cell.dataset, named.method] = named
+        earlier = cells.pop((named.cell.dataset, named.method), [])
+        cells[named.cell.dataset, named.method] = [*earlier, named]
     groups = [
-        Group(chosen, differences, tuple(cells.values()))
+        Group(
+            *(chosen, differences, tuple(same[-1] for same in cells.values())),
+            superseded=tuple(one for same in cells.values() for one in same[:-1]),
+        )
         for (differences, chosen), cells in found.items()
     ]
     ways = list(Chosen)
@@ -137,8 +123,8 @@ def way_chosen(cell: CellRecord) -> Chosen:
 
 
 def settled(cell: CellRecord) -> dict[str, Any]:
-    """The settings of the cell that no search has varied, with the defaults of its method."""
-    defaults = _defaults(cell.method)
+    """The settings of the cell that no search has varied, with all defaults."""
+    defaults = all_defaults(cell.method)
     candidates = [defaults | one.settings for one in cell.ranking]
     # Searches by test accuracy do not store what they tried; the usual grids vary the ratio.
     varied = {SELECTED} | ({"ratio"} if cell.select is Select.TEST else set())
@@ -157,7 +143,7 @@ def searched_method_settings(cell: CellRecord) -> dict[str, Any]:
     The default is None if the method is a plugin that is not loaded.
     """
     tried = [cell.settings, *(one.settings for one in cell.ranking)]
-    defaults = _defaults(cell.method)
+    defaults = all_defaults(cell.method)
     names = dict.fromkeys(name for one in tried for name in one if name not in _NO_METHOD_SETTINGS)
     return {
         name: defaults.get(name)
@@ -168,9 +154,9 @@ def searched_method_settings(cell: CellRecord) -> dict[str, Any]:
     }
 
 
-def _defaults(method: str) -> dict[str, Any]:
-    """Defaults of the method's own settings, which stores leave out; {} if it is not loaded."""
-    return dict(method_settings(method)) if method in methods() else {}
+def all_defaults(method: str) -> dict[str, Any]:
+    """What stores leave out: defaults of options and, if it is loaded, of the method's settings."""
+    return _DEFAULTS | (dict(method_settings(method)) if method in methods() else {})
 
 
 class _Usual:
@@ -180,29 +166,32 @@ class _Usual:
         self.experiment = experiment
         # Settings of the last requested cell of each protocol, and how many cells have it.
         found: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
-        ratios: list[CellRatio] = []
+        every: list[tuple[CellRecord, Chosen, dict[str, Any]]] = []
         criteria: list[str] = []
         for summary in summaries:
             cell, chosen, own = summary.cell, way_chosen(summary.cell), settled(summary.cell)
-            protocol = tuple((_DEFAULTS | own).get(name) for name in _PROTOCOL)
+            protocol = tuple(own.get(name) for name in _PROTOCOL)
             found[protocol] = (found.pop(protocol, (0, {}))[0] + 1, own)
             if chosen in _BY_VALIDATION:
                 criteria.append(summary.criterion)
-            if not self._method_settings(cell, own):
-                ratios.append(CellRatio(cell.dataset, cell.method, chosen, own.get("ratio")))
+            every.append((cell, chosen, own))
         # In a tie, the last one.
         counts = [*reversed(found.values())]
         self.usual = max(counts, key=lambda one: one[0])[1] if counts else {}
-        self.ratios = usual_ratios(ratios)
+        # Cells with method settings of their own count only where there are no others.
+        plain = [one for one in every if not self._method_settings(one[0], one[2])]
+        self.values = {
+            name: _usual_values(name, every) | _usual_values(name, plain) for name in _NAMED
+        }
         by_accuracy = experiment is not None and BY_ACCURACY in criteria
         self.criterion = BY_ACCURACY if by_accuracy else mode(criteria or [BY_ACCURACY])
 
     def differences(self, summary: Summary) -> tuple[str, ...]:
         """Differences from the usual protocol, in words."""
         cell = summary.cell
-        own, usual = _DEFAULTS | settled(cell), self._protocol(cell)
+        own, usual = settled(cell), self._protocol(cell)
         words = [
-            _in_words(name, own[name])
+            in_words(name, own[name])
             for name in _PROTOCOL
             if name in own and own[name] != usual.get(name, own[name])
         ]
@@ -215,18 +204,21 @@ class _Usual:
         return tuple(words)
 
     def variant(self, cell: CellRecord) -> str:
-        """The method's own settings, and its ratio, if unusual."""
+        """The method's own settings, and those in `_NAMED`, if unusual."""
         own = settled(cell)
         named = self._method_settings(cell, own)
-        if "ratio" in own and own["ratio"] != self._ratio(cell):
-            named["ratio"] = own["ratio"]
+        named |= {
+            name: own[name]
+            for name in _NAMED
+            if name in own and own[name] != self._usual_value(name, cell)
+        }
         return "".join(
             f", {name.replace('_', ' ')} {_short(value)}" for name, value in named.items()
         )
 
     def _method_settings(self, cell: CellRecord, own: Mapping[str, Any]) -> dict[str, Any]:
         """The method's own settings in ``own`` that differ from the usual ones."""
-        usual = {**_defaults(cell.method), **self._settings(cell)}
+        usual = {**all_defaults(cell.method), **self._settings(cell)}
         return {
             name: value
             for name, value in own.items()
@@ -252,21 +244,27 @@ class _Usual:
         known = cell.dataset in self.experiment.datasets
         return cell.dataset if known else cell.dataset.rsplit(" (", 1)[0]
 
-    def _ratio(self, cell: CellRecord) -> Any:
-        """The usual ratio; None if the usual search varies it."""
+    def _usual_value(self, name: str, cell: CellRecord) -> Any:
+        """The usual value of a setting in `_NAMED`; None if the usual search varies it."""
         chosen = way_chosen(cell)
+        shared = self.values[name].get((cell.dataset, chosen))
         if self.experiment is None or cell.method not in methods():
-            return self.ratios.get((cell.dataset, chosen))
-        grid = self.experiment.grid_of(self._dataset(cell), cell.method)
-        if chosen is not Chosen.FIXED and len(grid.get("ratio", ())) > 1:
+            return shared
+        dataset = self._dataset(cell)
+        # Data sets that an experiment lacks have batches and dropout of their own, but its ratio.
+        if dataset not in self.experiment.datasets and name != "ratio":
+            return shared
+        grid = self.experiment.grid_of(dataset, cell.method)
+        if chosen is not Chosen.FIXED and len(grid.get(name, ())) > 1:
             return None
-        return self._settings(cell).get("ratio", Training.ratio)
+        return self._settings(cell).get(name, getattr(Training, name))
 
 
-def _in_words(name: str, value: Any) -> str:
-    if name in _NUMBERS:
-        return _NUMBERS[name].format(value)
-    return _WORDS.get((name, value), f"{name} {value}")
+def _usual_values(
+    name: str, cells: Iterable[tuple[CellRecord, Chosen, Mapping[str, Any]]]
+) -> dict[tuple[str, Chosen], Any]:
+    values = [CellValue(c.dataset, c.method, chosen, own.get(name)) for c, chosen, own in cells]
+    return usual_values(values, getattr(Training, name))
 
 
 def _short(value: Any) -> str:

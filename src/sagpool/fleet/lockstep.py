@@ -15,7 +15,7 @@ from sagpool.fleet.recorded_size import GraphSizes
 from sagpool.fleet.recording import Pass, Recorder, RecordingMemory
 from sagpool.fleet.stack import AdamState, Stack, adam_step
 from sagpool.fleet.stopping import LOSS, DeviceStopping, Rule
-from sagpool.fleet.validation_metrics import SeenOutputs
+from sagpool.fleet.validation_metrics import SeenOutputs, as_loss
 from sagpool.graphs import Batch, Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH, as_matrix, pack_on_device
 from sagpool.nn import Streams
@@ -180,8 +180,8 @@ class Lockstep:
         if self.rule.adds_norm:
             validation = validation + self.weight_decay * self.stack.norms()
         if self.seen is not None:
-            metric = self.seen.value(self.rule.metric)
-            validation = torch.where(validation.isfinite(), -metric, validation.double())
+            metric = as_loss(self.rule.metric, self.seen.value(self.rule.metric))
+            validation = torch.where(validation.isfinite(), metric, validation.double())
         torch.stack([loss / count, validation, accuracy], out=self.curves)
         self.stopping.update(self.curves, self.stack.weights, self.best, self.rule)
 

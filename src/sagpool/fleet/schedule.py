@@ -15,6 +15,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet.stopping import RULES
 from sagpool.fleet.task_splits import drawn_split
 from sagpool.fleet.training import Training
+from sagpool.fleet.validation_metrics import METRICS, REGRESSION_METRICS
 from sagpool.graphs import NO_TEST, Graphs, Split, fixed_split
 from sagpool.models import Shape, build, method_settings, sort_k
 from sagpool.models.methods import LARGER, SIX_TENTHS
@@ -123,10 +124,7 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
     same k; they may differ in learning rate, weight decay, patience, split, seed and fold.
     """
     for training in trainings:
-        if RULES[training.stopping].metric and graphs.task == "regression":
-            raise SagpoolError(
-                f"{graphs.name} is a regression, which cannot stop by {training.stopping}."
-            )
+        _check_stopping(graphs, training.stopping)
         if training.class_weight != "none" and graphs.task != "classification":
             raise SagpoolError(
                 f"{graphs.name} is a {graphs.task}, which has no classes to weight; leave "
@@ -153,6 +151,16 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
         key = (*common, *lockstep, parameters[layers])
         groups.setdefault(key, []).append(position)
     return list(groups.values())
+
+
+def _check_stopping(graphs: Graphs, stopping: str) -> None:
+    kind = "regression" if graphs.task == "regression" else "classification"
+    known: tuple[str, ...] = REGRESSION_METRICS if kind == "regression" else METRICS
+    if RULES[stopping].metric not in ("", *known):
+        raise SagpoolError(
+            f"{graphs.name} is a {kind}, which cannot stop by {stopping}; choose from loss, "
+            f"{', '.join(known)}."
+        )
 
 
 def _check_node_targets(graphs: Graphs) -> None:

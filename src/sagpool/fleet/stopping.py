@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sagpool.fleet.validation_metrics import METRICS
+from sagpool.fleet.validation_metrics import METRICS, REGRESSION_METRICS
 from sagpool.ops.device import kernels_for
 
 T = TypeVar("T", np.ndarray, Tensor)
@@ -19,7 +19,7 @@ class Rule(NamedTuple):
     adds_norm: bool  # adds the norm of the weights, times the weight decay, to the validation loss
     accepts_ties: bool  # an equal loss is an improvement
     exceeds_patience: bool  # stops after ``patience`` + 1 epochs instead of ``patience``
-    metric: str = ""  # metric of the validation part, used instead of the loss; higher is better
+    metric: str = ""  # metric of the validation part, used instead of the loss
 
     def improves(self, loss: T, best: T) -> T:
         return loss <= best if self.accepts_ties else loss < best
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 # By name, as in `Training.stopping`. The second rule is that of the authors' first released code;
 # its norm is √Σθ² over all parameters, not squared.
 RULES = {"loss": Rule(False, False, False), "loss+norm": Rule(True, True, True)} | {
-    name: Rule(False, False, False, name) for name in METRICS
+    name: Rule(False, False, False, name) for name in (*METRICS, *REGRESSION_METRICS)
 }
 LOSS = RULES["loss"]
 

@@ -69,8 +69,9 @@ class Training:
             shuffle in all epochs
         stopping: by the validation ``loss``; or ``loss+norm``: adds to it the norm of the weights,
             times the weight decay, accepts equal values as an improvement, and has one more epoch
-            of patience; or by a metric of the validation part, the higher the better: ``accuracy``,
-            ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``
+            of patience; or by a metric of the validation part: ``accuracy``,
+            ``balanced_accuracy``, ``roc_auc``, ``f1`` or ``mcc``, or of a regression ``rmse``,
+            ``mae`` or ``r2``
         class_weight: ``none``; or ``balanced``: the loss of a graph is divided by the frequency of
             its class in the training part
         schedule: schedule of the learning rate: ``constant``; ``cosine``, down to 0 at max_epochs;
@@ -179,7 +180,8 @@ class Curve:
     """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
-    # [epochs] as early stopping sees it; the negative if it is a metric
+    # [epochs] as early stopping sees it: a metric if it stops by one, the negative unless lower is
+    # better
     validation_loss: np.ndarray
     validation_accuracy: np.ndarray  # [epochs]
 

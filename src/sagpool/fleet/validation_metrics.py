@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from sagpool.graphs import Batch, Graphs
 
-# By name, as rules for stopping; higher is better.
+T = TypeVar("T", float, np.ndarray, Tensor)
+
+# By name, as rules for stopping.
 METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "mcc")
+REGRESSION_METRICS = ("rmse", "mae", "r2")
+ERRORS = ("rmse", "mae")  # of all metrics, only these are better if lower
 SPARE = 64  # a chunk of validation graphs may be padded, and has a filler
 
 
@@ -17,7 +24,7 @@ class SeenOutputs:
     """The outputs for all validation graphs of an epoch; no metric is a sum over batches.
 
     Args:
-        graphs: the data set, with classes or several tasks
+        graphs: the data set
         members: number of members
         dtype: precision of the outputs
     """
@@ -50,7 +57,13 @@ class SeenOutputs:
         logits = self.logits.double()
         if self.task == "classification":
             return class_metric(metric, logits, self.truth, self.real)
-        return task_metric(metric, logits, self.truth.double(), self.real)
+        of_task = task_metric if self.task == "multitask" else regression_metric
+        return of_task(metric, logits, self.truth.double(), self.real)
+
+
+def as_loss(metric: str, value: T) -> T:
+    """The metric as the loss that stopping lowers, and the inverse."""
+    return value if metric in ERRORS else -value
 
 
 def class_metric(metric: str, logits: Tensor, y: Tensor, real: Tensor) -> Tensor:
@@ -97,6 +110,31 @@ def task_metric(metric: str, logits: Tensor, targets: Tensor, real: Tensor) -> T
     matrix = torch.einsum("mgta,mgtb->mtab", truth, guess)
     some = measured.any(1)  # [members, tasks]
     return _mean(_confusion_metric(metric, matrix), some, 0.0)
+
+
+def regression_metric(metric: str, values: Tensor, targets: Tensor, real: Tensor) -> Tensor:
+    """The mean of a metric over tasks, in the units of the targets, ``[members]``.
+
+    R² is not defined for a task whose targets are all equal; it is 0 if it is defined for none.
+
+    Args:
+        metric: one of `REGRESSION_METRICS`
+        values: ``[members, graphs, tasks]``
+        targets: the same, NaN where not measured
+        real: ``[members, graphs]``, which of the graphs count
+    """
+    measured = ~targets.isnan() & real[..., None]
+    count = measured.sum(1)  # [members, tasks]
+    # What is not measured is masked before any arithmetic: 0 · NaN is NaN.
+    error = torch.where(measured, values - targets, 0)
+    if metric == "mae":
+        return _mean(error.abs().sum(1) / count.clamp(min=1), count > 0, 0.0)
+    squares = (error**2).sum(1)
+    if metric == "rmse":
+        return _mean((squares / count.clamp(min=1)).sqrt(), count > 0, 0.0)
+    mean = torch.where(measured, targets, 0).sum(1) / count.clamp(min=1)
+    spread = (torch.where(measured, targets - mean[:, None], 0) ** 2).sum(1)
+    return _mean(1 - squares / torch.where(spread > 0, spread, 1), spread > 0, 0.0)
 
 
 def _confusion_metric(metric: str, matrix: Tensor) -> Tensor:

@@ -83,10 +83,15 @@ class Content:
         """The shown cells of a data set."""
         return [summary for summary in self.shown if summary.cell.dataset == dataset]
 
-    def majority(self, dataset: str) -> float | None:
-        """The accuracy, in percent, of always predicting the most frequent class."""
-        last = {s.cell.dataset: s.cell.fingerprint for s in self.summaries}
-        fraction = self.statistics[last[dataset]].majority
+    def majority(self, cells: Sequence[Summary]) -> float | None:
+        """The accuracy, in percent, of always predicting the most frequent class.
+
+        Args:
+            cells: cells of a data set that share a table, and so the kind of split
+        """
+        if of_split := [s.majority for s in cells if s.majority is not None]:
+            return of_split[0]
+        fraction = self.statistics[cells[0].cell.fingerprint].majority
         return None if fraction is None else 100 * fraction
 
     def note(self, dataset: str) -> str:

@@ -10,7 +10,7 @@ from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
-from sagpool.report.sections.curves import TRAIN, VALIDATION, median_curve
+from sagpool.report.sections.curves import TRAIN, VALIDATION, median_curve, solid_line
 from sagpool.statistics import evenly_spaced
 
 MOST_SEEDS = 100  # most seeds whose means are drawn
@@ -34,7 +34,7 @@ def _summary_of_runs(content: Content, summary: Summary) -> dict[str, Any]:
         "facts": _facts(summary),
         "seeds": [round(means[i], 2) for i in evenly_spaced(len(means), MOST_SEEDS)],
         "folds": [round(mean, 2) for mean in _means_by(summary, "fold")],
-        "curve": None if not curves else _curve(curves),
+        "curve": None if not curves else _curve(curves) | {"solid": solid_line(summary)},
     }
 
 

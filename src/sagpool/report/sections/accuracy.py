@@ -38,7 +38,8 @@ def section(content: Content) -> Section:
 
 
 def _drawing(content: Content, dataset: str) -> Drawing:
-    here, label, majority = content.of(dataset), content.label(dataset), content.majority(dataset)
+    here, label = content.of(dataset), content.label(dataset)
+    majority = content.majority(here)
     keys = []
     if any(summary.cell.paper_mean is not None for summary in here):
         keys.append(Line2D([], [], label="paper ± std", **PAPER))

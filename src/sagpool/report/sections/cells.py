@@ -9,6 +9,7 @@ from sagpool.bench.variants import of_latest_data, of_latest_versions, way_chose
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
+from sagpool.report.superseded import superseded_note
 from sagpool.report.table import Table, code, listing, numbers, plus_minus, words
 
 
@@ -31,7 +32,7 @@ def section(content: Content) -> Section:
 
 
 def left_out_notes(content: Content) -> list[str]:
-    """Which data and versions of methods the tables of results leave out."""
+    """Which requests, data and versions of methods the tables of results leave out."""
     left_out = _left_out(content)
     where = "They are left out here; “All cells” has them."
     notes = {
@@ -39,6 +40,7 @@ def left_out_notes(content: Content) -> list[str]:
         f"{_datasets(left_out.other_data)}. {where}": left_out.other_data,
         f"Other results are of another version of the method: {_methods(left_out.other_version)}. "
         f"{where}": left_out.other_version,
+        (superseded := superseded_note((*content.groups, *content.regressions))): superseded,
     }
     return [note for note, applies in notes.items() if applies]
 

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
-from sagpool.fleet.stopping import RULES
+from sagpool.fleet.stopping import LOSS, RULES, Rule
 from sagpool.report import canvas, names
 from sagpool.report.colours import colour
 from sagpool.report.content import MOST_CURVES, Content
@@ -22,19 +22,19 @@ NORM = ", plus the weight decay times the norm of the weights; their sum decides
 
 
 def section(content: Content) -> Section:
-    most = MOST_CURVES
+    most, rule = MOST_CURVES, _rule(content.shown)  # all shown cells have the same protocol
     many = any(len(s.runs) > most for s in content.shown)
     return Section(
         "curves",
         "Learning curves",
         [Part(drawings=list(_drawings(content)))],
         [
-            "Median loss over the trainings that have not stopped, up to the epoch that half of "
-            "them reach: validation solid, with a band over the middle half; train dashed.",
-            "The two losses are not comparable: the train loss is a mean over the batches of an "
+            "Medians over the trainings that have not stopped, up to the epoch that half of them "
+            "reach: validation solid, with a band over the middle half; train loss dashed.",
+            "The two lines are not comparable: the train loss is a mean over the batches of an "
             "epoch, with dropout active, and includes auxiliary losses of pooling layers (such as "
-            f"DiffPool); {_validation_in_words(content)}.",
-            "Below: dots are the epochs with the lowest validation loss, whose weights are tested; "
+            f"DiffPool); {_validation_in_words(rule)}.",
+            f"Below: dots are the epochs with {_best_in_words(rule)}, whose weights are tested; "
             "the bar spans the middle half of the epochs at which the trainings stopped, with a "
             "mark at the median. The axis ends where 95 % of the trainings have stopped.",
             *([f"At most {most} trainings of each method are drawn."] if many else []),
@@ -42,17 +42,38 @@ def section(content: Content) -> Section:
     )
 
 
-def _validation_in_words(content: Content) -> str:
-    """The quantity by which trainings stop; all shown cells have the same protocol."""
-    stopping = content.shown[0].cell.settings.get("stopping", "loss")
-    if metric := RULES[stopping].metric:
+def solid_line(summary: Summary) -> str:
+    """The quantity by which the trainings of a cell stop; curves have no other of validation."""
+    rule = _rule([summary])
+    if rule.metric:
+        return f"negative validation {_metric(rule)}"
+    return "validation loss" + (" + norm" if rule.adds_norm else "")
+
+
+def _rule(summaries: Sequence[Summary]) -> Rule:
+    return RULES[summaries[0].cell.settings.get("stopping", "loss")] if summaries else LOSS
+
+
+def _metric(rule: Rule) -> str:
+    return rule.metric.replace("_", " ")
+
+
+def _validation_in_words(rule: Rule) -> str:
+    if rule.metric:
         return (
-            f"the solid line is not a loss but the negative validation {metric.replace('_', ' ')}, "
-            "which decides when trainings stop"
+            f"the solid line is not a loss but the negative validation {_metric(rule)}, which "
+            "decides when trainings stop"
         )
     return "the validation loss is that of the predictions alone, after the epoch" + (
-        NORM if RULES[stopping].adds_norm else ""
+        NORM if rule.adds_norm else ""
     )
+
+
+def _best_in_words(rule: Rule) -> str:
+    """What tells the best epoch. Regressions have no curves here, so a metric is no error."""
+    if rule.metric:
+        return f"the highest validation {_metric(rule)}"
+    return "the lowest sum of the two" if rule.adds_norm else "the lowest validation loss"
 
 
 def _drawings(content: Content) -> Iterator[Drawing]:
@@ -130,7 +151,9 @@ def draw_curves(
     canvas.add_grid(stops, "x")
     losses.tick_params(axis="x", labelbottom=False, length=0)
     losses.locator_params(axis="y", nbins=5)
-    canvas.label_y(losses, "train and validation loss")
+    rule = _rule(summaries)
+    both = f"train loss, −{_metric(rule)}" if rule.metric else "train and validation loss"
+    canvas.label_y(losses, both)
     stops.set(ylim=(len(summaries) - 0.4, -0.6), yticks=[])
     canvas.label_x(stops, "epoch")
 

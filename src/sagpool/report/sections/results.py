@@ -159,7 +159,7 @@ def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], scope: _S
                     records.append(_record(title, summary, leaders[dataset]))
             body.append(cells)
         rows.append(RowGroup(title, body))
-    rows += _most_frequent(content, datasets)
+    rows += _most_frequent(scope, datasets)
     heads = [Head(text("method")), *(Head(_title(content, d), number=True) for d in datasets)]
     notes = _notes(scope, datasets, records)
     return Table(name, caption, heads, rows, records, notes, matrix=True)
@@ -172,12 +172,13 @@ def _title(content: Content, dataset: str) -> Cell:
     return Cell(content.label(dataset), html, names.tex_escape(content.label(dataset)))
 
 
-def _most_frequent(content: Content, datasets: list[str]) -> list[RowGroup]:
-    accuracy = [content.majority(dataset) for dataset in datasets]
+def _most_frequent(scope: _Scope, datasets: list[str]) -> list[RowGroup]:
+    cells = [[s for s in scope.group.cells if s.cell.dataset == dataset] for dataset in datasets]
+    accuracy = [scope.content.majority(here) for here in cells]
     if all(value is None for value in accuracy):
         return []
-    cells = [number(value) for value in accuracy]
-    return [RowGroup("for comparison", [[text("most frequent class"), *cells]])]
+    row = [text("most frequent class"), *map(number, accuracy)]
+    return [RowGroup("for comparison", [row])]
 
 
 def _cell(summary: Summary, best: Leader, runs: str) -> Cell:
@@ -285,6 +286,8 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "With a fixed split, the interval is that of the seeds alone.": any(
             s.tests and s.spread.ci95 is not None for s in cells
         ),
+        "Most frequent class: the accuracy of always predicting it. With a fixed split it is the "
+        "largest class of the main test.": any(s.majority is not None for s in cells),
         "In brackets: our mean less the paper's, in units of the paper's standard deviation.": any(
             record["paper_mean"] is not None for record in records
         ),

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from sagpool.bench.predictions import METRICS, REGRESSION_METRICS
+from sagpool.bench.predictions import METRICS
 from sagpool.bench.scores import MOST_RUNS
 from sagpool.bench.summary import Summary
+from sagpool.fleet.validation_metrics import REGRESSION_METRICS
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
 from sagpool.report.sections.cells import left_out_notes

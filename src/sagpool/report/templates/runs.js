@@ -73,15 +73,15 @@ function drawDots({ seeds, folds }) {
   add(svg, "text", `${high} %`, { x: 284, y: height - 2, "text-anchor": "end" });
 }
 
-/** Median losses: validation solid with a band over the middle half, train dashed. */
-function drawCurve({ epochs, train, validation, low, high }) {
+/** Medians: validation solid with a band over the middle half, train loss dashed. */
+function drawCurve({ epochs, train, validation, low, high, solid }) {
   const seen = [...train, ...validation, ...low, ...high].filter((value) => value !== null);
   if (!seen.length) return;
   const [least, most] = [Math.min(...seen), Math.max(...seen)];
   const x = (i) => 36 + (248 * (epochs[i] - 1)) / (epochs.at(-1) - 1 || 1);
   const y = (value) => 8 + (112 * (most - value)) / (most - least || 1);
   const points = (values) => values.flatMap((value, i) => (value === null ? [] : [`${x(i).toFixed(1)} ${y(value).toFixed(1)}`]));
-  const svg = add(panel, "svg", "", { viewBox: "0 0 292 140", role: "img", "aria-label": `Median losses over ${epochs.at(-1)} epochs` });
+  const svg = add(panel, "svg", "", { viewBox: "0 0 292 140", role: "img", "aria-label": `Medians over ${epochs.at(-1)} epochs` });
   add(svg, "line", "", { class: "axis", x1: 36, x2: 284, y1: 120, y2: 120 });
   const band = [...points(high), ...points(low).reverse()];
   if (band.length) add(svg, "path", "", { class: "band", d: `M${band.join("L")}Z` });
@@ -94,7 +94,7 @@ function drawCurve({ epochs, train, validation, low, high }) {
   add(svg, "text", digits(least), { x: 0, y: 122 });
   add(svg, "text", "1", { x: 36, y: 134 });
   add(svg, "text", `epoch ${epochs.at(-1)}`, { x: 284, y: 134, "text-anchor": "end" });
-  add(panel, "p", "Median loss: validation solid, with a band over the middle half; train dashed.");
+  add(panel, "p", `Medians: ${solid} solid, with a band over the middle half; train loss dashed.`);
 }
 
 for (const span of document.querySelectorAll("td[data-runs] .ours")) {
