@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
 from sagpool.models.rescaled import Rescaled
-from sagpool.models.source_version import Call, calls, source_version
+from sagpool.models.source_version import Call, called_by_package, calls, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -93,6 +93,7 @@ class Method:
             version (`sagpool.fleet.NUMERICS`), unless the code of a single method has changed
         display: name and colour in reports
         origin: the call that registered it
+        packaged: whether it belongs to this package
     """
 
     name: str
@@ -101,6 +102,7 @@ class Method:
     version: str
     display: Display = Display()
     origin: Call | None = None
+    packaged: bool = False
 
 
 _methods: dict[str, Method] = {}
@@ -138,7 +140,9 @@ def register(
         without: settings of the architecture that the method lacks, such as ``readout``
         version: version of its code, part of the key under which results are stored; change it
             whenever results or defaults change. By default a hash of the source files that define
-            and register the method, and of the files that they import
+            and register the method, and of the files that they import. The hash does not include
+            data files and modules whose names are computed: methods that depend on these need a
+            version
         display: name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
@@ -147,14 +151,13 @@ def register(
         raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        origin = next(iter(calls()), None)
+        origin, packaged = next(iter(calls()), None), called_by_package()
         if name in _methods and not _is_run_again(_methods[name], build, origin):
             raise SagpoolError(f"There is a method named '{name}' already.")
         found = version
         if found is None:
-            ours = getattr(build, "__module__", "").startswith("sagpool.")
-            found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found, display, origin)
+            found = "" if packaged else source_version(name, build)
+        _methods[name] = Method(name, build, {**known, **own}, found, display, origin, packaged)
         return build
 
     return add
@@ -166,18 +169,21 @@ def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
     If it has not changed, another call in it registers another method. A name says little: that of
     every lambda is the same.
     """
+    if known.packaged:
+        return False
     one, other = known.origin, origin
     if one and other and one.code == other.code and one.position != other.position:
         return False
-    return _same_definition(known.build, build)
+    return _definition(known.build) == _definition(build)
 
 
-def _same_definition(one: Build, other: Build) -> bool:
-    first, second = (
-        (getattr(build, "__module__", None), getattr(build, "__qualname__", build))
-        for build in (one, other)
-    )
-    return first == second and not str(first[0]).startswith("sagpool.")
+def _definition(build: Build) -> tuple[object, object]:
+    """The module and the name under which a function was defined, which `functools.wraps` copies
+    to other functions but not to their code.
+    """
+    if isinstance(build, FunctionType):
+        return build.__globals__.get("__name__"), build.__code__.co_qualname
+    return getattr(build, "__module__", None), getattr(build, "__qualname__", build)
 
 
 def methods() -> tuple[str, ...]:
