@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import FunctionType, MappingProxyType
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from sagpool.errors import SagpoolError
+from sagpool.errors import MethodError, SagpoolError, is_out_of_memory, summary
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
@@ -257,17 +258,37 @@ def build_for_weights(name: str, shape: Shape) -> nn.Module:
         return build(name, shape)
 
 
-def _built(method: Method, shape: Shape) -> nn.Module:
+@contextmanager
+def own_errors(name: str) -> Iterator[None]:
+    """Raise errors of a method from outside of the package as its own: the user's, not a bug."""
     try:
-        return method.build(shape)
-    except (RuntimeError, NotImplementedError) as error:
-        if "meta tensor" not in str(error):
+        yield
+    except SagpoolError:
+        raise
+    except Exception as error:
+        if find_method(name).packaged or is_out_of_memory(error):
             raise
-        # Models are also built on the meta device, as to count their parameters.
+        raise MethodError(f"The method '{name}' failed ({summary(error)}).") from error
+
+
+def _built(method: Method, shape: Shape) -> nn.Module:
+    with own_errors(method.name):
+        try:
+            model = method.build(shape)
+        except (RuntimeError, NotImplementedError) as error:
+            if "meta tensor" not in str(error):
+                raise
+            # Models are also built on the meta device, as to count their parameters.
+            raise SagpoolError(
+                f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
+                'device="cpu".'
+            ) from error
+    if not isinstance(model, nn.Module):
         raise SagpoolError(
-            f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
-            'device="cpu".'
-        ) from error
+            f"The function of the method '{method.name}' must return a torch.nn.Module, not "
+            f"{shorten(model)}."
+        )
+    return model
 
 
 def _check_layers(name: str, model: nn.Module, members: int) -> None:
