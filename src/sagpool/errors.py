@@ -5,6 +5,16 @@ class SagpoolError(ValueError):
     """Wrong input: one sentence that names the file, line, graph or option."""
 
 
+class MethodError(SagpoolError):
+    """A method from outside of the package raised another error, which is the cause of this one."""
+
+
+def summary(error: BaseException) -> str:
+    """The class of an error and the first line of its message."""
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+
+
 _NO_MEMORY = (
     *("can't allocate memory", "not enough memory", "unable to allocate", "out of memory"),
     "_status_alloc_failed",  # of cuBLAS and other CUDA libraries

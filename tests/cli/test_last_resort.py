@@ -111,9 +111,42 @@ def test_an_error_in_a_plugin_is_no_bug(sagpool, cache, tmp_path, monkeypatch, n
     outcome = sagpool("bench", "quick", "--dataset", "MUTAG", *method, "--device", "cpu")
     assert outcome.code == 2
     *_, last = outcome.err.splitlines()
-    assert last.startswith("sagpool: The plugin ")
-    assert last.endswith("failed (ValueError: a mistake of mine); its traceback is above.")
+    assert last == (
+        "sagpool: The method 'failing-h' failed (ValueError: a mistake of mine); its traceback is "
+        "above."
+    )
     assert 'raise ValueError("a mistake of mine")' in outcome.err
+    assert not (cache / "logs").exists()
+
+
+WRONG = """
+from torch_geometric.nn import TopKPooling
+from sagpool.models import register_pyg
+
+register_pyg("wrong-h", lambda s: TopKPooling(s.hidden + 1, s.ratio))
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bench", "quick", "--dataset", "MUTAG", "--device", "cpu"],
+        ["train", "MUTAG", "-o", "model", "--folds", "2"],
+    ],
+    ids=["bench", "train"],
+)
+def test_an_error_in_a_layer_of_pyg_is_that_of_its_method(
+    sagpool, cache, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(plugins, "_loaded", {})
+    (tmp_path / "wrong.py").write_text(WRONG)
+    outcome = sagpool(*command, "--plugin", "wrong.py", "--method", "wrong-h")
+    assert outcome.code == 2
+    *_, last = outcome.err.splitlines()
+    assert last.startswith("sagpool: The method 'wrong-h' failed (RuntimeError: The size of tensor")
+    assert "Traceback" not in outcome.err
     assert not (cache / "logs").exists()
 
 

@@ -1,6 +1,7 @@
 """What somebody who writes a method would try: it works, or is refused with a sentence."""
 
 from dataclasses import fields, replace
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -484,6 +485,20 @@ def test_a_changed_cell_of_a_notebook_replaces_its_method_but_two_in_a_cell_conf
         assert method_version("mine-h") == version
     with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
         exec(CELL.format(version="3") + CELL.format(version="4"), names)
+
+
+def test_a_cell_with_a_wrapped_builder_of_the_package_may_run_again():
+    cell = CELL.replace("\n@register", "\n@wraps(gpool_h)\ndef other(shape): pass\n\n@register")
+    cell = cell.replace("def mine", "@wraps(gpool_h)\ndef mine")
+    gpool_h = registry.find_method("gpool-h").build
+    names = {"__name__": "__main__", "wraps": wraps, "gpool_h": gpool_h}
+    for version in ("1", "2"):
+        exec(cell.format(version=version), names)
+        assert method_version("mine-h") == version
+    with pytest.raises(SagpoolError, match="a method named 'mine-h' already"):
+        register("mine-h", version="3")(names["other"])
+    with pytest.raises(SagpoolError, match="a method named 'gpool-h' already"):
+        register("gpool-h", version="3")(wraps(gpool_h)(names["mine"]))
 
 
 def test_a_method_without_a_source_file_needs_a_version():

@@ -26,12 +26,13 @@ def own_methods(monkeypatch):
     monkeypatch.setattr(plugins, "_loaded", {})
 
 
-PLUGIN = """
+IMPORT = "from layers_of_mine import RATIO"
+PLUGIN = f"""
 from sagpool.models import hierarchical, register
 from sagpool.nn import GPool
-from layers_of_mine import RATIO
+{IMPORT}
 
-@register("plugged-h", settings={"temperature": 0.5})
+@register("plugged-h", settings={{"temperature": 0.5}})
 def plugged(shape):
     return hierarchical(shape, lambda block: GPool(shape.hidden, RATIO, members=shape.members))
 """
@@ -105,6 +106,34 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     assert version() != first
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'RATIO = importlib.import_module("layers_of_mine").RATIO',
+        'from importlib import import_module\nRATIO = import_module("layers_of_mine").RATIO',
+        'RATIO = __import__("layers_of_mine").RATIO',
+    ],
+)
+def test_the_version_follows_helpers_that_a_call_imports(line, tmp_path, forget):
+    found = []
+    for ratio in (0.5, 0.25):
+        plugin = write_plugin(tmp_path, f"RATIO = {ratio}\n")
+        plugin.write_text("import importlib\n" + PLUGIN.replace(IMPORT, line))
+        load_plugin(plugin)
+        assert ratio_of_plugged() == ratio
+        found.append(method_version("plugged-h"))
+    assert found[0] != found[1]
+
+
+def test_the_version_follows_helpers_of_a_package_that_a_call_imports(tmp_path, forget):
+    plugin = tmp_path / "layers_of_lab" / "plugin.py"
+    plugin.parent.mkdir()
+    (plugin.parent / "__init__.py").write_text("")
+    plugin.write_text('import importlib\nimportlib.import_module(".parts", __package__)\n')
+    (plugin.parent / "parts.py").write_text("")
+    assert plugin.parent / "parts.py" in source_version.source_files([plugin])
+
+
 def ratio_of_plugged():
     return build("plugged-h", Shape(5, 3, hidden=8, settings={})).pools[0].ratio
 
@@ -172,6 +201,8 @@ def add(name, layer):
 @pytest.mark.parametrize(
     "line",
     [
+        'register("plugged-h")(gpool_h)',
+        'register("plugged-h")(wraps(gpool_h)(method_of(GPool)))',
         'register("plugged-h")(method_of(GPool))',
         'register("plugged-h")(logged(method_of(GPool)))',
         'register_pyg("plugged-h", topk(multiplier=1.0))',
@@ -185,8 +216,9 @@ def test_the_version_follows_the_file_that_registers(line, tmp_path, forget):
         sys.modules.pop("layers_of_mine", None)
         plugin = write_plugin(tmp_path / folder, HELPER)
         plugin.write_text(
-            "from layers_of_mine import add, logged, method_of, topk\n"
+            "from layers_of_mine import add, logged, method_of, topk, wraps\n"
             "from sagpool.models import register, register_pyg\n"
+            "from sagpool.models.methods import gpool_h\n"
             f"from sagpool.nn import GPool\n{line}\n{ending}"
         )
         load_plugin(plugin)

@@ -17,6 +17,7 @@ from sagpool.bench.engines.cluster import connected
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_plan import check_choice, plan_experiment
 from sagpool.bench.majority import compare_with_majority
+from sagpool.bench.own_methods import check_own_methods
 from sagpool.bench.plan import Overrides
 from sagpool.bench.provenance import code_state
 from sagpool.bench.records import DeviceTime
@@ -175,6 +176,7 @@ def run_experiment(
         precision=precision,
         store=store,
     )
+    check_own_methods(plan)
     if profile and engine != "local":
         raise SagpoolError("A profile is of one device, so it needs the engine 'local'.")
     with (

@@ -7,13 +7,16 @@ import time
 import traceback
 from pathlib import Path
 
+from sagpool.errors import MethodError, summary
+
 BUG = 70  # exit code for an error in the program itself, as in sysexits.h
 
 
 def describe_plugin_error(error: BaseException) -> str | None:
     """Print the traceback of an error in the code of a plugin; returns one line about it."""
+    cause = error.__cause__ if isinstance(error, MethodError) and error.__cause__ else error
     plugins = sys.modules.get("sagpool.models.plugins")
-    at, plugin = error.__traceback__, None
+    at, plugin = cause.__traceback__, None
     while plugins is not None and at is not None:
         plugin = plugins.plugin_with(at.tb_frame.f_code.co_filename)
         if plugin is not None:
@@ -21,20 +24,17 @@ def describe_plugin_error(error: BaseException) -> str | None:
         at = at.tb_next
     if plugin is None:
         return None
-    print("".join(traceback.format_exception(type(error), error, at)), file=sys.stderr)
-    return f"The plugin {plugin} failed ({_first_line(error)}); its traceback is above."
+    print("".join(traceback.format_exception(type(cause), cause, at)), file=sys.stderr)
+    if isinstance(error, MethodError):
+        return f"{str(error).removesuffix('.')}; its traceback is above."
+    return f"The plugin {plugin} failed ({summary(error)}); its traceback is above."
 
 
 def describe_bug(error: BaseException) -> str:
     """Write the traceback of an unexpected error to a file; returns one line about it."""
     log = _write_log(error)
     where = f"the traceback is in {log}" if log else "its traceback could not be written"
-    return f"This is a bug in sagpool ({_first_line(error)}); {where}. Please report it."
-
-
-def _first_line(error: BaseException) -> str:
-    reason = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return f"This is a bug in sagpool ({summary(error)}); {where}. Please report it."
 
 
 def _write_log(error: BaseException) -> Path | None:

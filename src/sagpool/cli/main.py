@@ -6,7 +6,7 @@ import os
 import sys
 
 from sagpool.cli.last_resort import BUG, describe_bug, describe_plugin_error
-from sagpool.errors import SagpoolError, is_out_of_memory
+from sagpool.errors import MethodError, SagpoolError, is_out_of_memory
 from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 
 
@@ -26,6 +26,8 @@ def _run() -> int | str | None:
             app_for(sys.argv[1:])()
     except SystemExit as ended:  # typer always ends like this, and treats SIGTERM as Ctrl-C
         return TERMINATED if _comes_from(ended, Terminated) else ended.code
+    except MethodError as error:
+        return _fail(describe_plugin_error(error) or str(error))
     except SagpoolError as error:
         return _fail(str(error))
     except OSError as error:

@@ -19,6 +19,7 @@ from sagpool.fleet.training import Training
 from sagpool.graphs import Graphs, pack
 from sagpool.graphs.batch import NO_GRAPH
 from sagpool.models import build
+from sagpool.models.registry import own_errors
 from sagpool.nn import Streams
 from sagpool.ops import LabelSums
 
@@ -142,7 +143,7 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     it, so such a method never reaches a fleet.
     """
     for _ in range(2):
-        with out_of_memory_suppressed():
+        with out_of_memory_suppressed(), own_errors(training.method):
             return _trial_step(graphs, training, dtype)
         if graphs.device.type == "cpu":
             break

@@ -3,21 +3,22 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from sagpool.errors import SagpoolError
+from sagpool.errors import MethodError, SagpoolError, is_out_of_memory, summary
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
 from sagpool.models.rescaled import Rescaled
-from sagpool.models.source_version import Call, calls, source_version
+from sagpool.models.source_version import Call, called_by_package, calls, source_version
 from sagpool.nn.pool.selection import Ratio
 
 Value = int | float | str | bool
@@ -93,6 +94,7 @@ class Method:
             version (`sagpool.fleet.NUMERICS`), unless the code of a single method has changed
         display: name and colour in reports
         origin: the call that registered it
+        packaged: whether it belongs to this package
     """
 
     name: str
@@ -101,6 +103,7 @@ class Method:
     version: str
     display: Display = Display()
     origin: Call | None = None
+    packaged: bool = False
 
 
 _methods: dict[str, Method] = {}
@@ -138,7 +141,9 @@ def register(
         without: settings of the architecture that the method lacks, such as ``readout``
         version: version of its code, part of the key under which results are stored; change it
             whenever results or defaults change. By default a hash of the source files that define
-            and register the method, and of the files that they import
+            and register the method, and of the files that they import. The hash does not include
+            data files and modules whose names are computed: methods that depend on these need a
+            version
         display: name and colour in reports
     """
     known = {key: value for key, value in ARCHITECTURE_SETTINGS.items() if key not in without}
@@ -147,14 +152,13 @@ def register(
         raise SagpoolError(f"A method cannot have a setting named '{key}': all trainings have it.")
 
     def add(build: Build) -> Build:
-        origin = next(iter(calls()), None)
+        origin, packaged = next(iter(calls()), None), called_by_package()
         if name in _methods and not _is_run_again(_methods[name], build, origin):
             raise SagpoolError(f"There is a method named '{name}' already.")
         found = version
         if found is None:
-            ours = getattr(build, "__module__", "").startswith("sagpool.")
-            found = "" if ours else source_version(name, build)
-        _methods[name] = Method(name, build, {**known, **own}, found, display, origin)
+            found = "" if packaged else source_version(name, build)
+        _methods[name] = Method(name, build, {**known, **own}, found, display, origin, packaged)
         return build
 
     return add
@@ -166,18 +170,21 @@ def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
     If it has not changed, another call in it registers another method. A name says little: that of
     every lambda is the same.
     """
+    if known.packaged:
+        return False
     one, other = known.origin, origin
     if one and other and one.code == other.code and one.position != other.position:
         return False
-    return _same_definition(known.build, build)
+    return _definition(known.build) == _definition(build)
 
 
-def _same_definition(one: Build, other: Build) -> bool:
-    first, second = (
-        (getattr(build, "__module__", None), getattr(build, "__qualname__", build))
-        for build in (one, other)
-    )
-    return first == second and not str(first[0]).startswith("sagpool.")
+def _definition(build: Build) -> tuple[object, object]:
+    """The module and the name under which a function was defined, which `functools.wraps` copies
+    to other functions but not to their code.
+    """
+    if isinstance(build, FunctionType):
+        return build.__globals__.get("__name__"), build.__code__.co_qualname
+    return getattr(build, "__module__", None), getattr(build, "__qualname__", build)
 
 
 def methods() -> tuple[str, ...]:
@@ -251,17 +258,37 @@ def build_for_weights(name: str, shape: Shape) -> nn.Module:
         return build(name, shape)
 
 
-def _built(method: Method, shape: Shape) -> nn.Module:
+@contextmanager
+def own_errors(name: str) -> Iterator[None]:
+    """Raise errors of a method from outside of the package as its own: the user's, not a bug."""
     try:
-        return method.build(shape)
-    except (RuntimeError, NotImplementedError) as error:
-        if "meta tensor" not in str(error):
+        yield
+    except SagpoolError:
+        raise
+    except Exception as error:
+        if find_method(name).packaged or is_out_of_memory(error):
             raise
-        # Models are also built on the meta device, as to count their parameters.
+        raise MethodError(f"The method '{name}' failed ({summary(error)}).") from error
+
+
+def _built(method: Method, shape: Shape) -> nn.Module:
+    with own_errors(method.name):
+        try:
+            model = method.build(shape)
+        except (RuntimeError, NotImplementedError) as error:
+            if "meta tensor" not in str(error):
+                raise
+            # Models are also built on the meta device, as to count their parameters.
+            raise SagpoolError(
+                f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
+                'device="cpu".'
+            ) from error
+    if not isinstance(model, nn.Module):
         raise SagpoolError(
-            f"{method.name} reads numbers of a tensor while it is built; make that tensor with "
-            'device="cpu".'
-        ) from error
+            f"The function of the method '{method.name}' must return a torch.nn.Module, not "
+            f"{shorten(model)}."
+        )
+    return model
 
 
 def _check_layers(name: str, model: nn.Module, members: int) -> None:

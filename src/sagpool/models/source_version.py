@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from sagpool.errors import SagpoolError
 
+PACKAGE = Path(__file__).parents[1]
 INSTALLED = {"site-packages", "dist-packages"}
 # Their versions are stored separately, and the source of a development version would be long.
 NEEDED = {"sagpool", "torch", "torch_geometric", "numpy"}
@@ -54,11 +55,26 @@ def calls() -> list[Call]:
     return found
 
 
+def called_by_package() -> bool:
+    """Whether a module of this package led here at its top level.
+
+    The calls cannot be copied, unlike the ``__module__`` of a function, which `functools.wraps`
+    copies. `register_pyg` is a function of this package that is called from elsewhere.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        if frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def source_version(name: str, build: Callable[..., Any]) -> str:
     """A hash of the files that make and register a method, and of all that they import.
 
     ``build`` may come from a function of another file, so the files of the callers count too. Code
-    of installed packages does not, unless it defines or registers the method.
+    of installed packages does not, unless it defines or registers the method. Imports are found in
+    the source: modules whose names are computed are not, and neither are data files.
     """
     try:
         file = inspect.getsourcefile(build)
@@ -72,7 +88,8 @@ def source_version(name: str, build: Callable[..., Any]) -> str:
             "of a later version; register it with version=..."
         )
     known += [one for one in callers[1:] if one.is_file() and not _is_installed(one)]
-    files = source_files(one.resolve() for one in known)
+    # A builder of this package may be registered under another name.
+    files = source_files(one.resolve() for one in known if not one.is_relative_to(PACKAGE))
     _check_unchanged(files)
     return content(files)
 
@@ -213,6 +230,7 @@ def _imports(path: Path, root: Path) -> Iterator[Path]:
 
 
 def _import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The import statements of a file; calls such as ``import_module("layers")`` count too."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # not Python, for example a page that shows code
@@ -220,3 +238,20 @@ def _import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
+        elif isinstance(node, ast.Call) and (name := _imported_by(node)) is not None:
+            absolute = name.lstrip(".")
+            if level := len(name) - len(absolute):
+                yield ast.ImportFrom(absolute, [], level)
+            else:
+                yield ast.Import([ast.alias(name)])
+
+
+def _imported_by(call: ast.Call) -> str | None:
+    """The name of the module that a call imports, if it is written there."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            return name
+    return None
