@@ -121,6 +121,15 @@ def test_the_settings_of_a_method(sagpool, store):
     assert "conv" not in row, "the default is not stored"
 
 
+def test_a_dry_run_names_options_that_are_not_the_defaults(sagpool):
+    options = ("--method", "gpool-h", *SMALL)
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *options).out)
+    assert "schedule" not in row
+    options = ("--set", "schedule=cosine", "--set", "class_weight=balanced", *options)
+    (row,) = json.loads(sagpool("bench", "--json", "--dry-run", *options).out)
+    assert (row["schedule"], row["class_weight"]) == ("cosine", "balanced")
+
+
 def test_a_dry_run_counts_stored_trainings(sagpool, store):
     sagpool("bench", "--method", "gpool-h", *SMALL)
     more = [3 if option == 1 else option for option in SMALL]

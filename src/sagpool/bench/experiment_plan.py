@@ -21,7 +21,7 @@ from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.stopping import RULES
-from sagpool.fleet.training import PROTOCOL
+from sagpool.fleet.training import OPTIONS
 from sagpool.fleet.validation_metrics import REGRESSION_METRICS
 from sagpool.foreign.limits import TRAININGS
 from sagpool.graphs import Graphs, load, with_node_targets, with_split
@@ -99,11 +99,11 @@ class ExperimentPlan:
 
 
 def _main_settings(training: Training) -> dict[str, Any]:
-    """Those that most experiments vary, and all that do not have their defaults."""
+    """Those that most experiments vary, options other than the defaults, and the method's own."""
     names, every = ("lr", "weight_decay", "hidden", "ratio"), training.to_dict()
     return {
         **{name: getattr(training, name) for name in names},
-        **{name: every[name] for name in PROTOCOL if name in every},
+        **{name: every[name] for name in OPTIONS if name in every},
         **dict(training.method_settings),
     }
 
