@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sagpool.fleet import MemoryShortageError, lane, memory
+from sagpool.fleet import MemoryShortageError, Training, lane, memory
 from sagpool.fleet.lane import Crew, GpuMemory, Lane
 from sagpool.fleet.memory import StepBytes, trial_step
 from sagpool.fleet.profile import Profile
 
 GPU = torch.device("cuda")
+TRAINING = Training("sagpool-h", seed=0, fold=0)
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 
 
@@ -46,14 +47,14 @@ def test_a_trial_step_is_tried_again_after_memory_was_freed(failures, expected, 
     """Else a fleet that would fit trains one graph at a time."""
     size = StepBytes(1, 2)
     monkeypatch.setattr(memory, "_trial_step", Scarce(failures, size))
-    assert trial_step(SimpleNamespace(device=GPU), None, torch.float32) == size
+    assert trial_step(SimpleNamespace(device=GPU), TRAINING, torch.float32) == size
     assert freed == expected
 
 
 def test_a_trial_step_that_does_not_fit_then_either_is_a_shortage(freed, monkeypatch):
     monkeypatch.setattr(memory, "_trial_step", Scarce(2))
     with pytest.raises(MemoryShortageError):
-        trial_step(SimpleNamespace(device=GPU), None, torch.float32)
+        trial_step(SimpleNamespace(device=GPU), TRAINING, torch.float32)
 
 
 @pytest.mark.parametrize(
