@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from baselines_section import baselines_section
+from choice_section import choice_section
 from complexity_section import complexity_section
 from controls_section import controls_section
 from protocols_section import protocols_section
@@ -340,6 +341,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
     _write_claims(published, folders[0].parent / CLAIMS)
     texts = {name: block(published) for name, block in BLOCKS.items()}
     texts["controls"] = controls_section(published, folders)
+    texts["choice"] = choice_section(published, folders)
     sections = (complexity_section(folder) for folder in folders)
     texts["complexity"] = "\n\n".join(section for section in sections if section)
     page.write_text(filled(page.read_text("utf-8"), texts), "utf-8")
