@@ -1,4 +1,4 @@
-"""The table of docs/reproduction.md that compares SAGPool with the controls in three ways."""
+"""The table of docs/reproduction.md that compares SAGPool and the controls in three ways."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ PAIRS = (
     ("sagpool-h", "complement-h"),
     ("sagpool-h", "nopool-h"),
     ("sagpool-g", "nopool-g"),
+    ("nopool-g", "mlp-g"),
 )
 HEADS = ("difference of", "settings", "data set", "points (95 % interval)")
 MEAN = "mean"

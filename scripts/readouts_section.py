@@ -13,7 +13,8 @@ from sagpool.report import names
 from sagpool.statistics import SIGNIFICANT, holm
 
 HEADS = ("data set", "method", "readout", "training", "test", "difference (95 % interval)", "p")
-RANDOM = "random-h, readout sum"  # a control that keeps random nodes and counts them
+SUMS = ", readout sum"
+CONTROLS = ("random-h", "nopool-h")  # their readouts are sums, so they count nodes
 
 
 def readouts_section(group: PublishedGroup, usual: Sequence[Key]) -> str:
@@ -30,8 +31,13 @@ def readouts_section(group: PublishedGroup, usual: Sequence[Key]) -> str:
         parts = (both(group, one, part) for part in ("train_accuracy", "test_accuracy"))
         cells = [one.usual[0], names.plain(one.usual[1]), _readouts(one), *parts]
         lines.append(row([*cells, interval(one.pair.difference), shown]))
-    sentences = [beside for name in datasets if (beside := _beside_random(group, usual, name))]
-    return "\n".join([*lines, "", *sentences])
+    beside = [
+        line
+        for name in datasets
+        for control in CONTROLS
+        if (line := _beside_control(group, usual, name, f"{control}{SUMS}"))
+    ]
+    return "\n".join([*lines, "", *beside])
 
 
 def _readouts(one: Changed) -> str:
@@ -39,21 +45,36 @@ def _readouts(one: Changed) -> str:
     return f"{usual} → {one.what.removeprefix('readout ')}"
 
 
-def _beside_random(group: PublishedGroup, usual: Iterable[Key], dataset: str) -> str:
-    """How many of the usual methods differ from random nodes with sums; empty without these."""
-    control = group.cells.get((dataset, RANDOM))
-    if control is None:
+def _beside_control(group: PublishedGroup, usual: Iterable[Key], dataset: str, control: str) -> str:
+    """How many methods differ from a control with sums; empty without these."""
+    if (dataset, control) not in group.cells:
         return ""
-    cells = {method: group.cells[name, method] for name, method in usual if name == dataset}
-    pairs = {method: pair for method, cell in cells.items() if (pair := paired(cell, control))}
+    usual_here = [method for name, method in usual if name == dataset]
+    with_sums = [
+        method for name, method in group.cells if name == dataset and method.endswith(SUMS)
+    ]
+    found = [f"Of {_beside(group, dataset, usual_here, control, 'with their usual readout')}"]
+    if others := [method for method in with_sums if method != control]:
+        found.append(f"Of {_beside(group, dataset, others, control, 'with sums')}")
+    shown = f"{names.plain(control.removesuffix(SUMS))} with sums"
+    return f"- **{dataset}, compared with {shown}.** {' '.join(found)}"
+
+
+def _beside(
+    group: PublishedGroup, dataset: str, methods: Iterable[str], control: str, readout: str
+) -> str:
+    cells = {method: group.cells[dataset, method] for method in methods}
+    reference = group.cells[dataset, control]
+    pairs = {method: pair for method, cell in cells.items() if (pair := paired(cell, reference))}
     corrected = holm([pair.difference.p for pair in pairs.values()])
     signs = [
         (pair.difference.mean > 0) - (pair.difference.mean < 0) if p < SIGNIFICANT else 0
         for pair, p in zip(pairs.values(), corrected, strict=True)
     ]
     best = max(pairs, key=lambda method: pairs[method].difference.mean)
+    p = p_text(dict(zip(pairs, corrected, strict=True))[best]).replace("<", "&lt;")
     return (
-        f"- **{dataset}.** Of {len(pairs)} methods with their usual readout, {signs.count(1)} are "
-        f"better than Random_h with sums, {signs.count(-1)} worse. The best, {names.plain(best)}, "
-        f"differs by {interval(pairs[best].difference)}."
+        f"{len(pairs)} methods {readout}, {signs.count(1)} are better, {signs.count(-1)} worse. "
+        f"The best, {names.plain(best.removesuffix(SUMS))}, differs by "
+        f"{interval(pairs[best].difference)}; p {p} after correction over these methods."
     )

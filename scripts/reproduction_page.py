@@ -108,8 +108,10 @@ def _short(one: Judged) -> str:
     parts = []
     for second, lines in by_pair.items():
         *single, overall = lines  # that of the mean over the data sets is the last
-        other = "" if len(second) > 1 else f"{names.plain(second[0])} "
-        parts.append(f"{other}{_signed(overall.value)}{_outcomes([overall, *single])}")
+        words = [names.plain(second[0])] if len(second) == 1 else []
+        words += [f"on {overall.dataset}"] if overall.dataset else []
+        difference = f"{_signed(overall.value)}{_outcomes([overall, *single])}"
+        parts.append(" ".join([*words, difference]))
     against = "Against " if len(next(iter(by_pair))) == 1 else "Difference "
     return against + ", ".join(parts)
 

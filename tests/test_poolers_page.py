@@ -235,8 +235,11 @@ def test_other_readouts_beside_the_usual_ones(folder, blocks):
     assert mlp.startswith("| MUTAG | MLP_g | mean-max → sum | 85.00 → 95.00 | 72.00 → 72.")
     assert not mlp.endswith("* |")
     assert sentence.startswith(
-        "- **MUTAG.** Of 5 methods with their usual readout, 0 are better than Random_h with "
-        "sums, 5 worse. The best, GMT_g, differs by −1"
+        "- **MUTAG, compared with Random_h with sums.** Of 5 methods with their usual readout, 0 "
+        "are better, 5 worse. The best, GMT_g, differs by −1"
+    )
+    assert "Of 1 methods with sums, 0 are better, 1 worse. The best, MLP_g, differs by −2" in (
+        sentence
     )
     assert "readout" not in found["accuracy"], "they are in no other table"
 
