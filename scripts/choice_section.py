@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from markdown_table import table_row
 from published_rows import Key, Published, PublishedGroup, read_csv
 
 from sagpool.bench.claims.phrases import signed
@@ -69,7 +70,7 @@ def choice_section(published: Published, folders: Sequence[Path]) -> str:
     lower = {(line.dataset, line.first[0]) for line in group.agreement() if line.outcome == "lower"}
     order = [*group.rows]
     choices.sort(key=lambda choice: order.index(choice.key))
-    lines = [_row(HEADS), _row(["---", "---", *["---:"] * 4])]
+    lines = [table_row(HEADS), table_row(["---", "---", *["---:"] * 4])]
     below = [choice for choice in choices if choice.key in lower]
     lines += [_line(group, choice) for choice in below]
     return "\n".join([*lines, "", " ".join(_sentences(choices, below))])
@@ -161,7 +162,7 @@ def _seeds(accuracy: Mapping[tuple[int, int], float], folds: int) -> Iterator[li
 def _line(group: PublishedGroup, choice: Choice) -> str:
     dataset, method = choice.key
     paper, ours = group.experiment.accuracy[choice.key], group.spread(choice.key)
-    return _row(
+    return table_row(
         [
             dataset,
             names.plain(method),
@@ -171,7 +172,3 @@ def _line(group: PublishedGroup, choice: Choice) -> str:
             f"{choice.best(1, among=1):.2f}",
         ]
     )
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

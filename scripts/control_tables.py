@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from markdown_table import p_cell, table_row
 from published_rows import Key, PublishedGroup, paired, read_published
 
 from sagpool import SagpoolError
-from sagpool.bench.claims import p_text
 from sagpool.bench.claims.phrases import interval, signed
 from sagpool.bench.experiment import Related
 from sagpool.bench.experiment_file import load_experiment
@@ -66,7 +66,7 @@ def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
         )
         for name in datasets
     }
-    lines = [row(["method", *datasets]), row(["---", *["---:"] * len(datasets)])]
+    lines = [table_row(["method", *datasets]), table_row(["---", *["---:"] * len(datasets)])]
     for method in names.in_order(method for _, method in keys):
         texts = [names.plain(method)]
         for dataset in datasets:
@@ -75,7 +75,7 @@ def accuracies(group: PublishedGroup, cells: Iterable[Key] = ()) -> str:
                 texts.append(MISSING)
                 continue
             texts.append(with_seeds(spread, "**" if round(spread.mean, 2) == best[dataset] else ""))
-        lines.append(row(texts))
+        lines.append(table_row(texts))
     return "\n".join(lines)
 
 
@@ -101,9 +101,8 @@ def gains(group: PublishedGroup, control: str) -> list[Gain]:
             clear[method][dataset] = one
     means = {method: mean_difference(some) for method, some in found.items()}
     p, bound = _p_of_means(found), _p_of_means(found, group.experiment.related)
-    without = {
-        dataset: _p_of_means(_without(dataset, found)) for dataset in group.experiment.datasets
-    }
+    datasets = dict.fromkeys(dataset for some in found.values() for dataset in some)
+    without = {dataset: _p_of_means(_without(dataset, found)) for dataset in datasets}
     return [
         Gain(m, found[m], clear[m], means[m], p[m], bound[m], _needed(m, found[m], p[m], without))
         for m in names.in_order(found)
@@ -140,11 +139,12 @@ def against(control: str, found: Sequence[Gain], order: Iterable[str]) -> str:
     """A table with a row for each method and the data sets in this order, and sentences."""
     datasets = [name for name in order if any(name in gain.datasets for gain in found)]
     heads = [f"− {names.plain(control)}", "mean (95 % interval)", "p", *datasets]
-    lines = [row(heads), row(["---", *["---:"] * (len(heads) - 1)])]
+    lines = [table_row(heads), table_row(["---", *["---:"] * (len(heads) - 1)])]
     for gain in found:
-        p = p_text(gain.p).replace("<", "&lt;")
         each = [_on(dataset, gain) for dataset in datasets]
-        lines.append(row([names.plain(gain.method), interval(gain.mean), p, *each]))
+        lines.append(
+            table_row([names.plain(gain.method), interval(gain.mean), p_cell(gain.p), *each])
+        )
     signs = [gain.sign for gain in found]
     sentence = (
         f"Of {len(found)} methods, in the mean over data sets: {signs.count(1)} better than "
@@ -173,10 +173,6 @@ def _on(dataset: str, gain: Gain) -> str:
 def _either(texts: Sequence[str]) -> str:
     *others, last = texts
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from markdown_table import starred, table_row
 from published_rows import Published, PublishedGroup, paired, read_csv
 
-from sagpool.bench.claims import CellRows, p_text
+from sagpool.bench.claims import CellRows
 from sagpool.bench.claims.phrases import interval
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
-from sagpool.statistics import MARGIN, SIGNIFICANT, Difference, mean_difference
+from sagpool.statistics import MARGIN, Difference, mean_difference
 
 PAIRS = (
     ("sagpool-h", "random-h"),
@@ -26,7 +27,7 @@ MEAN = "mean"
 TABLE = Path("tables", "data.csv")
 
 
-class Row(NamedTuple):
+class Compared(NamedTuple):
     """Two methods on a data set, or in the mean over several."""
 
     dataset: str
@@ -37,7 +38,7 @@ class Row(NamedTuple):
 def controls_section(published: Published, folders: Sequence[Path]) -> str:
     """Differences to the controls; and the accuracy of always predicting the same class."""
     heads = [*HEADS, "p, other graphs", f"p, within ±{MARGIN:g}", "p, these graphs"]
-    lines = [_line(heads), _line(["---"] * 3 + ["---:"] * 4)]
+    lines = [table_row(heads), table_row(["---"] * 3 + ["---:"] * 4)]
     groups = {group.chosen: group for group in published.groups if not group.differences}
     for first, second in PAIRS:
         for way in (Chosen.SEARCHED, Chosen.FIXED):
@@ -54,33 +55,33 @@ def _majority(published: Published, folders: Sequence[Path]) -> str:
 
 
 def _lines(group: PublishedGroup, first: str, second: str) -> list[str]:
-    rows = []
+    found = []
     for dataset in group.experiment.datasets:
         both = [group.plain.get((dataset, method)) for method in (first, second)]
-        row = _row(dataset, *both)
-        rows += [row] if row else []
-    if len(rows) > 1:
-        usual = mean_difference({row.dataset: row.usual for row in rows})
-        here = mean_difference({row.dataset: row.here for row in rows})
-        rows.append(Row(MEAN, usual, here))
+        one = _compared(dataset, *both)
+        found += [one] if one else []
+    if len(found) > 1:
+        usual = mean_difference({one.dataset: one.usual for one in found})
+        here = mean_difference({one.dataset: one.here for one in found})
+        found.append(Compared(MEAN, usual, here))
     pair = f"{names.plain(first)} − {names.plain(second)}"
     settings = str(group.chosen).removesuffix(" settings")
     return [
-        _line([pair, settings, row.dataset, interval(row.usual), *map(_p, _tests(row))])
-        for row in rows
+        table_row([pair, settings, one.dataset, interval(one.usual), *map(starred, _tests(one))])
+        for one in found
     ]
 
 
-def _tests(row: Row) -> tuple[float, float, float]:
-    return row.usual.p, row.usual.p_equivalent(), row.here.p
+def _tests(one: Compared) -> tuple[float, float, float]:
+    return one.usual.p, one.usual.p_equivalent(), one.here.p
 
 
-def _row(dataset: str, first: CellRows | None, second: CellRows | None) -> Row | None:
+def _compared(dataset: str, first: CellRows | None, second: CellRows | None) -> Compared | None:
     if first is None or second is None:
         return None
     pair = paired(first, second)
     here = _by_seed(first.seed_means, second.seed_means)
-    return None if pair is None or here is None else Row(dataset, pair.difference, here)
+    return None if pair is None or here is None else Compared(dataset, pair.difference, here)
 
 
 def _by_seed(first: Mapping[int, float], second: Mapping[int, float]) -> Difference | None:
@@ -91,11 +92,3 @@ def _by_seed(first: Mapping[int, float], second: Mapping[int, float]) -> Differe
     values = np.array([first[seed] - second[seed] for seed in seeds])
     error = float(values.std(ddof=1)) / math.sqrt(len(seeds))
     return Difference(float(values.mean()), error, len(seeds) - 1)
-
-
-def _p(p: float) -> str:
-    return p_text(p).replace("<", "&lt;") + " *" * (p < SIGNIFICANT)
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"

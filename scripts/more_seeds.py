@@ -30,13 +30,23 @@ class FurtherSeeds:
 
     @staticmethod
     def read(tables: Sequence[tuple[Path, Rows]]) -> "FurtherSeeds":
-        """Of each folder, all rows that belong to a cell."""
+        """Of each folder, all rows that belong to a cell; no training may be in two of them."""
         found: dict[tuple[str, ...], Rows] = defaultdict(list)
+        seen: set[tuple[str, ...]] = set()
         for folder, rows in tables:
             settings = json.loads((folder / "settings.json").read_text("utf-8"))
             for row in rows:
-                if row["cells"]:
-                    found[_identity(row, settings[row["settings"]])].append(row)
+                if not row["cells"]:
+                    continue
+                identity = _identity(row, settings[row["settings"]])
+                training = (*identity, row["seed"], row["fold"])
+                if training in seen:
+                    raise SagpoolError(
+                        f"{folder} has seed {row['seed']} of {row['method']} on {row['name']}, and "
+                        "so has another folder with further seeds."
+                    )
+                seen.add(training)
+                found[identity].append(row)
         return FurtherSeeds(dict(found))
 
     def extend(self, rows: Rows, settings: dict[str, Any]) -> Rows:
@@ -50,6 +60,7 @@ class FurtherSeeds:
         self.used.add(identity)
         seeds = {row["seed"] for row in rows}
         more = [row for row in self.rows.get(identity, ()) if row["seed"] not in seeds]
+        _check_folds(more, {row["fold"] for row in rows})
         return [*rows, *({**row, "settings": rows[0]["settings"]} for row in more)]
 
     def check_all_used(self) -> None:
@@ -57,6 +68,18 @@ class FurtherSeeds:
         for name, _, method, *_ in self.rows.keys() - self.used:
             raise SagpoolError(
                 f"Further seeds of {method} on {name} have settings or data that no cell has."
+            )
+
+
+def _check_folds(rows: Rows, folds: set[str]) -> None:
+    """Raise an error if a seed lacks some of the folds, since its mean would be of other graphs."""
+    of_seed: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        of_seed[row["seed"]].add(row["fold"])
+    for seed, found in of_seed.items():
+        if found != folds:
+            raise SagpoolError(
+                f"Seed {seed} of {rows[0]['method']} on {rows[0]['name']} lacks some of its folds."
             )
 
 

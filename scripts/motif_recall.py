@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from markdown_table import table_row
 from reproduction_page import filled
 
 from sagpool import Graphs, load
@@ -67,13 +68,13 @@ def means_table(by_method: dict[str, list[Found]]) -> str:
         "",
         "| method | accuracy | recall at level 1 | level 2 | level 3 |",
         "| --- | ---: | ---: | ---: | ---: |",
-        _row(["the same number of random nodes", "", *_two(random)]),
+        table_row(["the same number of random nodes", "", *_two(random)]),
     ]
     for method, found in by_method.items():
         recall = np.mean([one.recall for one in found], axis=0)
         accuracy = f"{100 * np.mean([one.accuracy for one in found]):.0f} %"
         control = " (control)" if method.startswith("random") else ""
-        lines.append(_row([f"`{method}`{control}", accuracy, *_two(recall)]))
+        lines.append(table_row([f"`{method}`{control}", accuracy, *_two(recall)]))
     return "\n".join(lines)
 
 
@@ -90,16 +91,12 @@ def trainings_table(method: str, found: Sequence[Found]) -> str:
     for seed, one in enumerate(found):
         accuracy = f"{100 * one.accuracy:.0f} %"
         given = _two((one.only_kept, one.only_dropped))
-        lines.append(_row([str(seed), accuracy, *_two(one.recall), *given]))
+        lines.append(table_row([str(seed), accuracy, *_two(one.recall), *given]))
     return "\n".join(lines)
 
 
 def _two(values: Sequence[float]) -> list[str]:
     return [f"{value:.2f}" for value in values]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:

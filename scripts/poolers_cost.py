@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import NamedTuple
 
-from control_tables import MISSING, row
+from control_tables import MISSING
+from markdown_table import table_row
 from published_rows import Key, PublishedGroup
 
 from sagpool import SagpoolError
@@ -93,7 +94,7 @@ def _table(group: PublishedGroup, found: Mapping[Key, Rate], measured: Sequence[
     several = len(datasets) > 1
     heads = ["method", *(f"time, {name}" for name in datasets), *["mean time"] * several]
     heads.append("mean memory" if several else f"memory, {datasets[0]}")
-    lines = [row(heads), row(["---", *["---:"] * (len(heads) - 1)])]
+    lines = [table_row(heads), table_row(["---", *["---:"] * (len(heads) - 1)])]
     for method in names.in_order(memory):
         cells = [
             f"{time[name, method] / time[name, BASELINE]:.1f}"
@@ -102,5 +103,5 @@ def _table(group: PublishedGroup, found: Mapping[Key, Rate], measured: Sequence[
             for name in datasets
         ]
         means = [*[mean_time[method]] * several, memory[method]]
-        lines.append(row([names.plain(method), *cells, *(f"{mean:.1f}" for mean in means)]))
+        lines.append(table_row([names.plain(method), *cells, *(f"{mean:.1f}" for mean in means)]))
     return "\n".join(lines)

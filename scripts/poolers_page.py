@@ -9,17 +9,17 @@ folder, if there are any (see poolers_cost.py). The same files give the same byt
 """
 
 import argparse
-import csv
-import itertools
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from control_tables import CONTROLS, Gain, accuracies, against, gains, row, with_seeds
+from control_tables import CONTROLS, Gain, accuracies, against, gains, with_seeds
+from dataset_pairs import dataset_pairs, how_many_differ, write_pairs
+from markdown_table import table_row
 from poolers_cost import cost_table
-from published_rows import Key, PublishedGroup, paired, read_published
+from published_rows import Key, PublishedGroup, read_published
 from readouts_section import readouts_section
 from reproduction_page import filled
 
@@ -30,7 +30,6 @@ from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.variants import Chosen
 from sagpool.models import Display
 from sagpool.report import names
-from sagpool.statistics import SIGNIFICANT, holm
 
 EXPERIMENT = "poolers"
 REFERENCES = (*CONTROLS, "sagpool-h")  # what all methods are compared with
@@ -136,64 +135,12 @@ def _mean(gain: Gain, datasets: int) -> str:
 def accuracy(group: PublishedGroup) -> str:
     """The accuracies, with missing cells, what is missing, and how many pairs differ."""
     cells = planned(group.experiment)
-    finished = " ".join(filter(None, [missing(group.cells, cells), more_seeds(group)]))
-    counts = []
-    for dataset, some in itertools.groupby(pairs(group), lambda pair: pair.dataset):
-        significant = [pair.significant for pair in some]
-        counts.append(f"{dataset} {sum(significant)} of {len(significant)}")
-    differing = f"Pairs of methods that differ significantly: {', '.join(counts)}."
-    return "\n\n".join([finished, accuracies(group, cells), differing])
+    finished = " ".join(filter(None, [missing(group.cells, cells), cells_with_more_seeds(group)]))
+    differing = how_many_differ(dataset_pairs(group.cells))
+    return "\n\n".join(filter(None, [finished, accuracies(group, cells), differing]))
 
 
-class DatasetPair(NamedTuple):
-    """Two methods on a data set: the first minus the second, in points."""
-
-    dataset: str
-    first: str
-    second: str
-    difference: float
-    low: float  # 95 % interval
-    high: float
-    p: float
-    holm_p: float  # after Holm's correction over all pairs of the data set
-    splits: int
-
-    @property
-    def significant(self) -> bool:
-        return self.holm_p < SIGNIFICANT
-
-
-def pairs(group: PublishedGroup) -> list[DatasetPair]:
-    """All pairs of methods on the splits that both have, by data set."""
-    found = []
-    for dataset in group.experiment.datasets:
-        here = [(method, cell) for (name, method), cell in group.cells.items() if name == dataset]
-        both = [
-            (first, second, pair)
-            for (first, one), (second, other) in itertools.combinations(here, 2)
-            if (pair := paired(one, other))
-        ]
-        corrected = holm([pair.difference.p for *_, pair in both])
-        for (first, second, pair), p in zip(both, corrected, strict=True):
-            difference = pair.difference
-            found.append(
-                DatasetPair(
-                    dataset, first, second, difference.mean, *difference.interval(),
-                    difference.p, p, pair.splits,
-                )
-            )  # fmt: skip
-    return found
-
-
-def write_pairs(group: PublishedGroup, path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(DatasetPair._fields)
-        for pair in pairs(group):
-            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in pair])
-
-
-def more_seeds(group: PublishedGroup) -> str:
+def cells_with_more_seeds(group: PublishedGroup) -> str:
     """Which cells have more seeds than the experiment; empty if none has."""
     found: dict[int, dict[str, list[str]]] = {}
     for (dataset, method), cell in group.cells.items():
@@ -269,7 +216,7 @@ def published_means(experiment: Experiment) -> list[Published]:
 def published(group: PublishedGroup) -> str:
     """Our accuracies beside published ones, and how many of these lie in our intervals."""
     heads = ["data set", "method", "source", "published", "ours", "difference", "95 % interval"]
-    table = [row([*heads, "published is"]), row([*["---"] * 3, *["---:"] * 4, "---"])]
+    table = [table_row([*heads, "published is"]), table_row([*["---"] * 3, *["---:"] * 4, "---"])]
     places: dict[str, list[str]] = {"inside": [], "above": [], "below": []}
     for one in published_means(group.experiment):
         if (one.dataset, one.method) not in group.cells:
@@ -281,7 +228,7 @@ def published(group: PublishedGroup) -> str:
         theirs = f"{one.mean:.2f}" + ("" if one.std is None else f" ± {one.std:.2f}")
         cells = [one.dataset, names.plain(one.method), one.source, theirs, with_seeds(spread)]
         cells += [signed(spread.mean - one.mean), f"{low:.2f} to {high:.2f}", place]
-        table.append(row(cells))
+        table.append(table_row(cells))
     sentence = (
         f"{len(places['inside'])} of {sum(map(len, places.values()))} published means lie inside "
         f"our interval. Above it: {_joined(places['above'])}. Below it: {_joined(places['below'])}."
@@ -319,7 +266,7 @@ def main() -> None:
                 "published": published(group),
             }
         page = filled(arguments.page.read_text("utf-8"), texts)
-        write_pairs(group, first / PAIRS)
+        write_pairs(dataset_pairs(group.cells), first / PAIRS)
     except (OSError, SagpoolError) as error:
         sys.exit(f"{error}")
     arguments.page.write_text(page, "utf-8")

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from markdown_table import starred, table_row
 from published_rows import Key, Published, PublishedGroup
 
-from sagpool.bench.claims import p_text
 from sagpool.bench.experiment import Accuracy
 from sagpool.bench.variants import Chosen
-from sagpool.statistics import SIGNIFICANT, holm, spread_ratio, welch
+from sagpool.statistics import holm, spread_ratio, welch
 
 HEADS = ("data set", "method", "paper", "the paper's protocol", "this protocol", "change", "p")
 
@@ -52,13 +52,12 @@ def _block(usual: PublishedGroup, other: PublishedGroup) -> str:
     ]
     if not pairs:
         return ""
-    rows = [" | ".join(HEADS), " | ".join(["---", "---", *["---:"] * (len(HEADS) - 2)])]
+    lines = [table_row(HEADS), table_row(["---", "---", *["---:"] * (len(HEADS) - 2)])]
     for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True):
         paper, ours = pair.paper, (_mean_and_std(one) for one in (pair.usual, pair.other))
-        shown = f"{p_text(p).replace('<', '&lt;')}{' *' if p < SIGNIFICANT else ''}"
         cells = [*pair.key, f"{paper.mean:.2f} ± {paper.std:.2f}", *ours]
-        rows.append(" | ".join([*cells, _signed(pair.change), shown]))
-    table = "\n".join(f"| {row} |" for row in rows)
+        lines.append(table_row([*cells, _signed(pair.change), starred(p)]))
+    table = "\n".join(lines)
     return f"This protocol: {'; '.join(other.differences)}.\n\n{table}\n\n{_sentences(pairs)}"
 
 

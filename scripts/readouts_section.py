@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from baselines_section import Changed, both, every_changed
-from control_tables import row
+from changed_cells import Changed, before_and_after, changed_cells
+from markdown_table import p_cell, starred, table_row
 from published_rows import Key, PublishedGroup, paired
 
-from sagpool.bench.claims import p_text
 from sagpool.bench.claims.phrases import interval
 from sagpool.models import method_settings
 from sagpool.report import names
@@ -20,17 +19,20 @@ CONTROLS = ("random-h", "nopool-h")  # their readouts are sums, so they count no
 def readouts_section(group: PublishedGroup, usual: Sequence[Key]) -> str:
     """Methods with another readout beside the same ones, and the usual ones beside random nodes."""
     datasets = [*group.experiment.datasets]
-    found = [one for one in every_changed(group) if one.what.startswith("readout ")]
+    found = [one for one in changed_cells(group) if one.what.startswith("readout ")]
     order = [*dict.fromkeys(method for _, method in usual)]
     found.sort(key=lambda one: (datasets.index(one.usual[0]), order.index(one.usual[1])))
     if not found:
         return "No finished cells."
-    lines = [row(HEADS), row(["---"] * 3 + ["---:"] * 4)]
+    lines = [table_row(HEADS), table_row(["---"] * 3 + ["---:"] * 4)]
     for one, p in zip(found, holm([one.pair.difference.p for one in found]), strict=True):
-        shown = f"{p_text(p).replace('<', '&lt;')}{' *' if p < SIGNIFICANT else ''}"
-        parts = (both(group, one, part) for part in ("train_accuracy", "test_accuracy"))
-        cells = [one.usual[0], names.plain(one.usual[1]), _readouts(one), *parts]
-        lines.append(row([*cells, interval(one.pair.difference), shown]))
+        cells = [
+            one.usual[0],
+            names.plain(one.usual[1]),
+            _readouts(one),
+            *before_and_after(group, one),
+        ]
+        lines.append(table_row([*cells, interval(one.pair.difference), starred(p)]))
     beside = [
         line
         for name in datasets
@@ -72,7 +74,7 @@ def _beside(
         for pair, p in zip(pairs.values(), corrected, strict=True)
     ]
     best = max(pairs, key=lambda method: pairs[method].difference.mean)
-    p = p_text(dict(zip(pairs, corrected, strict=True))[best]).replace("<", "&lt;")
+    p = p_cell(dict(zip(pairs, corrected, strict=True))[best])
     return (
         f"{len(pairs)} methods {readout}, {signs.count(1)} are better, {signs.count(-1)} worse. "
         f"The best, {names.plain(best.removesuffix(SUMS))}, differs by "

@@ -8,7 +8,6 @@ and the text between them is replaced. The same rows give the same bytes.
 """
 
 import argparse
-import itertools
 import re
 import sys
 from collections import defaultdict
@@ -20,11 +19,13 @@ from baselines_section import baselines_section
 from choice_section import choice_section
 from complexity_section import complexity_section
 from controls_section import controls_section
+from dataset_pairs import dataset_pairs, how_many_differ
+from markdown_table import p_cell, table_row
 from protocols_section import protocols_section
-from published_rows import Key, Published, PublishedGroup, paired, read_published
+from published_rows import Key, Published, PublishedGroup, read_published
 
 from sagpool import SagpoolError
-from sagpool.bench.claims import Judged, Line, Verdict, p_text
+from sagpool.bench.claims import CellRows, Judged, Line, Verdict
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
@@ -39,7 +40,7 @@ from sagpool.report.sections.claims import (
 )
 from sagpool.report.sections.differences import differences_drawing
 from sagpool.report.table import joined
-from sagpool.statistics import SIGNIFICANT, holm, spread_ratio
+from sagpool.statistics import spread_ratio
 
 FEWER = "† Some of the rows are missing or incomplete."
 NOT_SEARCHED = (
@@ -139,7 +140,7 @@ def _agreement(group: PublishedGroup) -> str:
     if not lines:
         return "No cell could be tested."
     heads = ["method", "cells", "agree", "higher", "lower", "largest difference"]
-    table = [_row([*heads, "seed spread, ours / paper"]), _row(["---", *["---:"] * 6])]
+    table = [table_row([*heads, "seed spread, ours / paper"]), table_row(["---", *["---:"] * 6])]
     for method in dict.fromkeys(line.first[0] for line in lines):
         here = [line for line in lines if line.first == (method,)]
         outcomes = [line.outcome for line in here]
@@ -151,7 +152,7 @@ def _agreement(group: PublishedGroup) -> str:
             f"{_signed(largest.value)} ({largest.dataset})",
             "" if ratio is None else f"{ratio:.2f}",
         ]
-        table.append(_row(cells))
+        table.append(table_row(cells))
     differ = sum(line.outcome != "agrees" for line in lines)
     higher = sum(line.outcome == "higher" for line in lines)
     sentence = f"{differ} of {len(lines)} cells differ; in {higher} of them ours is higher."
@@ -177,8 +178,8 @@ def _comparison(group: PublishedGroup) -> str:
     heads = ["data set", "method", "paper", "ours", "difference", "p", "result", "runs"]
     heads += ["over folds", "epochs", "time"]
     aligned = ["---", "---", "---:", "---:", "---:", "---:", "---", *["---:"] * 4]
-    rows = [_row(_cells(group, key, tests)) for key in group.rows]
-    return "\n".join([_row(heads), _row(aligned), *rows])
+    rows = [table_row(_cells(group, key, tests)) for key in group.rows]
+    return "\n".join([table_row(heads), table_row(aligned), *rows])
 
 
 def _cells(group: PublishedGroup, key: Key, tests: Mapping[Key, Line]) -> list[object]:
@@ -195,7 +196,7 @@ def _cells(group: PublishedGroup, key: Key, tests: Mapping[Key, Line]) -> list[o
         *(
             ("", "", "not tested")
             if test is None
-            else (_signed(test.value), _p(test.p), test.outcome)
+            else (_signed(test.value), p_cell(test.p), test.outcome)
         ),
         len(rows),
         "" if found.std_folds is None else f"± {found.std_folds:.2f}",
@@ -211,8 +212,10 @@ def search(published: Published) -> str:
         return ""
     fixed, searched = usual[Chosen.FIXED].rows, usual[Chosen.SEARCHED].rows
     table = [
-        _row(["data set", "method", "validation, fixed", "searched", "test, fixed", "searched"]),
-        _row(["---", "---", *["---:"] * 4]),
+        table_row(
+            ["data set", "method", "validation, fixed", "searched", "test, fixed", "searched"]
+        ),
+        table_row(["---", "---", *["---:"] * 4]),
     ]
     gains: dict[str, list[float]] = defaultdict(list)
     for key in searched:
@@ -223,7 +226,7 @@ def search(published: Published) -> str:
             before, after = (_mean(rows[key], f"{part}_accuracy") for rows in (fixed, searched))
             gains[part].append(after - before)
             cells += [f"{before:.2f}", f"{after:.2f} ({_signed(after - before)})"]
-        table.append(_row(cells))
+        table.append(table_row(cells))
     means = {part: float(np.mean(values)) for part, values in gains.items()}
     return "\n".join(
         [
@@ -265,22 +268,14 @@ def _facts(group: PublishedGroup) -> str:
             f"points. The paper's ±, of means over all folds, is {min(papers):.1f} to "
             f"{max(papers):.1f}."
         )
-    if pairs := differing_pairs(group):
-        lines.append(f"- {pairs}")
+    if differing := how_many_differ(dataset_pairs(_in_order(group))):
+        lines.append(f"- {differing}")
     return "\n".join([*lines, *_kernels(group)])
 
 
-def differing_pairs(group: PublishedGroup) -> str:
-    """How many pairs of methods differ significantly on each data set; empty if there are none."""
-    counts = []
-    for dataset in dict.fromkeys(name for name, _ in group.rows):
-        here = [cell for (name, _), cell in group.plain.items() if name == dataset]
-        pairs = (paired(first, second) for first, second in itertools.combinations(here, 2))
-        p = [pair.difference.p for pair in pairs if pair is not None]
-        if p:
-            significant = sum(one < SIGNIFICANT for one in holm(p))
-            counts.append(f"{dataset} {significant} of {len(p)}")
-    return f"Pairs of methods that differ significantly: {', '.join(counts)}." if counts else ""
+def _in_order(group: PublishedGroup) -> dict[Key, CellRows]:
+    """The cells that may be compared, in the order of the rows."""
+    return {key: group.plain[key] for key in group.rows if key in group.plain}
 
 
 def _kernels(group: PublishedGroup) -> list[str]:
@@ -362,16 +357,8 @@ def _write_claims(published: Published, folder: Path) -> None:
         (folder / f"{picture.name}.png").write_bytes(picture.png)
 
 
-def _row(cells: list[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def _signed(value: float) -> str:
     return f"{value:+z.2f}".replace("-", "−")
-
-
-def _p(p: float) -> str:
-    return p_text(p).replace("<", "&lt;")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -290,6 +291,23 @@ def test_further_seeds_with_other_settings_are_refused(folder, run_script, more)
     done = run_script("poolers_page.py", folder, folder.parent / "page.md", "--more", more)
     assert done.code == 1
     assert "that no cell has" in done.err
+
+
+def test_further_seeds_in_two_folders_are_refused(folder, run_script, more):
+    again = folder.parent / "again"
+    shutil.copytree(more, again)
+    page = folder.parent / "page.md"
+    done = run_script("poolers_page.py", folder, page, "--more", more, again)
+    assert done.code == 1
+    assert done.err.endswith("on MUTAG, and so has another folder with further seeds.")
+
+
+def test_further_seeds_without_all_folds_are_refused(folder, run_script, more):
+    rows = _rows(more)
+    write_table(more / "rows.csv", rows[:-1])
+    done = run_script("poolers_page.py", folder, folder.parent / "page.md", "--more", more)
+    assert done.code == 1
+    assert done.err == f"Seed {rows[-1]['seed']} of gmt-g on MUTAG lacks some of its folds."
 
 
 def test_costs_are_those_of_the_benchmark(folder, blocks):

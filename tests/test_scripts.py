@@ -470,6 +470,11 @@ def test_the_gains_over_controls(published, run_script, tmp_path):
     assert ": 0 better than SAGPool_h, 0 worse, 1 without a significant difference." in done.out
 
 
+def test_gains_on_data_sets_that_another_experiment_has(run_script):
+    done = run_script("control_tables.py", ROOT / "results/lee2019", "--control", "sagpool-g")
+    assert "| method | DD | FRANKENSTEIN | NCI1 | NCI109 | PROTEINS |" in done.out
+
+
 def test_other_forms_of_the_baselines_against_their_rows():
     """A row of the section, computed again from rows.csv."""
     names = runpy.run_path(str(SCRIPTS / "baselines_section.py"))
