@@ -178,13 +178,12 @@ def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
     return _definition(known.build) == _definition(build)
 
 
-def _definition(build: Build) -> tuple[object, object]:
-    """The module and the name under which a function was defined, which `functools.wraps` copies
-    to other functions but not to their code.
-    """
+def _definition(build: Build) -> tuple[object, ...]:
+    """Names of a function and of its code; `functools.wraps` copies only those of the function."""
+    names = getattr(build, "__module__", None), getattr(build, "__qualname__", build)
     if isinstance(build, FunctionType):
-        return build.__globals__.get("__name__"), build.__code__.co_qualname
-    return getattr(build, "__module__", None), getattr(build, "__qualname__", build)
+        return build.__globals__.get("__name__"), build.__code__.co_qualname, *names
+    return names
 
 
 def methods() -> tuple[str, ...]:
