@@ -9,7 +9,7 @@ class MethodError(SagpoolError):
     """A method from outside of the package raised another error, which is the cause of this one."""
 
 
-def summary(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The class of an error and the first line of its message."""
     reason = (str(error).strip().splitlines() or [""])[0][:200]
     return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

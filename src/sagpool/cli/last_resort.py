@@ -7,7 +7,7 @@ import time
 import traceback
 from pathlib import Path
 
-from sagpool.errors import MethodError, summary
+from sagpool.errors import MethodError, first_line
 
 BUG = 70  # exit code for an error in the program itself, as in sysexits.h
 
@@ -27,14 +27,14 @@ def describe_plugin_error(error: BaseException) -> str | None:
     print("".join(traceback.format_exception(type(cause), cause, at)), file=sys.stderr)
     if isinstance(error, MethodError):
         return f"{str(error).removesuffix('.')}; its traceback is above."
-    return f"The plugin {plugin} failed ({summary(error)}); its traceback is above."
+    return f"The plugin {plugin} failed ({first_line(error)}); its traceback is above."
 
 
 def describe_bug(error: BaseException) -> str:
     """Write the traceback of an unexpected error to a file; returns one line about it."""
     log = _write_log(error)
     where = f"the traceback is in {log}" if log else "its traceback could not be written"
-    return f"This is a bug in sagpool ({summary(error)}); {where}. Please report it."
+    return f"This is a bug in sagpool ({first_line(error)}); {where}. Please report it."
 
 
 def _write_log(error: BaseException) -> Path | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from sagpool.errors import MethodError, SagpoolError, is_out_of_memory, summary
+from sagpool.errors import MethodError, SagpoolError, first_line, is_out_of_memory
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
@@ -267,7 +267,7 @@ def own_errors(name: str) -> Iterator[None]:
     except Exception as error:
         if find_method(name).packaged or is_out_of_memory(error):
             raise
-        raise MethodError(f"The method '{name}' failed ({summary(error)}).") from error
+        raise MethodError(f"The method '{name}' failed ({first_line(error)}).") from error
 
 
 def _built(method: Method, shape: Shape) -> nn.Module:
