@@ -181,7 +181,11 @@ def asserting(x, structure):
         ),
         (
             lambda: register_pyg("mine-h", lambda s: WithoutBatch()),
-            r"^The method 'mine-h' failed \(TypeError: .*unexpected keyword argument 'batch'\)\.$",
+            r"^The method 'mine-h' failed \(TypeError: .* 'batch'\) in \w+\.py, line \d+\.$",
+        ),
+        (
+            lambda: register_h(changing(lambda x, _: x @ torch.ones(3, 3))),
+            r"'mine-h' failed \(RuntimeError: .*\) in test_own_methods\.py, line \d+\.$",
         ),
         (
             lambda: register("mine-h")(lambda shape: shape.widths),
@@ -193,14 +197,14 @@ def asserting(x, structure):
         ),
         (
             lambda: register_h(changing(asserting)),
-            r"^The method 'mine-h' failed \(AssertionError: three channels\)\.$",
+            r"failed \(AssertionError: three channels\) in test_own_methods\.py, line \d+\.$",
         ),
         (
             lambda: register_h(changing(lambda x, _: nn.functional.dropout(x))),
             r"^The method 'mine-h' draws random numbers from torch .* sagpool\.nn\.Dropout\.$",
         ),
     ],
-    ids=["wrong width", "no batch", "builder", "no module", "assertion", "random"],
+    ids=["wrong width", "no batch", "wrong product", "builder", "no module", "assertion", "random"],
 )
 def test_a_mistake_in_a_method_is_its_own(bench, pretend, define, sentence):
     define()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from sagpool.errors import MethodError, SagpoolError, first_line, is_out_of_memory
+from sagpool.errors import MethodError, SagpoolError, first_line, is_out_of_memory, place
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
@@ -259,7 +259,7 @@ def build_for_weights(name: str, shape: Shape) -> nn.Module:
 
 @contextmanager
 def own_errors(name: str) -> Iterator[None]:
-    """Raise errors of a method from outside of the package as its own: the user's, not a bug."""
+    """Turn other errors of a method from outside the package into a MethodError."""
     try:
         yield
     except SagpoolError:
@@ -267,7 +267,9 @@ def own_errors(name: str) -> Iterator[None]:
     except Exception as error:
         if find_method(name).packaged or is_out_of_memory(error):
             raise
-        raise MethodError(f"The method '{name}' failed ({first_line(error)}).") from error
+        raise MethodError(
+            f"The method '{name}' failed ({first_line(error)}) in {place(error)}."
+        ) from error
 
 
 def _built(method: Method, shape: Shape) -> nn.Module:
