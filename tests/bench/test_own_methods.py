@@ -81,6 +81,13 @@ def test_a_method_that_mixes_members_is_refused_before_anything_is_trained(
     assert not (tmp_path / "runs.sqlite").exists()
 
 
+def test_float64_leaves_no_room_for_small_differences(bench, pretend):
+    register_h(changing(lambda x, _: x - 3e-6 * x.mean(0)))
+    with pytest.raises(SagpoolError, match="The method 'mine-h' mixes the models"):
+        bench(precision="float64")
+    assert pretend.asked == []
+
+
 def rough(x, structure):
     """Computes in float32 alone: sums differ by rounding."""
     weight = torch.full((x.shape[1], x.shape[1]), 0.1, dtype=torch.float32)
