@@ -1,4 +1,9 @@
-"""The exception that the package raises for wrong input; which errors are a lack of memory."""
+"""The exceptions of the package, words for other errors, and which are a lack of memory."""
+
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
 
 
 class SagpoolError(ValueError):
@@ -9,10 +14,26 @@ class MethodError(SagpoolError):
     """A method from outside of the package raised another error, which is the cause of this one."""
 
 
-def summary(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The class of an error and the first line of its message."""
     reason = (str(error).strip().splitlines() or [""])[0][:200]
     return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+
+
+def place(error: BaseException) -> str:
+    """Where an error arose, such as ``layers.py, line 12``.
+
+    A mistake in a layer often ends in torch, or in this package; the line that led there says more.
+    """
+    lines = [*traceback.walk_tb(error.__traceback__)]
+    others = [line for line in lines if not _is_internal(line[0])]
+    frame, number = (others or lines)[-1]
+    return f"{Path(frame.f_code.co_filename).name}, line {number}"
+
+
+def _is_internal(frame: FrameType) -> bool:
+    top = str(frame.f_globals.get("__name__")).split(".")[0]
+    return top in ("sagpool", "torch") or top in sys.stdlib_module_names
 
 
 _NO_MEMORY = (

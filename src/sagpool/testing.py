@@ -25,6 +25,7 @@ BATCHES = 4  # in which a parameter may have a gradient
 
 Settings = Mapping[str, Value]
 Check = Callable[[str, int, Sequence[int], Settings], None]
+Agree = Callable[[Tensor, Tensor], bool]
 
 
 def check_method(
@@ -130,7 +131,7 @@ def check_members(name: str, seed: int, sizes: Sequence[int], settings: Settings
     one_k = any(pool.one_k for pool in pools_of(random_model(name, seed, settings)))
     ks = (4, 4, 4) if one_k else (4, 3, 5)
     model_of = partial(random_model, name, seed, settings)
-    mixed = mixed_members(random_graphs(seed, sizes), ks, model_of, CLOSE)
+    mixed = mixed_members(random_graphs(seed, sizes), ks, model_of, _agree)
     assert not mixed, f"{name} mixes the members of a fleet{mixed}."
 
 
@@ -138,7 +139,7 @@ def mixed_members(
     graphs: Graphs,
     ks: tuple[int, int, int],
     model_of: Callable[[Sequence[int]], nn.Module],
-    close: float,
+    agree: Agree,
 ) -> str:
     """Where a member of a fleet differs from the same member alone; empty if no member does.
 
@@ -146,7 +147,7 @@ def mixed_members(
         graphs: at least three
         ks: the k of each member
         model_of: makes a model with a member for each k
-        close: relative and absolute tolerance
+        agree: whether two tensors are equal up to rounding
     """
     count, fleet = len(graphs), model_of(ks)
     ids = [[*range(count)], [*range(count - 1, -1, -1)], [0, 1, -1] + [-1] * (count - 3)]
@@ -158,12 +159,12 @@ def mixed_members(
         used = [[graph for graph in ids[member] if graph >= 0]]
         loss = _losses(alone.train(), pack(graphs, used), first_key=member)
         own = torch.autograd.grad(loss.sum(), [*alone.parameters()], materialize_grads=True)
-        if different := _difference(together[member, : len(used[0])], loss[0, :-1], close):
+        if different := _difference(together[member, : len(used[0])], loss[0, :-1], agree):
             return different
         for (parameter, _), stacked, single in zip(
             fleet.named_parameters(), grads, own, strict=True
         ):
-            if different := _difference(stacked[member], single[0], close):
+            if different := _difference(stacked[member], single[0], agree):
                 return f" in the gradient of {parameter}{different}"
     return ""
 
@@ -360,16 +361,15 @@ def _is_deterministic(model: nn.Module, batch: Batch) -> bool:
 
 
 def _equal(one: Tensor, other: Tensor, name: str, broken: str) -> None:
-    different = _difference(one, other, CLOSE)
+    different = _difference(one, other, _agree)
     assert not different, f"{name} {broken}{different}."
 
 
-def _difference(one: Tensor, other: Tensor, close: float) -> str:
-    """The largest difference in words; empty if all are small."""
+def _difference(one: Tensor, other: Tensor, agree: Agree) -> str:
+    """The largest difference in words; empty if the tensors agree."""
     one, other = one.detach(), other.detach()
-    # Sums of large numbers that are almost 0 have the rounding errors of these numbers.
-    largest = float(other.nan_to_num(0, 0, 0).abs().max()) if other.numel() else 0.0
-    # A loss may be NaN for a graph without edges; the training is then recorded as diverged.
-    if torch.allclose(one, other, rtol=close, atol=close * max(1.0, largest), equal_nan=True):
-        return ""
-    return f" (difference {float((one - other).abs().max()):.2g})"
+    return "" if agree(one, other) else f" (difference {float((one - other).abs().max()):.2g})"
+
+
+def _agree(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=CLOSE, atol=CLOSE)

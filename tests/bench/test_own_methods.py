@@ -81,6 +81,13 @@ def test_a_method_that_mixes_members_is_refused_before_anything_is_trained(
     assert not (tmp_path / "runs.sqlite").exists()
 
 
+def test_float64_leaves_no_room_for_small_differences(bench, pretend):
+    register_h(changing(lambda x, _: x - 3e-6 * x.mean(0)))
+    with pytest.raises(SagpoolError, match="The method 'mine-h' mixes the models"):
+        bench(precision="float64")
+    assert pretend.asked == []
+
+
 def rough(x, structure):
     """Computes in float32 alone: sums differ by rounding."""
     weight = torch.full((x.shape[1], x.shape[1]), 0.1, dtype=torch.float32)
@@ -181,7 +188,11 @@ def asserting(x, structure):
         ),
         (
             lambda: register_pyg("mine-h", lambda s: WithoutBatch()),
-            r"^The method 'mine-h' failed \(TypeError: .*unexpected keyword argument 'batch'\)\.$",
+            r"^The method 'mine-h' failed \(TypeError: .* 'batch'\) in \w+\.py, line \d+\.$",
+        ),
+        (
+            lambda: register_h(changing(lambda x, _: x @ torch.ones(3, 3))),
+            r"'mine-h' failed \(RuntimeError: .*\) in test_own_methods\.py, line \d+\.$",
         ),
         (
             lambda: register("mine-h")(lambda shape: shape.widths),
@@ -193,14 +204,14 @@ def asserting(x, structure):
         ),
         (
             lambda: register_h(changing(asserting)),
-            r"^The method 'mine-h' failed \(AssertionError: three channels\)\.$",
+            r"failed \(AssertionError: three channels\) in test_own_methods\.py, line \d+\.$",
         ),
         (
             lambda: register_h(changing(lambda x, _: nn.functional.dropout(x))),
             r"^The method 'mine-h' draws random numbers from torch .* sagpool\.nn\.Dropout\.$",
         ),
     ],
-    ids=["wrong width", "no batch", "builder", "no module", "assertion", "random"],
+    ids=["wrong width", "no batch", "wrong product", "builder", "no module", "assertion", "random"],
 )
 def test_a_mistake_in_a_method_is_its_own(bench, pretend, define, sentence):
     define()

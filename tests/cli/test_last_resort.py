@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,8 +113,8 @@ def test_an_error_in_a_plugin_is_no_bug(sagpool, cache, tmp_path, monkeypatch, n
     assert outcome.code == 2
     *_, last = outcome.err.splitlines()
     assert last == (
-        "sagpool: The method 'failing-h' failed (ValueError: a mistake of mine); its traceback is "
-        "above."
+        "sagpool: The method 'failing-h' failed (ValueError: a mistake of mine) in "
+        "layers_of_failing.py, line 6; its traceback is above."
     )
     assert 'raise ValueError("a mistake of mine")' in outcome.err
     assert not (cache / "logs").exists()
@@ -146,8 +147,13 @@ def test_an_error_in_a_layer_of_pyg_is_that_of_its_method(
     assert outcome.code == 2
     *_, last = outcome.err.splitlines()
     assert last.startswith("sagpool: The method 'wrong-h' failed (RuntimeError: The size of tensor")
+    (log,) = (cache / "logs").iterdir()
+    assert re.search(r"\) in topk\.py, line \d+; the traceback is in ", last)
+    assert last.endswith(f" {log}.")
+    text = log.read_text()
+    assert f"arguments: {[*command, '--plugin', 'wrong.py', '--method', 'wrong-h']!r}" in text
+    assert "topk_pool.py" in text
     assert "Traceback" not in outcome.err
-    assert not (cache / "logs").exists()
 
 
 def test_a_bug_without_a_place_for_its_log(failing, sagpool, cache, monkeypatch, tmp_path):

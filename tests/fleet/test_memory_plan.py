@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sagpool.errors import MethodError
 from sagpool.fleet import MemoryShortageError, Training, lane, train
 from sagpool.fleet import memory as fleet_memory
 from sagpool.fleet.memory import (
@@ -13,9 +14,15 @@ from sagpool.fleet.memory import (
     usable_memory,
 )
 from sagpool.fleet.schedule import split_of
-from sagpool.models import Output, methods
+from sagpool.models import Output, hierarchical, methods, register, registry
+from sagpool.nn import Context, GPool
 
 CPU = torch.device("cpu")
+
+
+class Failing(GPool):
+    def forward(self, x, structure, context=Context()):
+        raise ValueError("mine")
 
 
 def of(**settings) -> Training:
@@ -222,3 +229,19 @@ def test_later_fleets_of_a_shape_need_no_trial(mutag, monkeypatch):
     assert known.bytes == KnownShape(fleet_memory.trial_step(mutag, of(), torch.float32)).bytes
     monkeypatch.setattr(fleet_memory, "trial_step", lambda *_: pytest.fail("tried again"))
     assert choose_fleet_size(mutag, [of(fold=2)] * 7, torch.float32, known=known) == first
+
+
+def test_a_bug_of_a_trial_step_is_not_blamed_on_the_method(mutag, monkeypatch):
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    register("mine-h")(registry.find_method("gpool-h").build)
+    monkeypatch.setattr(fleet_memory, "pack", lambda graphs, ids: {}["missing"])
+    with pytest.raises(KeyError, match="missing"):
+        fleet_memory.trial_step(mutag, of(method="mine-h"), torch.float32)
+
+
+def test_a_mistake_of_a_method_in_a_trial_step_is_its_own(mutag, monkeypatch):
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    register("mine-h")(lambda shape: hierarchical(shape, lambda _: Failing(shape.hidden)))
+    sentence = r"'mine-h' failed \(ValueError: mine\) in test_memory_plan\.py, line \d+\.$"
+    with pytest.raises(MethodError, match=sentence):
+        fleet_memory.trial_step(mutag, of(method="mine-h"), torch.float32)

@@ -228,6 +228,39 @@ class TorchRandom(GPool):
         return super().forward(nn.functional.dropout(x, 0.2, self.training), structure, context)
 
 
+class NotANumber(GPool):
+    def forward(self, x, structure, context=Context()):
+        return super().forward(x / 0, structure, context)
+
+
+class LargeBesideSmall(nn.Module):
+    """A first class with a huge constant logit, and others that depend a little on the batch."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.net = hierarchical(
+            shape, lambda block: GPool(shape.hidden, shape.ratio, members=shape.members)
+        )
+
+    def forward(self, batch, streams=None):
+        output = self.net(batch, streams)
+        logits = output.logits + 1e-6 * output.logits.mean((0, 1))
+        return output._replace(logits=torch.cat([1e9 + 0 * logits[..., :1], logits[..., 1:]], 2))
+
+
+def test_a_large_output_does_not_hide_differences_in_a_small_one():
+    register("mine-h")(LargeBesideSmall)
+    with pytest.raises(AssertionError, match="gives a graph another result in a batch than alone"):
+        testing.check_method("mine-h")
+
+
+@pytest.mark.parametrize("check", [testing.check_members, testing.check_random_numbers])
+def test_nan_is_not_equal_to_nan(check):
+    register_h("mine-h", lambda s: NotANumber(s.hidden, s.ratio, members=s.members))
+    with pytest.raises(AssertionError, match=r"mine-h .* \(difference nan\)\.$"):
+        check("mine-h", 0, [3, 5, 9], {})
+
+
 @pytest.mark.parametrize(
     ("pool", "broken"),
     [

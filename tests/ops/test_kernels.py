@@ -24,7 +24,7 @@ from sagpool.ops import (
     segment_mean_max,
 )
 from sagpool.ops.device import kernels_forced, triton_kernels
-from sagpool.ops.linear import LEAST_ROWS
+from sagpool.ops.linear import LEAST_ROWS, add_product, product
 
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 WIDTHS = pytest.mark.parametrize("width", [1, 3, 32, 130])
@@ -186,6 +186,16 @@ def test_products_on_tensor_cores_are_as_exact_as_float32(fan_in, fan_out, trans
     assert (found - expected).abs().max() < 3e-6 * expected.abs().max()
     added, _ = triton_kernels().linear(x, weight, out=found.clone(), add=True)
     assert (added - 2 * expected).abs().max() < 6e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize("by_kernels", [True, False])
+@pytest.mark.parametrize("fan_out", [3, 48])
+def test_a_product_is_added_in_place(by_kernels, fan_out):
+    x, weight, out = randn(2, 70, 40), randn(2, 40, fan_out), randn(2, 70, fan_out)
+    before = out.clone()
+    with kernels_forced(by_kernels):
+        assert add_product(out, x, weight) is out
+        torch.testing.assert_close(out, before + product(x, weight), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("fan_out", [32, 288])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sagpool import testing
 from sagpool.bench.experiment_plan import ExperimentPlan
@@ -111,13 +111,15 @@ def _ks(method: str, shape: Shape) -> tuple[int, int, int]:
 def _check(sample: _Sample, seed: int, dtype: torch.dtype) -> None:
     """In float64, and then in the precision of the command: a layer may compute in that alone."""
     method, mixed = sample.training.method, ""
-    for one, close in ((torch.float64, testing.CLOSE), (dtype, ROUGH)):
-        last = close == ROUGH
+    passes = [(torch.float64, testing.CLOSE)]
+    if dtype is not torch.float64:
+        passes.append((dtype, ROUGH))
+    for one, close in passes:
         try:
             with default_type(one), own_errors(method):
                 mixed = _mixed(sample, seed, one, close)
         except SagpoolError:
-            if last:
+            if one is dtype:  # the last pass
                 raise
         else:
             if not mixed:
@@ -134,4 +136,12 @@ def _mixed(sample: _Sample, seed: int, dtype: torch.dtype, close: float) -> str:
     model = model_of(sample.ks[:1]).train()
     with RandomGuard(sample.training.method):
         model(pack(sample.graphs, [range(GRAPHS)]), Streams(torch.zeros(1, dtype=torch.int64)))
-    return testing.mixed_members(sample.graphs, sample.ks, model_of, close)
+    return testing.mixed_members(sample.graphs, sample.ks, model_of, partial(_agree, close))
+
+
+def _agree(close: float, one: Tensor, other: Tensor) -> bool:
+    """More leniently than `check_method`: these are graphs of the user, not random ones."""
+    # Sums of large numbers that are almost 0 have the rounding errors of these numbers.
+    largest = float(other.nan_to_num(0, 0, 0).abs().max()) if other.numel() else 0.0
+    # A loss may be NaN for a graph without edges; the training is then recorded as diverged.
+    return torch.allclose(one, other, close, close * max(1.0, largest), equal_nan=True)

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from sagpool.cli.last_resort import BUG, describe_bug, describe_plugin_error
+from sagpool.cli.last_resort import BUG, describe_bug, describe_method_error, describe_plugin_error
 from sagpool.errors import MethodError, SagpoolError, is_out_of_memory
 from sagpool.termination import TERMINATED, Terminated, sigterm_raises
 
@@ -27,7 +27,7 @@ def _run() -> int | str | None:
     except SystemExit as ended:  # typer always ends like this, and treats SIGTERM as Ctrl-C
         return TERMINATED if _comes_from(ended, Terminated) else ended.code
     except MethodError as error:
-        return _fail(describe_plugin_error(error) or str(error))
+        return _fail(describe_method_error(error))
     except SagpoolError as error:
         return _fail(str(error))
     except OSError as error:

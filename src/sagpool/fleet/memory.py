@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -143,7 +144,7 @@ def trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepBy
     it, so such a method never reaches a fleet.
     """
     for _ in range(2):
-        with out_of_memory_suppressed(), own_errors(training.method):
+        with out_of_memory_suppressed():
             return _trial_step(graphs, training, dtype)
         if graphs.device.type == "cpu":
             break
@@ -155,8 +156,10 @@ def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepB
     split = split_of(graphs, training)
     with SeededDraws(0):  # the number of pooled edges depends on weights
         model = build(training.method, shape_of(graphs, training))
-    stack = Stack(model.to(graphs.device, dtype))
-    fillers = [_saved_bytes(graphs, stack, np.full(count, NO_GRAPH)) for count in (1, 2)]
+    with own_errors(training.method):
+        stack = Stack(model.to(graphs.device, dtype))
+    saved_bytes = partial(_saved_bytes, graphs, stack, training.method)
+    fillers = [saved_bytes(np.full(count, NO_GRAPH)) for count in (1, 2)]
     per_graph = max(1, fillers[1] - fillers[0])  # a filler graph has one node
     fixed = max(0, fillers[0] - 2 * per_graph)  # every batch has one more filler graph
     count = int(np.clip(TRIAL_BYTES // per_graph, 1, TRIAL_GRAPHS))
@@ -164,7 +167,7 @@ def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepB
     # Evenly spaced from the smallest to the largest graph.
     by_size = split.train[np.argsort(sizes, kind="stable")]
     tried = by_size[((np.arange(count) + 0.5) * len(sizes) / count).astype(int)]
-    saved = _saved_bytes(graphs, stack, tried, RandomGuard(training.method))
+    saved = saved_bytes(tried, RandomGuard(training.method))
     more_nodes = graphs.node_counts[tried].sum() - count  # beyond the first of each graph
     per_node = max(0.0, saved - fixed - per_graph * (count + 1)) / max(1, more_nodes)
     nodes = (sizes.mean() - 1) * min(training.batch_size, len(sizes))
@@ -174,7 +177,7 @@ def _trial_step(graphs: Graphs, training: Training, dtype: torch.dtype) -> StepB
 
 
 def _saved_bytes(
-    graphs: Graphs, stack: Stack, ids: np.ndarray, guard: RandomGuard | None = None
+    graphs: Graphs, stack: Stack, method: str, ids: np.ndarray, guard: RandomGuard | None = None
 ) -> int:
     """Bytes that a model with one member saves for the backward pass of these graphs."""
     saved: dict[int, int] = {}
@@ -188,7 +191,7 @@ def _saved_bytes(
     batch = pack(graphs, ids[None])
     streams = Streams(torch.zeros(1, dtype=torch.int64, device=graphs.device))
     hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
-    with hooks, guard or nullcontext():
+    with hooks, guard or nullcontext(), own_errors(method):
         stack.model(batch, streams).loss_sums(batch)
     saved.pop(stack.weights.untyped_storage().data_ptr(), None)  # counted with the weights
     neighbour_sums = batch.propagated(stack.weights.dtype)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from sagpool.errors import MethodError, SagpoolError, is_out_of_memory, summary
+from sagpool.errors import MethodError, SagpoolError, first_line, is_out_of_memory, place
 from sagpool.foreign.values import shorten
 from sagpool.graphs.graphs import Task
 from sagpool.models.plugins import load_installed_plugins
@@ -178,13 +178,12 @@ def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
     return _definition(known.build) == _definition(build)
 
 
-def _definition(build: Build) -> tuple[object, object]:
-    """The module and the name under which a function was defined, which `functools.wraps` copies
-    to other functions but not to their code.
-    """
+def _definition(build: Build) -> tuple[object, ...]:
+    """Names of a function and of its code; `functools.wraps` copies only those of the function."""
+    names = getattr(build, "__module__", None), getattr(build, "__qualname__", build)
     if isinstance(build, FunctionType):
-        return build.__globals__.get("__name__"), build.__code__.co_qualname
-    return getattr(build, "__module__", None), getattr(build, "__qualname__", build)
+        return build.__globals__.get("__name__"), build.__code__.co_qualname, *names
+    return names
 
 
 def methods() -> tuple[str, ...]:
@@ -260,7 +259,7 @@ def build_for_weights(name: str, shape: Shape) -> nn.Module:
 
 @contextmanager
 def own_errors(name: str) -> Iterator[None]:
-    """Raise errors of a method from outside of the package as its own: the user's, not a bug."""
+    """Turn other errors of a method from outside the package into a MethodError."""
     try:
         yield
     except SagpoolError:
@@ -268,7 +267,9 @@ def own_errors(name: str) -> Iterator[None]:
     except Exception as error:
         if find_method(name).packaged or is_out_of_memory(error):
             raise
-        raise MethodError(f"The method '{name}' failed ({summary(error)}).") from error
+        raise MethodError(
+            f"The method '{name}' failed ({first_line(error)}) in {place(error)}."
+        ) from error
 
 
 def _built(method: Method, shape: Shape) -> nn.Module:

@@ -38,12 +38,7 @@ def _kernels_for_gradient(x: Tensor, fan_out: int) -> ModuleType | None:
 
 
 def product(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    out: Tensor | None = None,
-    add: bool = False,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """``x W + b`` of each member, not differentiable.
 
@@ -53,17 +48,25 @@ def product(
         bias: b, ``[members, 1, out]``, if any
         out: ``[members, rows, out]``, a buffer for the result, if given; the rows of a member are
             contiguous
-        add: whether the result is added to what ``out`` holds
     """
     if (kernels := _kernels_for(x, min(weight.shape[1:]))) is not None:
-        return kernels.linear(x, weight, bias, out=out, add=add)[0]
-    if add:
-        assert out is not None
-        out.baddbmm_(x, weight)
-        return out if bias is None else out.add_(bias)
+        return kernels.linear(x, weight, bias, out=out)[0]
     if bias is None:
         return torch.bmm(x, weight, out=out)
     return torch.baddbmm(bias, x, weight, out=out)
+
+
+def add_product(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Add ``x W`` of each member to ``out``, in place, not differentiable; returns ``out``.
+
+    Args:
+        out: ``[members, rows, out]``; the rows of a member are contiguous
+        x: ``[members, rows, in]``
+        weight: W, ``[members, in, out]`` with any strides
+    """
+    if (kernels := _kernels_for(x, min(weight.shape[1:]))) is not None:
+        return kernels.linear(x, weight, out=out, add=True)[0]
+    return out.baddbmm_(x, weight)
 
 
 def weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
@@ -194,8 +197,10 @@ class _MatmulWithPassthrough(Function):
         if torch.is_grad_enabled():  # this pass has a gradient itself, so no buffer is reused
             both = torch.bmm(grad_y, back).view_as(x)
             return both if grad_x is None else both + grad_x, grad_weight
-        out = None if grad_x is None else grad_x.view(members, -1, fan_in)
-        return product(grad_y, back, out=out, add=out is not None).view_as(x), grad_weight
+        if grad_x is None:
+            return product(grad_y, back).view_as(x), grad_weight
+        total = add_product(grad_x.view(members, -1, fan_in), grad_y, back)
+        return total.view_as(x), grad_weight
 
 
 @dataclass(frozen=True, eq=False)

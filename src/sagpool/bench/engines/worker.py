@@ -1,7 +1,6 @@
 """The worker process of a Ray cluster: trains one chunk after another."""
 
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 import sagpool
 from sagpool.bench.engines.suspended import FleetPart, split_checkpoint
 from sagpool.bench.precision import PRECISIONS, computing_in
-from sagpool.errors import SagpoolError
+from sagpool.errors import SagpoolError, place
 from sagpool.fleet import NUMERICS, Outcome, Progress, Training
 from sagpool.fleet.memory import choose_fleet_size
 from sagpool.fleet.state import MemberState
@@ -164,9 +163,7 @@ class Worker:
         except SagpoolError as error:
             self.error = str(error)
         except Exception as error:
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            line = f"{Path(at.filename).name}, line {at.lineno}"
-            self.error = f"{type(error).__name__} in {line}: {error}"
+            self.error = f"{type(error).__name__} in {place(error)}: {error}"
         finally:
             with self.lock:
                 self.ended.set()
