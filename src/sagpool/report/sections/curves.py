@@ -18,7 +18,6 @@ from sagpool.report.section import Part, Section
 
 LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # heights in inches; one strip for each method
 TRAIN, VALIDATION = 0, 1  # rows of a run's curve
-NORM = ", plus the weight decay times the norm of the weights; their sum decides when to stop"
 
 
 def section(content: Content) -> Section:
@@ -64,16 +63,19 @@ def _validation_in_words(rule: Rule) -> str:
             f"the solid line is not a loss but the negative validation {_metric(rule)}, which "
             "decides when trainings stop"
         )
-    return "the validation loss is that of the predictions alone, after the epoch" + (
-        NORM if rule.adds_norm else ""
-    )
+    if rule.adds_norm:
+        return (
+            "the solid line is the validation loss of the predictions, after the epoch, plus the "
+            "weight decay times the norm of the weights, which decides when trainings stop"
+        )
+    return "the validation loss is that of the predictions alone, after the epoch"
 
 
 def _best_in_words(rule: Rule) -> str:
     """What tells the best epoch. Regressions have no curves here, so a metric is no error."""
     if rule.metric:
         return f"the highest validation {_metric(rule)}"
-    return "the lowest sum of the two" if rule.adds_norm else "the lowest validation loss"
+    return "the lowest validation loss" + (" plus norm" if rule.adds_norm else "")
 
 
 def _drawings(content: Content) -> Iterator[Drawing]:
