@@ -302,13 +302,13 @@ def test_on_the_command_line(stores, tmp_path, monkeypatch, capsys):
 def test_the_command_line_says_what_was_left_out(rounded, tmp_path, monkeypatch, capsys):
     run_command(monkeypatch, *rounded, "-o", tmp_path / "d.sqlite", "--prefer-first")
     assert (
-        "Other results of 4 trainings were left out; accuracies differ by at most 0, losses by"
-        in (capsys.readouterr().out)
+        "4 results (or choices of settings per fold) that differ from those of another store were "
+        "left out; accuracies differ by at most 0, losses by" in capsys.readouterr().out
     )
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_settings_that_were_also_given_without_a_search_stay_so(first, small, pretend, tmp_path):
+def test_the_same_settings_searched_and_given_stay_two_cells(first, small, pretend, tmp_path):
     """In whatever order the stores are merged."""
     paths = [tmp_path / "searched.sqlite", tmp_path / "both.sqlite"]
     one = {"methods": "gpool-h", "engine": pretend}

@@ -38,6 +38,7 @@ class Planted:
     """Reports the results above."""
 
     result: object
+    validation: dict = field(default_factory=lambda: VALIDATION)
     test: dict = field(default_factory=lambda: TEST)
     fails: object = lambda training: False
     asked: list[Training] = field(default_factory=list)
@@ -58,7 +59,7 @@ class Planted:
             return FailedTraining(training, "planted")
         split = training.seed, training.fold
         # Hidden sizes of 6 are a little worse.
-        seen = VALIDATION[training.lr][split] - 0.01 * (training.hidden == 6)
+        seen = self.validation[training.lr][split] - 0.01 * (training.hidden == 6)
         made = self.result(training, accuracy=self.test[training.lr][split], validation=seen)
         if until is not None and until < 30:
             loss = np.full(until, 1 - seen)
@@ -274,9 +275,48 @@ def test_different_choices_are_not_merged(both, bench, path, engine):
     other = path.with_name("other.sqlite")
     bench(store=other)
     sentence = r"1\.sqlite and .*other\.sqlite chose different settings of gpool-h on MUTAG for "
-    with pytest.raises(SagpoolError, match=sentence + r"seed 0, fold 0\. Leave one of the stores"):
-        merge_stores([both[0], other], path, prefer_first=True)
+    with pytest.raises(
+        SagpoolError, match=sentence + r"seed 0, fold 0\. Leave one .* with --prefer-first\."
+    ):
+        merge_stores([both[0], other], path)
     assert not path.exists()
+
+
+def choices(path):
+    with Store.reading(path) as store:
+        (summary,) = summarise(store.cells(), store.runs())
+    return {(run.seed, run.fold): run.settings["lr"] for run in summary.runs}
+
+
+@pytest.fixture
+def rounded(bench, path, engine):
+    """A store with two seeds in which rounding has changed a validation result and a choice."""
+    first = VALIDATION[0.01] | {(0, 0): 0.9 + 1e-9}
+    engine.validation = {**VALIDATION, 0.01: first}
+    bench(store=path.with_name("rounded.sqlite"))
+    return path.with_name("rounded.sqlite")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_different_choices_the_first_is_kept(both, rounded, path, order):
+    merged = merge_stores([both[1], rounded][::order], path, prefer_first=True)
+    assert choices(path) == choices([both[1], rounded][::order][0])
+    assert choices(both[1])[0, 0] != choices(rounded)[0, 0]
+    assert merged.left_out == 3, "the result of both hidden sizes, and the choice"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_choice_is_that_of_the_store_whose_results_are_kept(both, rounded, path, order):
+    """The store with one seed lacks trainings of the cell; the other has it whole."""
+    merge_stores([both[0], rounded][::order], path, prefer_first=True)
+    assert choices(path) == choices(rounded)
+    chosen = [(r["lr"], r["validation_accuracy"]) for r in rows(path, frame=False)]
+    assert (0.01, pytest.approx(0.9 + 1e-9, abs=1e-12)) in chosen
+
+
+def test_of_three_stores_the_first_with_the_whole_cell_decides(both, rounded, path):
+    merge_stores([both[0], rounded, both[1]], path, prefer_first=True)
+    assert choices(path) == choices(rounded)
 
 
 def test_a_command_with_fewer_seeds_keeps_the_choices_of_the_others(bench, path):

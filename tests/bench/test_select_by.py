@@ -112,11 +112,19 @@ def test_the_report_names_the_metric(small, path, predicting, tmp_path, select_b
         ),
         (
             {"select_by": "loss", "search": "halving", "settings": {"stopping": "roc_auc"}},
-            "halving compares unfinished trainings, .* not the loss here; add --set stopping=loss",
+            "halving compares unfinished trainings, .* not the loss here; use --set stopping=loss",
         ),
         (
             {"select_by": "f1", "search": "halving", "settings": {"stopping": "roc_auc"}},
-            "not the f1 here",
+            "not the f1 here; use --set stopping=f1 or --select-by roc_auc, or search by grid",
+        ),
+        (
+            {"select_by": "log_loss", "search": "halving"},
+            "not the log_loss here; use --select-by loss, or search by grid",
+        ),
+        (
+            {"select_by": "log_loss", "search": "race", "settings": {"stopping": "loss+norm"}},
+            "not the log_loss here; search by grid",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_search_of_a_regression_by_the_error_that_its_trainings_stop_by(
     run_experiment(experiment, datasets="sizes", store=options["store"], device="cpu")
     page = write_report(options["store"], tmp_path / "report").read_text()
     assert "early stopping looks at the validation mae" in page
-    with pytest.raises(SagpoolError, match=r"not the loss here; add .* or --select-by mae, or se"):
+    with pytest.raises(SagpoolError, match=r"not the loss here; use .* or --select-by mae, or se"):
         run_experiment(experiment, **options)
 
 
@@ -151,11 +151,18 @@ def test_without_classes_there_are_no_weights_of_classes(dataset, experiment, tm
         )  # fmt: skip
 
 
-def test_a_regression_is_not_selected_by_an_area(experiment, tmp_path):
-    with pytest.raises(
-        SagpoolError, match=r"is a regression, .* by roc_auc; choose from loss, rms"
-    ):
+@pytest.mark.parametrize(
+    ("dataset", "metric", "sentence"),
+    [
+        ("sizes", "roc_auc", r"is a regression, .* by roc_auc; choose from loss, rms"),
+        ("toxic", "rmse", r"is a multitask, .* by rmse; choose from loss, acc"),
+    ],
+)
+def test_a_search_does_not_select_by_a_metric_of_another_task(
+    dataset, metric, sentence, experiment, tmp_path
+):
+    with pytest.raises(SagpoolError, match=sentence):
         run_experiment(
-            experiment, datasets="sizes", search="grid", select_by="roc_auc",
+            experiment, datasets=dataset, search="grid", select_by=metric,
             store=tmp_path / "runs.sqlite",
         )  # fmt: skip

@@ -207,6 +207,17 @@ def test_a_claim_is_judged_on_one_kind_of_cells():
     assert "never on a mixture" in RULE
 
 
+def test_in_a_tie_the_way_that_the_rule_names_first_decides():
+    experiment = read_experiment(CLAIMS, "claimed")
+    ways = [Chosen.SEARCHED, Chosen.PER_FOLD, Chosen.FIXED]
+    for number, way in enumerate(ways):
+        cells = {one: pair(60) for one in reversed(ways[number:])}
+        found = {one.claim.id: one for one in judge_claims(experiment, cells)}["pair"]
+        assert found.chosen is way
+    positions = [RULE.index(str(way)) for way in ways]
+    assert positions == sorted(positions)
+
+
 def test_the_verdict_of_the_other_cells_is_told():
     found = judged(pair(60), pair(70) | {("A", "sagpool-h"): cell(80)})["pair"]
     assert found.chosen is Chosen.SEARCHED
@@ -230,6 +241,7 @@ def test_cells_that_cannot_test_a_claim_do_not_displace_others():
     found = judged(searched, pair(70, runs=3))["pair"]
     assert found.chosen is Chosen.FIXED, "the searched ones are complete, but nothing to compare"
     assert found.found.verdict != "not tested"
+    assert RULE.index("can test it") < RULE.index("complete") < RULE.index("more numerous")
 
 
 def test_figures_chosen_by_test_accuracy_decide_no_claim():

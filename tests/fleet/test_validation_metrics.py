@@ -1,5 +1,6 @@
 """Metrics by which trainings stop."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -96,16 +97,21 @@ def test_a_regression_stops_by_it_in_the_units_of_the_targets(sizes, metric):
         assert found == pytest.approx(curve[best], rel=1e-5, abs=1e-6)
 
 
+OF_CLASSES = "loss, loss+norm, accuracy, balanced_accuracy, roc_auc, f1, mcc"
+
+
 @pytest.mark.parametrize(
-    ("regression", "stopping", "sentence"),
+    ("task", "stopping", "possible"),
     [
-        (True, "f1", "MUTAG is a regression, which cannot stop by f1; choose from loss, rmse"),
-        (False, "mae", "MUTAG is a classification, which cannot stop by mae; choose from loss, ac"),
+        ("regression", "f1", "loss, loss+norm, rmse, mae, r2"),
+        ("classification", "mae", OF_CLASSES),
+        ("multitask", "rmse", OF_CLASSES),
     ],
 )
-def test_a_metric_of_another_task_is_refused(sizes, regression, stopping, sentence):
-    graphs = sizes if regression else load("MUTAG")
-    with pytest.raises(SagpoolError, match=sentence):
+def test_a_metric_of_another_task_is_refused(sizes, task, stopping, possible):
+    graphs = load("MUTAG") if task == "classification" else replace(sizes, task=task)
+    sentence = f"MUTAG is a {task}, which cannot stop by {stopping}; choose from {possible}."
+    with pytest.raises(SagpoolError, match=re.escape(sentence)):
         train(graphs, [Training("gpool-h", stopping=stopping)])
 
 

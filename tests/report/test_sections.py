@@ -86,7 +86,7 @@ def test_a_registered_plugin_is_counted_with_the_other_methods(make, made, tmp_p
     ("stopping", "best", "solid"),
     [
         ("loss", "the lowest validation loss,", "validation loss"),
-        ("loss+norm", "the lowest sum of the two,", "validation loss + norm"),
+        ("loss+norm", "the lowest validation loss plus norm,", "validation loss + norm"),
         ("roc_auc", "the highest validation roc auc,", "negative validation roc auc"),
     ],
 )
@@ -94,6 +94,7 @@ def test_curves_say_by_what_the_trainings_stopped(make, made, stopping, best, so
     content = read_content(make(made(settings={"stopping": stopping})))
     text = " ".join(curves_section(content).intro)
     assert f"dots are the epochs with {best} whose weights" in text
+    assert ("of the predictions alone" in text) == (stopping == "loss")
     (runs,) = runs_behind(content).values()
     assert runs["curve"]["solid"] == solid
 

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ def test_several_settings_of_one_method(make, made, tmp_path):
     for lr in ("0.01", "1e-3"):
         assert f"sagpool-h with lr {lr} (shown: lr 5e-3) on MADE" in page.read_text()
     assert (tmp_path / "report/figures/sensitivity-MADE-lr.png").is_file()
+
+
+def test_cells_that_differ_in_the_search_alone(make, made, tmp_path):
+    cell = made(settings={"lr": 0.01}, candidates=({"lr": 0.01}, {"lr": 0.1}))
+    store = make(cell)
+    with Store.writing(store) as opened:
+        (found,) = opened.cells()
+        opened.add_cell(replace(found, search="halving"))
+    page = write_report(store, tmp_path / "report").read_text()
+    assert "Of cells that differ in the search or in settings such as the learning rate, " in page
+    assert "Left out here: sagpool-h with search grid (shown: search halving) on MADE." in page
 
 
 def test_of_many_earlier_settings_some_are_named(make, made, tmp_path):

@@ -196,23 +196,25 @@ def _check_unfinished(
         regression = data[cell.dataset.name].graphs.task == "regression"
         ranking = "loss" if regression and metric == BY_ACCURACY else metric
         if ranking not in (BY_ACCURACY, stopping):
-            other = "" if RULES[stopping].adds_norm else f" or --select-by {stopping}"
+            possible = {
+                f"--set stopping={ranking}": ranking in RULES,
+                f"--select-by {stopping}": not RULES[stopping].adds_norm,
+            }
+            options = " or ".join(option for option, works in possible.items() if works)
+            advice = f"use {options}, or search by grid" if options else "search by grid"
             raise SagpoolError(
                 f"A {search} compares unfinished trainings, by accuracy or by what they stop by, "
-                f"which is not the {ranking} here; add --set stopping={ranking}{other}, or search "
-                "by grid."
+                f"which is not the {ranking} here; {advice}."
             )
 
 
 def _check_metric(metric: str, data: Mapping[str, FingerprintedGraphs]) -> None:
     for one in data.values():
-        regression = one.graphs.task == "regression"
-        known = REGRESSION_METRICS if regression else METRICS
+        known = REGRESSION_METRICS if one.graphs.task == "regression" else METRICS
         if metric not in (BY_ACCURACY, "loss", *known):
-            kind = "regression" if regression else "classification"
             raise SagpoolError(
-                f"{one.graphs.name} is a {kind}, in which settings cannot be selected by {metric}; "
-                f"choose from loss, {', '.join(known)}."
+                f"{one.graphs.name} is a {one.graphs.task}, in which settings cannot be selected "
+                f"by {metric}; choose from loss, {', '.join(known)}."
             )
 
 

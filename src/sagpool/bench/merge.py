@@ -31,8 +31,10 @@ class Merged(NamedTuple):
     runs: int
     cells: int
     twice: int  # runs that were in more than one store
-    left_out: int = 0  # trainings left out because another store has other results of them
-    # The largest differences of their accuracies and losses from those that were kept.
+    # Results of trainings, and choices of settings for a fold, left out because another store has
+    # other ones.
+    left_out: int = 0
+    # The largest differences of the accuracies and losses of these results from those kept.
     accuracy_difference: float = 0.0
     loss_difference: float = 0.0
 
@@ -43,16 +45,17 @@ def merge_stores(
     """Write the rows of run stores into a new one.
 
     Rows keep the commands, commits and devices that made them. A training that several stores have
-    is taken from the first; if its results differ, nothing is written, unless ``prefer_first``.
+    is taken from the first; if its results differ, nothing is written, unless ``prefer_first``. The
+    last request of a cell is the one that began last, whichever store has it; among requests of the
+    same second, the store that is named last counts.
 
     Args:
-        sources: files of at least two stores, in any order. A cell counts as requested when the
-            last command that requested it began; among commands of the same second, the store that
-            is named last counts
+        sources: files of at least two stores
         output: the new file
         prefer_first: if results of a training differ (as they do by rounding), keep those of the
             first store that has it. A cell stays in one piece: if a store has all its trainings
-            that any store has, those that differ are all taken from the first such store
+            that any store has, those that differ are all taken from the first such store. If
+            different settings were chosen for a fold, keep the choice that goes with the results
     """
     paths, target = [Path(source) for source in sources], Path(output)
     if len(paths) < 2:
@@ -68,7 +71,7 @@ def merge_stores(
         store.connection.execute("COMMIT")
         counts = (len(paths), len(store.keys()), len(store.cells()), twice)
     left_out = overlap.left_out
-    return Merged(*counts, left_out.rows, left_out.accuracy, left_out.loss)
+    return Merged(*counts, left_out.count, left_out.accuracy, left_out.loss)
 
 
 @contextmanager
@@ -204,23 +207,37 @@ class _Addition:
                 self.overlap.take(self.source.path, kind, cell.dataset, cell.method)
             records = [replace(cell, invocation=self.numbers[cell.invocation])]
             if (same := self.store.same_cell(cell)) is not None:
-                self._compare_chosen(same, cell)
-                records = [same, *records]
+                kept = self._kept_choices(same, cell)
+                records = [self._with_choices(one, kept) for one in (same, *records)]
             for record in sorted(records, key=lambda one: started[one.invocation]):
                 self.store.add_cell(record)
 
-    def _compare_chosen(self, ours: CellRecord, theirs: CellRecord) -> None:
-        """Raise an error if different trainings of a seed and fold were chosen."""
-        known, path = self.store.chosen_by_split(ours), self.source.path
+    def _kept_choices(self, ours: CellRecord, theirs: CellRecord) -> dict[str, str]:
+        """The keys of the chosen trainings of both records, by seed and fold."""
+        kept, path = self.store.chosen_by_split(ours), self.source.path
         for split, key in self.store.chosen_by_split(theirs).items():
-            if (chosen := known.get(split)) is None:
-                self.overlap.take(path, "chosen", key)
-            elif chosen != key:
-                raise SagpoolError(
-                    f"{self.overlap.owner('chosen', chosen)} and {path} chose different settings "
-                    f"of {theirs.method} on {theirs.dataset} for {split}. Leave "
-                    "one of the stores out."
-                )
+            chosen = kept.get(split)
+            if chosen == key:
+                continue
+            if chosen is not None:
+                if not self.overlap.prefer_first:
+                    raise SagpoolError(
+                        f"{self.overlap.owner('chosen', chosen)} and {path} chose different "
+                        f"settings of {theirs.method} on {theirs.dataset} for {split}. Leave one "
+                        "of the stores out, or keep the choices of the first with --prefer-first."
+                    )
+                self.overlap.left_out.count += 1
+                # A choice goes with the results that it was made from.
+                if not all(self.overlap.belongs_to(path, one) for one in (chosen, key)):
+                    continue
+            kept[split] = key
+            self.overlap.take(path, "chosen", key)
+        return kept
+
+    def _with_choices(self, cell: CellRecord, kept: dict[str, str]) -> CellRecord:
+        """The record with these choices for its seeds and folds."""
+        splits = self.store.chosen_by_split(cell)
+        return replace(cell, chosen=tuple(kept[split] for split in splits))
 
     def _compare_published(self, cell: CellRecord, ours: dict[str, Published]) -> None:
         theirs = published(cell)

@@ -61,9 +61,9 @@ def _tell_apart(one: Any, other: Any) -> list[str]:
 
 @dataclass
 class LeftOut:
-    """Rows that were left out because another store has the same training."""
+    """Rows and choices of settings that were left out because another store has other ones."""
 
-    rows: int = 0
+    count: int = 0
     accuracy: float = 0.0  # the largest difference from the row that was kept
     loss: float = 0.0
 
@@ -76,7 +76,7 @@ class LeftOut:
         self._add(float(gaps[2].max(initial=0)), float(gaps[:2].max(initial=0)))
 
     def _add(self, accuracy: float, loss: float) -> None:
-        self.rows += 1
+        self.count += 1
         self.accuracy, self.loss = max(self.accuracy, accuracy), max(self.loss, loss)
 
 

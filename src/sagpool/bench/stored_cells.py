@@ -65,8 +65,7 @@ class StoredCells(Tables):
     def chosen_by_split(self, cell: CellRecord) -> dict[str, str]:
         """The keys of the chosen trainings, by ``seed 0, fold 1``.
 
-        A training that has not ended is under its own key; settings that were chosen per fold have
-        none.
+        If a training has no row yet, its split is unknown, so its own key stands for it.
         """
         splits: dict[str, str] = {}
         for table in ("runs", "failures"):

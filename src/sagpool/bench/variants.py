@@ -83,7 +83,9 @@ def group_cells(summaries: Sequence[Summary], experiment: Experiment | None = No
         cells[named.cell.dataset, named.method] = [*earlier, named]
     groups = [
         Group(
-            *(chosen, differences, tuple(same[-1] for same in cells.values())),
+            chosen,
+            differences,
+            tuple(same[-1] for same in cells.values()),
             superseded=tuple(one for same in cells.values() for one in same[:-1]),
         )
         for (differences, chosen), cells in found.items()

@@ -34,7 +34,7 @@ def merge(
     )
     if merged.left_out:
         typer.echo(
-            f"Other results of {merged.left_out:,} trainings were left out; accuracies differ by "
-            f"at most {merged.accuracy_difference:.2g}, losses by at most "
-            f"{merged.loss_difference:.2g}."
+            f"{merged.left_out:,} results (or choices of settings per fold) that differ from those "
+            "of another store were left out; accuracies differ by at most "
+            f"{merged.accuracy_difference:.2g}, losses by at most {merged.loss_difference:.2g}."
         )

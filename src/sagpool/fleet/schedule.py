@@ -154,12 +154,12 @@ def group_by_shape(graphs: Graphs, trainings: Sequence[Training]) -> list[list[i
 
 
 def _check_stopping(graphs: Graphs, stopping: str) -> None:
-    kind = "regression" if graphs.task == "regression" else "classification"
-    known: tuple[str, ...] = REGRESSION_METRICS if kind == "regression" else METRICS
-    if RULES[stopping].metric not in ("", *known):
+    known = ("", *(REGRESSION_METRICS if graphs.task == "regression" else METRICS))
+    if RULES[stopping].metric not in known:
+        possible = [name for name, rule in RULES.items() if rule.metric in known]
         raise SagpoolError(
-            f"{graphs.name} is a {kind}, which cannot stop by {stopping}; choose from loss, "
-            f"{', '.join(known)}."
+            f"{graphs.name} is a {graphs.task}, which cannot stop by {stopping}; choose from "
+            f"{', '.join(possible)}."
         )
 
 

@@ -180,8 +180,7 @@ class Curve:
     """Losses and accuracy after each epoch."""
 
     train_loss: np.ndarray  # [epochs] mean over the epoch's batches, dropout active
-    # [epochs] as early stopping sees it: a metric if it stops by one, the negative unless lower is
-    # better
+    # [epochs] the value that early stopping lowers; of a metric see `as_loss`
     validation_loss: np.ndarray
     validation_accuracy: np.ndarray  # [epochs]
 

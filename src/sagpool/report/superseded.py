@@ -26,14 +26,15 @@ def superseded_note(groups: Iterable[Group]) -> str:
     listed = [what + ", ".join(where) for what, where in datasets.items()]
     more = f"; and {len(listed) - MOST} more" if len(listed) > MOST else ""
     return (
-        "Of cells that differ in settings such as the learning rate, only the last requested one "
-        f"is shown. Left out here: {'; '.join(listed[:MOST])}{more}. “All cells” has them."
+        "Of cells that differ in the search or in settings such as the learning rate, only the "
+        f"last requested one is shown. Left out here: {'; '.join(listed[:MOST])}{more}. “All "
+        "cells” has them."
     )
 
 
 def _different(earlier: Summary, later: Summary) -> str:
-    """The settings in which two cells of one method differ: ``lr 0.1 (shown: lr 0.2)``."""
-    before, now = _all_settings(earlier), _all_settings(later)
+    """What two cells of one method differ in: ``lr 0.1 (shown: lr 0.2)``."""
+    before, now = _compared(earlier), _compared(later)
     changed = [name for name in before | now if before.get(name) != now.get(name)]
     # A store lacks defaults of a plugin that is not loaded.
     left_out, shown = (
@@ -43,6 +44,9 @@ def _different(earlier: Summary, later: Summary) -> str:
     return f"{left_out} (shown: {shown})"
 
 
-def _all_settings(summary: Summary) -> dict[str, Any]:
-    settings = all_defaults(summary.cell.method) | summary.cell.settings
-    return {name: value for name, value in settings.items() if name != SELECTED}
+def _compared(summary: Summary) -> dict[str, Any]:
+    """The search and all settings."""
+    cell = summary.cell
+    settings = all_defaults(cell.method) | cell.settings
+    own = {name: value for name, value in settings.items() if name != SELECTED}
+    return {"search": cell.search, **own}

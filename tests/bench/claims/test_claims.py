@@ -207,7 +207,9 @@ def test_agreement_with_published_results():
     ratio = np.std(list(cells["A sagpool-h"].seed_means.values()), ddof=1)
     assert f"published: {ratio:.2f}" in text(found.certainty)
     only = {"agrees-with-published": {"methods": ["sagpool-h"], "datasets": ["A"]}}
-    assert judge(only, cells, PUBLISHED).verdict == Verdict.HOLDS
+    holds = judge(only, cells, PUBLISHED)
+    assert holds.verdict == Verdict.HOLDS
+    assert text(holds.found) == "the one cell agrees; tested: sagpool-h"
     lower = judge(only, {"A sagpool-h": rows(65, of_seeds=1)}, PUBLISHED)
     assert (lower.verdict, lower.lines[0].outcome) == (Verdict.FAILS, "lower")
 
@@ -228,6 +230,9 @@ def test_a_published_cell_has_the_same_p_value_in_all_claims():
 
     every = lines(methods=["sagpool-h", "gpool-h"], datasets=["A", "B", "C"])
     assert len(every) == 3
+    both = {"agrees-with-published": {"methods": ["sagpool-h", "gpool-h"], "datasets": ["A"]}}
+    found = judge(both, cells, PUBLISHED)
+    assert text(found.found) == "all 2 cells agree; tested: sagpool-h, gpool-h"
     one = lines(methods=["sagpool-h"], datasets=["A"])
     assert one == {key: every[key] for key in one}
     alone = judge(

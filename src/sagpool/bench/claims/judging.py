@@ -13,11 +13,11 @@ from sagpool.bench.experiment import Experiment, Related
 from sagpool.bench.variants import Chosen
 
 RULE = (
-    "A claim is judged either on cells with fixed settings or on cells with searched settings, "
-    "never on a mixture: on those of which more are complete; if equal, on the more numerous; if "
-    "still equal, on the searched ones. If the others can test it, too, their verdict is in the "
-    "last column. Cells with settings chosen by test accuracy, or with another protocol, are not "
-    "used."
+    "A claim is judged on cells with searched settings, with settings chosen per fold or with "
+    "fixed settings, never on a mixture: on cells that can test it; among these, on those of which "
+    "more are complete; if equal, on the more numerous; if still equal, on the first in this "
+    "order. If others can test it, too, their verdict is in the last column. Cells with settings "
+    "chosen by test accuracy, or with another protocol, are not used."
 )
 Cells = Mapping[tuple[str, str], CellRows]  # by data set and name of the method
 
@@ -52,7 +52,8 @@ def judge_claims(
         related: data sets whose errors are taken as fully correlated
     """
     order = list(Verdict)
-    judged = [_judge(claim, experiment, cells, related) for claim in experiment.claims]
+    evidence = _evidence(experiment, cells, related)
+    judged = [_judge(claim, evidence) for claim in experiment.claims]
     return sorted(judged, key=lambda one: order.index(one.found.verdict))
 
 
@@ -61,11 +62,11 @@ def related_changes(experiment: Experiment, cells: Mapping[Chosen, Cells]) -> li
 
     In between, for a weaker correlation, a verdict is one of the two.
     """
+    independent = _evidence(experiment, cells)
+    correlated = _evidence(experiment, cells, experiment.related)
     changes = []
     for claim in experiment.claims:
-        apart, bound = (
-            _judgements(claim, experiment, cells, related) for related in ((), experiment.related)
-        )
+        apart, bound = _judgements(claim, independent), _judgements(claim, correlated)
         changes += [
             Changed(claim, way, apart[way].verdict, bound[way].verdict)
             for way in apart
@@ -74,14 +75,21 @@ def related_changes(experiment: Experiment, cells: Mapping[Chosen, Cells]) -> li
     return changes
 
 
-def _judge(
-    claim: Claim, experiment: Experiment, cells: Mapping[Chosen, Cells], related: Related
-) -> Judged:
-    """Judge one claim as `RULE` says."""
-    found = _judgements(claim, experiment, cells, related)
-    ranks = {
-        way: _rank(claim, Evidence.of(experiment, cells.get(way, {})), found[way]) for way in found
+def _evidence(
+    experiment: Experiment, cells: Mapping[Chosen, Cells], related: Related = ()
+) -> dict[Chosen, Evidence]:
+    """By how the settings of the cells were chosen."""
+    return {
+        way: Evidence.of(experiment, cells.get(way, {}), related)
+        for way in Chosen
+        if way is not Chosen.BY_TEST
     }
+
+
+def _judge(claim: Claim, evidence: Mapping[Chosen, Evidence]) -> Judged:
+    """Judge one claim as `RULE` says."""
+    found = _judgements(claim, evidence)
+    ranks = {way: _rank(claim, evidence[way], found[way]) for way in found}
     best = max(ranks, key=lambda way: ranks[way])  # in a tie, the first
     others = {
         way: one
@@ -93,15 +101,8 @@ def _judge(
     return Judged(claim, found[best], best, others)
 
 
-def _judgements(
-    claim: Claim, experiment: Experiment, cells: Mapping[Chosen, Cells], related: Related
-) -> dict[Chosen, Judgement]:
-    """By how the settings of the cells were chosen."""
-    return {
-        way: claim.test.judge(Evidence.of(experiment, cells.get(way, {}), related))
-        for way in Chosen
-        if way is not Chosen.BY_TEST
-    }
+def _judgements(claim: Claim, evidence: Mapping[Chosen, Evidence]) -> dict[Chosen, Judgement]:
+    return {way: claim.test.judge(one) for way, one in evidence.items()}
 
 
 class _Rank(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -52,11 +53,11 @@ class AgreesWithPublished:
             return Judgement(Verdict.NOT_TESTED, gaps=tuple(gaps))
         p = _corrected(evidence)
         lines = [one.line(p[key]) for key, one in own.items()]
-        tested = dict.fromkeys(method for _, method in own)
-        family = f"Welch's test, Holm over {len(p)} published cell{'s' * (len(p) > 1)}"
+        cells = "cells" if len(p) > 1 else "cell"
+        family = f"Welch's test, Holm over {len(p)} published {cells}"
         return Judgement(
             _verdict(lines),
-            (_count(lines), joined((_of_method(lines, one) for one in tested), ", ")),
+            _found(lines),
             ((family,), (_spreads([one.spreads for one in own.values()]),)),
             tuple(gaps),
             tuple(lines),
@@ -97,6 +98,7 @@ def _deviation(
     return Deviation(dataset, method, len(means), difference, spreads), gaps
 
 
+@lru_cache(maxsize=8)  # several claims are judged by the same evidence
 def _corrected(evidence: Evidence) -> dict[tuple[str, str], float]:
     """The p-value of every cell with a published result, whichever claims are about it.
 
@@ -113,8 +115,10 @@ def _spreads(pairs: Sequence[tuple[float, float]]) -> str:
     if ratio is None:
         return ""
     used = sum(min(pair) > 0 for pair in pairs)
-    which = f" (of {used} of {len(pairs)} cells; the others have a spread of 0)"
-    return f"seed spread, ours / published: {ratio:.2f}{which * (used < len(pairs))}"
+    spread = f"seed spread, ours / published: {ratio:.2f}"
+    if used == len(pairs):
+        return spread
+    return f"{spread} (of {used} of {len(pairs)} cells; the others have a spread of 0)"
 
 
 def _verdict(lines: Sequence[Line]) -> Verdict:
@@ -124,11 +128,19 @@ def _verdict(lines: Sequence[Line]) -> Verdict:
     return Verdict.IN_PART if 2 * differ <= len(lines) else Verdict.FAILS
 
 
-def _count(lines: Sequence[Line]) -> Phrase:
+def _found(lines: Sequence[Line]) -> tuple[Phrase, Phrase]:
+    """How many cells differ, of all methods and of each."""
     outcomes = [line.outcome for line in lines]
+    tested = list(dict.fromkeys(method for line in lines for method in line.first))
     differ = len(lines) - outcomes.count("agrees")
+    if not differ:
+        agree = f"all {len(lines)} cells agree" if len(lines) > 1 else "the one cell agrees"
+        return (agree,), ("tested: ", *joined(((Method(one),) for one in tested), ", "))
     higher = outcomes.count("higher")
-    return (f"{differ} of {len(lines)} cells differ; ours is higher in {higher or 'none'}",)
+    return (
+        (f"{differ} of {len(lines)} cells differ; ours is higher in {higher or 'none'}",),
+        joined((_of_method(lines, one) for one in tested), ", "),
+    )
 
 
 def _of_method(lines: Sequence[Line], method: str) -> Phrase:

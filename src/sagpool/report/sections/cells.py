@@ -40,9 +40,10 @@ def left_out_notes(content: Content) -> list[str]:
         f"{_datasets(left_out.other_data)}. {where}": left_out.other_data,
         f"Other results are of another version of the method: {_methods(left_out.other_version)}. "
         f"{where}": left_out.other_version,
-        (superseded := superseded_note((*content.groups, *content.regressions))): superseded,
     }
-    return [note for note, applies in notes.items() if applies]
+    listed = [note for note, applies in notes.items() if applies]
+    superseded = superseded_note((*content.groups, *content.regressions))
+    return [*listed, superseded] if superseded else listed
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def summary(judged: Sequence[Judged]) -> str:
     paper = [one for one in judged if one.claim.where != CONTROL]
     accuracy = [one for one in paper if one.claim.kind in ACCURACY]
     others = [one for one in paper if one.claim.kind not in ACCURACY]
-    about = " about accuracy" * bool(accuracy and others)
+    about = " about accuracy" if accuracy and others else ""
     groups = {
         f"Of {_claims(accuracy)} of the paper{about}": accuracy,
         f"Of {_claims(others)} {'about other things' if accuracy else 'of the paper'}": others,
@@ -85,7 +85,7 @@ def summary(judged: Sequence[Judged]) -> str:
 
 
 def _claims(judged: Sequence[Judged]) -> str:
-    return f"{len(judged)} claim{'s' * (len(judged) != 1)}"
+    return f"{len(judged)} {'claim' if len(judged) == 1 else 'claims'}"
 
 
 def related_text(related: Related, changes: Sequence[Changed]) -> list[str]:

@@ -18,7 +18,6 @@ from sagpool.report.section import Part, Section
 
 LOSSES, GAP, STRIP = 1.75, 0.1, 0.2  # heights in inches; one strip for each method
 TRAIN, VALIDATION = 0, 1  # rows of a run's curve
-NORM = ", plus the weight decay times the norm of the weights; their sum decides when to stop"
 
 
 def section(content: Content) -> Section:
@@ -64,16 +63,19 @@ def _validation_in_words(rule: Rule) -> str:
             f"the solid line is not a loss but the negative validation {_metric(rule)}, which "
             "decides when trainings stop"
         )
-    return "the validation loss is that of the predictions alone, after the epoch" + (
-        NORM if rule.adds_norm else ""
-    )
+    if rule.adds_norm:
+        return (
+            "the solid line is the validation loss of the predictions, after the epoch, plus the "
+            "weight decay times the norm of the weights, which decides when trainings stop"
+        )
+    return "the validation loss is that of the predictions alone, after the epoch"
 
 
 def _best_in_words(rule: Rule) -> str:
     """What tells the best epoch. Regressions have no curves here, so a metric is no error."""
     if rule.metric:
         return f"the highest validation {_metric(rule)}"
-    return "the lowest sum of the two" if rule.adds_norm else "the lowest validation loss"
+    return "the lowest validation loss" + (" plus norm" if rule.adds_norm else "")
 
 
 def _drawings(content: Content) -> Iterator[Drawing]:
@@ -151,11 +153,14 @@ def draw_curves(
     canvas.add_grid(stops, "x")
     losses.tick_params(axis="x", labelbottom=False, length=0)
     losses.locator_params(axis="y", nbins=5)
-    rule = _rule(summaries)
-    both = f"train loss, −{_metric(rule)}" if rule.metric else "train and validation loss"
-    canvas.label_y(losses, both)
+    canvas.label_y(losses, _both_lines(summaries[0]))
     stops.set(ylim=(len(summaries) - 0.4, -0.6), yticks=[])
     canvas.label_x(stops, "epoch")
+
+
+def _both_lines(summary: Summary) -> str:
+    solid = solid_line(summary)
+    return "train and validation loss" if solid == "validation loss" else f"train loss, {solid}"
 
 
 class Median(NamedTuple):
