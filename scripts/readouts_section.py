@@ -17,7 +17,7 @@ CONTROLS = ("random-h", "nopool-h")  # their readouts are sums, so they count no
 
 
 def readouts_section(group: PublishedGroup, usual: Sequence[Key]) -> str:
-    """Methods with another readout beside the same ones, and the usual ones beside random nodes."""
+    """Methods with another readout beside the usual one, and both beside controls with sums."""
     datasets = [*group.experiment.datasets]
     found = [one for one in changed_cells(group) if one.what.startswith("readout ")]
     order = [*dict.fromkeys(method for _, method in usual)]
