@@ -173,8 +173,11 @@ def _is_run_again(known: Method, build: Build, origin: Call | None) -> bool:
     if known.packaged:
         return False
     one, other = known.origin, origin
-    if one and other and one.code == other.code and one.position != other.position:
-        return False
+    if one and other:
+        if one.module != other.module:
+            return False
+        if one.code == other.code and one.position != other.position:
+            return False
     return _definition(known.build) == _definition(build)
 
 

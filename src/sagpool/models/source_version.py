@@ -25,6 +25,7 @@ class Call(NamedTuple):
 
     code: CodeType
     position: int  # in the code
+    module: str | None
 
     @property
     def file(self) -> Path:
@@ -46,10 +47,11 @@ def calls() -> list[Call]:
     found, frame = list[Call](), sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
-        top = str(frame.f_globals.get("__name__")).split(".")[0]
+        module = frame.f_globals.get("__name__")
+        top = str(module).split(".")[0]
         if top in NEEDED or top in sys.stdlib_module_names:
             continue
-        found.append(Call(frame.f_code, frame.f_lasti))
+        found.append(Call(frame.f_code, frame.f_lasti, module))
         if frame.f_code.co_name == "<module>":
             break
     return found
