@@ -102,8 +102,8 @@ def _sentences(choices: Sequence[Choice], below: Sequence[Choice]) -> Iterator[s
     if below:
         luck, here = (_mean(choice.luck for choice in some) for some in (choices, below))
         yield (
-            "The first seed is a lucky one: in it, the settings chosen by validation differ from "
-            f"their mean over all seeds by {luck} points, and by {here} in the cells of the table."
+            "In the first seed, the settings chosen by validation differ from their mean over all "
+            f"seeds by {luck} points, and by {here} in the cells of the table."
         )
 
 
