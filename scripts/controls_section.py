@@ -23,14 +23,13 @@ PAIRS = (
     ("nopool-g", "mlp-g"),
 )
 HEADS = ("difference of", "settings", "data set", "points (95 % interval)")
-MEAN = "mean"
 TABLE = Path("tables", "data.csv")
 
 
 class Compared(NamedTuple):
     """Two methods on a data set, or in the mean over several."""
 
-    dataset: str
+    dataset: str  # or which mean
     usual: Difference  # for other graphs of the same kind
     here: Difference  # for further seeds on these graphs
 
@@ -63,7 +62,7 @@ def _lines(group: PublishedGroup, first: str, second: str) -> list[str]:
     if len(found) > 1:
         usual = mean_difference({one.dataset: one.usual for one in found})
         here = mean_difference({one.dataset: one.here for one in found})
-        found.append(Compared(MEAN, usual, here))
+        found.append(Compared(f"mean of {len(found)}", usual, here))
     pair = f"{names.plain(first)} − {names.plain(second)}"
     settings = str(group.chosen).removesuffix(" settings")
     return [

@@ -72,6 +72,6 @@ def test_the_mean_over_data_sets_comes_last(section):
     }
     found = section({Chosen.SEARCHED: cells})
     datasets = [line.split(" | ")[2] for line in found[2:5]]
-    assert datasets == ["DD", "NCI1", "mean"]
+    assert datasets == ["DD", "NCI1", "mean of 2"]
     points = [float(line.split(" | ")[3].split()[0].replace("−", "-")) for line in found[2:5]]
     assert points[2] == pytest.approx((points[0] + points[1]) / 2, abs=0.011)

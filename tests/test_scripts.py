@@ -77,15 +77,8 @@ def test_what_is_published(published):
 # Of which the page is made.
 FOLDERS = (
     *("lee2019", "controls", "searched", "searched-gpool", "searched-global", "searched-rest"),
-    *(
-        "searched-set2set",
-        "forms",
-        "forms-diffpool",
-        "attributes",
-        "table4",
-        "table4-rest",
-        "released",
-    ),
+    *("searched-set2set", "searched-baselines", "searched-controls", "forms", "forms-diffpool"),
+    *("forms-link", "attributes", "table4", "table4-rest", "released"),
 )
 DERIVED = [
     *(f"{folder}/comparison.md" for folder in FOLDERS),
