@@ -26,6 +26,7 @@ from published_rows import Key, Published, PublishedGroup, read_published
 
 from sagpool import SagpoolError
 from sagpool.bench.claims import CellRows, Judged, Line, Verdict
+from sagpool.bench.claims.published import WIDEST, differing
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.variants import Chosen
 from sagpool.report import names
@@ -153,9 +154,11 @@ def _agreement(group: PublishedGroup) -> str:
             "" if ratio is None else f"{ratio:.2f}",
         ]
         table.append(table_row(cells))
-    differ = sum(line.outcome != "agrees" for line in lines)
+    differ, undecided = differing(lines), sum(line.outcome == "undecided" for line in lines)
     higher = sum(line.outcome == "higher" for line in lines)
     sentence = f"{differ} of {len(lines)} cells differ; in {higher} of them ours is higher."
+    if undecided:
+        sentence += f" {undecided} of the others have intervals wider than ±{WIDEST:g} points."
     ratio = spread_ratio(_spreads(group, line) for line in lines)
     if ratio is not None:
         sentence += f" In the geometric mean, our seed spread is {ratio:.2f} times the paper's."

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sagpool.bench import Overrides, plan_experiment, rows, run_experiment
+from sagpool.bench.claims import Evidence
 from sagpool.bench.experiment import Accuracy
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.store import Store
@@ -58,6 +59,17 @@ def test_every_test_has_an_accuracy(bench):
     assert (shown["mean"], shown["paper_mean"]) == (mlp.tests["far"].mean, 40)
     assert "far" in repr(bench)
     assert "(paper 40 ± 3.5)" in bench._repr_html_()
+
+
+def test_a_split_that_the_experiment_names_is_its_protocol(bench, folder):
+    experiment = read_experiment(TEXT, "split", folder)
+    (group,) = read_content(bench.store, experiment).groups
+    assert group.differences == ()
+    assert Evidence.of(experiment, {}).runs == {"MUTAG": 2}  # one of each seed
+    (other,) = read_content(
+        bench.store, read_experiment(TEXT.replace("{split: official.csv}", ""), "x")
+    ).groups
+    assert other.differences == ("the split is the one that the data set has",)
 
 
 def test_the_test_behind_the_accuracies_is_named(bench, capsys):

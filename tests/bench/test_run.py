@@ -12,6 +12,7 @@ import sagpool.bench.experiment_plan
 import sagpool.fleet.task_splits
 from sagpool.bench import Search, run_experiment
 from sagpool.bench.engines import Local
+from sagpool.bench.experiment import Accuracy
 from sagpool.bench.store import Store
 from sagpool.bench.summary import compare_methods, summarise
 from sagpool.bench.variants import group_cells
@@ -268,14 +269,22 @@ def test_other_errors_end_the_run(small, path, pretend):
 def test_a_data_set_that_differs_from_the_papers_is_reported(
     small, path, pretend, caplog, monkeypatch
 ):
-    run(small, path, pretend)
+    small = replace(small, accuracy={("MUTAG", "gpool-h"): Accuracy(70, 1)})
+    run(small, path, pretend, methods=("gpool-h",))
     assert not caplog.records
     load = sagpool.bench.experiment_plan.load
     monkeypatch.setattr(
         sagpool.bench.experiment_plan, "load", lambda *source, **options: load(*source)[:180]
     )
-    run(small, path, pretend)
-    assert "MUTAG has graphs = 180.00 here and 188.00 in the paper; is it the same" in caplog.text
+    run(small, path, pretend, methods=("gpool-h",))
+    assert "MUTAG is not the paper's data set, so it is not compared with the paper: graphs is" in (
+        caplog.text
+    )
+    assert "graphs is 180, not 188; avg_nodes is 18, not 17.93" in caplog.text
+    usual, other = summaries(path)
+    assert usual.cell.paper_mean == 70
+    assert (other.cell.paper_mean, other.cell.paper_std) == (None, None)
+    assert other.cell.note == "other graphs than the paper's"  # so no claim uses it
 
 
 def test_errors_are_raised_before_the_first_training(small, path, pretend, mutag, monkeypatch):

@@ -32,7 +32,7 @@ def test_a_single_seed(make, made, tmp_path):
     store = make(made(seeds=1), made(method="gpool-h", seeds=1))
     page = write_report(store, tmp_path / "report")
     assert {row["std_seeds"] for row in rows(tmp_path / "report/tables/results.csv")} == {""}
-    assert "No ±: there is one seed alone." in page.read_text()
+    assert "No ±: the mean is of one seed alone." in page.read_text()
 
 
 def test_diverged_runs_are_counted_and_left_out_of_the_mean(make, made, tmp_path):
@@ -41,6 +41,22 @@ def test_diverged_runs_are_counted_and_left_out_of_the_mean(make, made, tmp_path
     (row,) = rows(tmp_path / "report/tables/results.csv")
     assert (row["diverged"], row["runs"]) == ("3", "10")
     assert float(row["mean"]) == pytest.approx(66)  # the mean of 63 to 69
+    assert "7 of 10 runs; 3 diverged" in (tmp_path / "report/tables/results.md").read_text()
+
+
+def test_a_cell_with_runs_left_out_is_not_the_best(make, made, tmp_path):
+    """Its mean is that of the runs that did not diverge."""
+    high = made(method="gpool-h", diverged=3, accuracy=(90.0,) * 10)
+    store = make(made(), made(method="random-h", mean=60), high)
+    page = write_report(store, tmp_path / "report").read_text()
+    best = [
+        row["method"]
+        for row in rows(tmp_path / "report/tables/results.csv")
+        if row["best"] == "True"
+    ]
+    assert best == ["sagpool-h"]
+    assert "<strong>SAGPool<sub>h</sub></strong> has the highest mean on MADE" in page
+    assert "of cells without runs that are left out" in page
 
 
 def test_a_cell_in_which_all_runs_diverged_is_mentioned(make, made, tmp_path):
@@ -54,6 +70,10 @@ def test_a_cell_in_which_all_runs_diverged_is_mentioned(make, made, tmp_path):
     assert (first["method"], second["method"], second["mean"]) == ("sagpool-h", "gpool-h", "")
     assert [row["method"] for row in rows(tmp_path / "report/tables/results.csv")] == ["sagpool-h"]
     assert "since all of its trainings diverged at once: gpool-h on MADE." in page.read_text()
+    (tmp_path / "runs.sqlite").unlink()
+    searched = replace(lost, settings={"lr": 0.1}, candidates=({"lr": 0.1},))
+    page = write_report(make(made(), made(method="gpool-h"), searched), tmp_path / "other")
+    assert "at once: gpool-h on MADE with searched settings." in page.read_text()
     with pytest.raises(SagpoolError, match=r"^Every training in .* diverged at once; run"):
         write_report(make_alone(lost), tmp_path / "report")
 

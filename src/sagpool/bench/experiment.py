@@ -136,9 +136,21 @@ class Experiment:
     # How methods are displayed, in order.
     display: Mapping[str, Display] = field(default_factory=dict)
 
+    def split_of(self, dataset: str) -> Value:
+        """How the graphs of a data set are split; ``fixed`` if the experiment names a file."""
+        known = self.datasets.get(dataset)
+        if known is not None and known.split is not None:
+            return "fixed"
+        return self.protocol.get("split", Training.split)
+
+    def runs_of(self, dataset: str) -> int:
+        """The number of runs of a complete cell."""
+        fixed = self.split_of(dataset) == "fixed"
+        return self.seeds * (1 if fixed else int(self.protocol.get("folds", Training.folds)))
+
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without settings that the method lacks."""
-        chosen = dict(self.protocol)
+        chosen = {**self.protocol, "split": self.split_of(dataset)}
         for rule in self.settings:
             if rule.covers(dataset, method):
                 chosen |= {name: values[0] for name, values in rule.values.items()}

@@ -31,6 +31,8 @@ from sagpool.fleet.memory import step_bytes
 from sagpool.graphs import Graphs
 from sagpool.graphs.splits import TRAIN, VALIDATION
 
+OTHER_GRAPHS = "other graphs than the paper's"
+
 T = TypeVar("T")
 Rounds = Generator[Round, Sequence[Validation], T]
 
@@ -289,7 +291,11 @@ class ExperimentRunner:
         """The record of the cell, with its settings without a search."""
         plan, data = self.plan, self.plan.data[cell.dataset.name]
         kind = data.graphs.feature_kind
-        published = plan.experiment.feature_kinds.get(cell.dataset.name_in_experiment, kind)
+        usual = plan.experiment.feature_kinds.get(cell.dataset.name_in_experiment, kind)
+        notes = [OTHER_GRAPHS] if data.different else []
+        notes += ["structure only" if kind == "degree" else kind] if kind != usual else []
+        published = None if data.different else cell.published
+        tests = () if data.different else cell.published_tests
         return CellRecord(
             dataset=cell.dataset.name,
             name=data.graphs.name,
@@ -303,10 +309,10 @@ class ExperimentRunner:
             search=_search_text(plan),
             ranking=(),
             bytes=0,
-            paper_mean=cell.published.mean if cell.published else None,
-            paper_std=cell.published.std if cell.published else None,
-            note="" if kind == published else "structure only" if kind == "degree" else kind,
-            paper_tests={name: (one.mean, one.std) for name, one in cell.published_tests},
+            paper_mean=published.mean if published else None,
+            paper_std=published.std if published else None,
+            note=", ".join(notes),
+            paper_tests={name: (one.mean, one.std) for name, one in tests},
             retention=retention(data.graphs, cell.default) if plan.match else None,
         )
 

@@ -60,6 +60,11 @@ class Summary:
         return int(column(self.runs, "diverged").sum())
 
     @property
+    def whole(self) -> bool:
+        """Whether all of its runs have an accuracy: those that diverged at once have none."""
+        return len(self.accuracy) == len(self.runs)
+
+    @property
     def epochs(self) -> float:
         """Mean number of epochs of a run."""
         return float(column(self.runs, "epochs").mean())

@@ -195,7 +195,9 @@ class _Usual:
         words = [
             in_words(name, own[name])
             for name in _PROTOCOL
-            if name in own and own[name] != usual.get(name, own[name])
+            if name in own
+            and own[name] != usual.get(name, own[name])
+            and not (name == "folds" and own["split"] == "fixed")  # one split is its only fold
         ]
         if way_chosen(cell) in _BY_VALIDATION and summary.criterion != self.criterion:
             words.append(f"settings chosen by the validation {summary.criterion}")
@@ -237,7 +239,8 @@ class _Usual:
         if self.experiment is None:
             return {}
         if cell.method not in methods():  # a plugin that is not loaded
-            return self.experiment.protocol
+            split = self.experiment.split_of(self._dataset(cell))
+            return {**self.experiment.protocol, "split": split}
         return self.experiment.settings_of(self._dataset(cell), cell.method)
 
     def _dataset(self, cell: CellRecord) -> str:

@@ -47,9 +47,10 @@ def days(content: Content) -> str:
 
 def sentences(content: Content) -> list[Markup]:
     """Which methods lead among all cells, and how close our results are to the paper's."""
-    shown = content.shown
-    if not shown:
+    if not content.shown:
         return _lowest_errors(content)
+    # Runs without an accuracy are left out of a mean, which is then too good.
+    shown = [s for s in content.shown if s.whole] or content.shown
     # Variants, and methods with other settings, may lead as well.
     pairs = compare_methods(list(shown))
     families = {"": list(shown)} | {
@@ -112,12 +113,12 @@ def _higher_in_other_tables(content: Content) -> list[Markup]:
     others = [group for group in content.groups[1:] if group.chosen is not Chosen.BY_TEST]
     elsewhere = [s.cell.dataset for group in others for s in group.cells]
     for dataset in dict.fromkeys([*content.datasets, *elsewhere]):
-        best = max((s.spread.mean for s in content.of(dataset)), default=-1.0)
+        best = max((s.spread.mean for s in content.of(dataset) if s.whole), default=-1.0)
         means = [
             _Found(s.spread.mean, s.method, group)
             for group in others
             for s in group.cells
-            if s.cell.dataset == dataset
+            if s.cell.dataset == dataset and s.whole
         ]
         highest = max(means, key=lambda one: one.value, default=None)
         if highest is not None and highest.value > best:

@@ -29,7 +29,7 @@ def judge(test: dict, cells: dict[str, CellRows], published=None) -> Judgement:
     (claim,) = read_claims([{"id": "x", "claim": "x", "where": "1", "test": test}], ("A", "B", "C"))
     by_cell = {tuple(key.split()): cell for key, cell in cells.items()}
     accuracy = {tuple(key.split()): Accuracy(*pair) for key, pair in (published or {}).items()}
-    return claim.test.judge(Evidence(by_cell, accuracy, 20, SEEDS * FOLDS))
+    return claim.test.judge(Evidence(by_cell, accuracy, 20, dict.fromkeys("ABC", SEEDS * FOLDS)))
 
 
 def text(phrases) -> str:
@@ -214,6 +214,19 @@ def test_agreement_with_published_results():
     assert (lower.verdict, lower.lines[0].outcome) == (Verdict.FAILS, "lower")
 
 
+def test_a_cell_with_few_trainings_does_not_agree():
+    """Its difference is not significant, whatever it is."""
+    test = {"agrees-with-published": {"methods": ["sagpool-h", "gpool-h"], "datasets": ["A"]}}
+    few = rows(110.8, of_seeds=40, seeds=3)  # 70.8, 75.0 and 79.2
+    found = judge(test, {"A sagpool-h": rows(of_seeds=1), "A gpool-h": few}, PUBLISHED)
+    assert [line.outcome for line in found.lines] == ["agrees", "undecided"]
+    assert found.verdict == Verdict.UNDECIDED
+    assert found.found[0] == ("no cell differs, but 1 of 2 are undecided",)
+    found = judge(test, {"A sagpool-h": rows(60, of_seeds=1), "A gpool-h": few}, PUBLISHED)
+    assert found.verdict == Verdict.IN_PART
+    assert found.found[0] == ("1 of 2 cells differ; ours is higher in none; 1 undecided",)
+
+
 def test_a_published_cell_has_the_same_p_value_in_all_claims():
     """Holm's correction is over all published cells, whichever a claim is about."""
     cells = {
@@ -357,4 +370,4 @@ def test_the_claims_of_the_paper():
     assert {gap.reason for gap in gaps} == {"no rows"}  # all that is to agree is published
     # A method may be named with unusual settings, as in tables.
     assert {gap.method.partition(", ")[0] for gap in gaps} <= set(methods())
-    assert Evidence.of(paper, {}).runs == 200
+    assert set(Evidence.of(paper, {}).runs.values()) == {200}

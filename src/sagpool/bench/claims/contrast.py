@@ -93,10 +93,8 @@ def usable(evidence: Evidence, dataset: str, method: str) -> tuple[CellRows | No
         return None, [Gap(dataset, method, "no rows")]
     if rows.note:
         return None, [Gap(dataset, "", rows.note)]
-    runs = len(rows.accuracy)
-    gaps = (
-        [] if runs >= evidence.runs else [Gap(dataset, method, f"{runs} of {evidence.runs} runs")]
-    )
+    runs, complete = len(rows.accuracy), evidence.runs[dataset]
+    gaps = [] if runs >= complete else [Gap(dataset, method, f"{runs} of {complete} runs")]
     return rows, gaps
 
 

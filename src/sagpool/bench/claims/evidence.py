@@ -12,7 +12,6 @@ import numpy as np
 from sagpool.bench.experiment import Accuracy, Experiment, Related
 from sagpool.bench.run_table import column
 from sagpool.bench.summary import Summary
-from sagpool.fleet import Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +60,12 @@ class Evidence:
     cells: Mapping[tuple[str, str], CellRows]  # by data set and method
     published: Mapping[tuple[str, str], Accuracy]
     published_seeds: int
-    runs: int  # number of runs of a complete cell
+    runs: Mapping[str, int]  # numbers of runs of complete cells, by data set
     related: Related = ()  # data sets whose errors are taken as fully correlated
 
     @staticmethod
     def of(
         experiment: Experiment, cells: Mapping[tuple[str, str], CellRows], related: Related = ()
     ) -> Evidence:
-        runs = experiment.seeds * int(experiment.protocol.get("folds", Training.folds))
+        runs = {name: experiment.runs_of(name) for name in experiment.datasets}
         return Evidence(cells, experiment.accuracy, experiment.published_seeds, runs, related)

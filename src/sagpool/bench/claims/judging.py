@@ -16,8 +16,8 @@ RULE = (
     "A claim is judged on cells with searched settings, with settings chosen per fold or with "
     "fixed settings, never on a mixture: on cells that can test it; among these, on those of which "
     "more are complete; if equal, on the more numerous; if still equal, on the first in this "
-    "order. If others can test it, too, their verdict is in the last column. Cells with settings "
-    "chosen by test accuracy, or with another protocol, are not used."
+    "order. If others can test it, too, their verdict is in the last column. All these cells have "
+    "the same protocol. Cells with settings chosen by test accuracy are not used."
 )
 Cells = Mapping[tuple[str, str], CellRows]  # by data set and name of the method
 
@@ -112,7 +112,9 @@ class _Rank(NamedTuple):
 
 
 def _rank(claim: Claim, evidence: Evidence, found: Judgement) -> _Rank:
-    rows = [evidence.cells.get(key) for key in claim.test.cells]
-    usable = [cell for cell in rows if cell is not None and not cell.note]
-    complete = sum(len(cell.accuracy) >= evidence.runs for cell in usable)
+    rows = [
+        (dataset, evidence.cells.get((dataset, method))) for dataset, method in claim.test.cells
+    ]
+    usable = [(name, cell) for name, cell in rows if cell is not None and not cell.note]
+    complete = sum(len(cell.accuracy) >= evidence.runs[name] for name, cell in usable)
     return _Rank(found.verdict is not Verdict.NOT_TESTED, complete, len(usable))

@@ -15,14 +15,19 @@ from sagpool.bench.claims.judgement import Gap, Judgement, Line, Verdict
 from sagpool.bench.claims.phrases import Method, Phrase, joined
 from sagpool.bench.claims.reading import chosen_datasets, known_keys, names
 from sagpool.errors import SagpoolError
-from sagpool.statistics import SIGNIFICANT, Difference, holm, spread_ratio, welch
+from sagpool.statistics import MARGIN, SIGNIFICANT, Difference, holm, spread_ratio, welch
+
+# Half of the widest 95 % interval, in points, with which a cell may agree: that a few trainings do
+# not differ significantly says nothing.
+WIDEST = 2 * MARGIN
+DIFFERENT = ("higher", "lower")
 
 
 @dataclass(frozen=True)
 class AgreesWithPublished:
     """Our means agree with the published ones by Welch's test.
 
-    The claim holds if no cell differs, and in part if at most half of them do.
+    The claim holds if all cells agree, and in part if at most half of them differ.
     """
 
     methods: tuple[str, ...]
@@ -74,9 +79,11 @@ class Deviation(NamedTuple):
     spreads: tuple[float, float]  # standard deviations over the seeds: ours, published
 
     def line(self, p: float) -> Line:
-        mean = self.difference.mean
-        outcome = "agrees" if p >= SIGNIFICANT else "higher" if mean > 0 else "lower"
-        interval = self.difference.interval()
+        mean, interval = self.difference.mean, self.difference.interval()
+        if p < SIGNIFICANT:
+            outcome = "higher" if mean > 0 else "lower"
+        else:
+            outcome = "agrees" if interval[1] - mean <= WIDEST else "undecided"
         return Line(self.dataset, (self.method,), (), mean, *interval, p, outcome, self.seeds)
 
 
@@ -91,7 +98,7 @@ def _deviation(
         return None, gaps
     means = np.array(list(rows.seed_means.values()))
     if len(means) < 2:
-        few = f"{len(rows.accuracy)} of {evidence.runs} runs, too few for a test"
+        few = f"{len(rows.accuracy)} of {evidence.runs[dataset]} runs, too few for a test"
         return None, [Gap(dataset, method, few)]
     difference = welch(means, published.mean, published.std, evidence.published_seeds)
     spreads = (float(means.std(ddof=1)), published.std)
@@ -122,9 +129,10 @@ def _spreads(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def _verdict(lines: Sequence[Line]) -> Verdict:
-    differ = sum(line.outcome != "agrees" for line in lines)
+    differ = differing(lines)
     if not differ:
-        return Verdict.HOLDS
+        agree = all(line.outcome == "agrees" for line in lines)
+        return Verdict.HOLDS if agree else Verdict.UNDECIDED
     return Verdict.IN_PART if 2 * differ <= len(lines) else Verdict.FAILS
 
 
@@ -132,17 +140,26 @@ def _found(lines: Sequence[Line]) -> tuple[Phrase, Phrase]:
     """How many cells differ, of all methods and of each."""
     outcomes = [line.outcome for line in lines]
     tested = list(dict.fromkeys(method for line in lines for method in line.first))
-    differ = len(lines) - outcomes.count("agrees")
+    differ, undecided = differing(lines), outcomes.count("undecided")
     if not differ:
-        agree = f"all {len(lines)} cells agree" if len(lines) > 1 else "the one cell agrees"
-        return (agree,), ("tested: ", *joined(((Method(one),) for one in tested), ", "))
+        if undecided:
+            found = f"no cell differs, but {undecided} of {len(lines)} are undecided"
+        else:
+            found = f"all {len(lines)} cells agree" if len(lines) > 1 else "the one cell agrees"
+        return (found,), ("tested: ", *joined(((Method(one),) for one in tested), ", "))
     higher = outcomes.count("higher")
+    more = f"; {undecided} undecided" if undecided else ""
     return (
-        (f"{differ} of {len(lines)} cells differ; ours is higher in {higher or 'none'}",),
+        (f"{differ} of {len(lines)} cells differ; ours is higher in {higher or 'none'}{more}",),
         joined((_of_method(lines, one) for one in tested), ", "),
     )
 
 
 def _of_method(lines: Sequence[Line], method: str) -> Phrase:
-    outcomes = [line.outcome for line in lines if line.first == (method,)]
-    return (Method(method), f" {len(outcomes) - outcomes.count('agrees')} of {len(outcomes)}")
+    here = [line for line in lines if line.first == (method,)]
+    return (Method(method), f" {differing(here)} of {len(here)}")
+
+
+def differing(lines: Sequence[Line]) -> int:
+    """The number of cells that differ from the published ones."""
+    return sum(line.outcome in DIFFERENT for line in lines)

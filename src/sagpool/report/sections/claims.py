@@ -23,6 +23,7 @@ from sagpool.bench.claims import (
     p_text,
     related_changes,
 )
+from sagpool.bench.claims.published import WIDEST
 from sagpool.bench.experiment import Related
 from sagpool.report import names
 from sagpool.report.content import Content
@@ -272,6 +273,7 @@ def _notes(judged: Sequence[Judged]) -> list[str]:
         "hardly falls with more seeds, which all use the same graphs.": compared,
         "Differ: by Welch's t-test of our per-seed means against the published mean and standard "
         f"deviation, p below {SIGNIFICANT} after Holm's correction over all cells with a published "
-        "result, whatever the claim.": "agrees-with-published" in kinds,
+        "result, whatever the claim. Undecided: they do not, but the 95 % interval of the "
+        f"difference is wider than ±{WIDEST:g} points.": "agrees-with-published" in kinds,
     }
     return [note for note, condition in applies.items() if condition]

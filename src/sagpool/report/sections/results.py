@@ -9,7 +9,7 @@ from markupsafe import Markup
 from sagpool.bench.majority import majority_note
 from sagpool.bench.selection import OPTIMISTIC, Select
 from sagpool.bench.summary import Pair, Summary, compare_methods
-from sagpool.bench.variants import Chosen, Group
+from sagpool.bench.variants import Chosen, Group, way_chosen
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.leaders import NO_LEADER, Leader, by_architecture, leader
@@ -140,7 +140,7 @@ def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], scope: _S
     records: list[dict[str, Any]] = []
     for title, members in groups.items():
         leaders = {
-            dataset: leader(here, scope.pairs) if title != OTHER_SETTINGS else NO_LEADER
+            dataset: _leader([s for s in here if s.whole], scope.pairs, title)
             for dataset in datasets
             if (here := [s for s in members if s.cell.dataset == dataset])
         }
@@ -163,6 +163,10 @@ def _matrix(name: str, caption: str, groups: dict[str, list[Summary]], scope: _S
     heads = [Head(text("method")), *(Head(_title(content, d), number=True) for d in datasets)]
     notes = _notes(scope, datasets, records)
     return Table(name, caption, heads, rows, records, notes, matrix=True)
+
+
+def _leader(summaries: Sequence[Summary], pairs: Sequence[Pair], title: str) -> Leader:
+    return leader(summaries, pairs) if summaries and title != OTHER_SETTINGS else NO_LEADER
 
 
 def _title(content: Content, dataset: str) -> Cell:
@@ -218,11 +222,11 @@ def _details(summary: Summary) -> list[str]:
         found.append(PER_FOLD)
     if cell.select is Select.TEST:
         found.append(BY_TEST)
-    planned = cell.seeds * cell.settings["folds"]
-    if len(summary.runs) < planned:
-        found.append(f"{len(summary.runs)} of {planned} runs")
-    elif len(summary.runs) > planned:  # of earlier experiments, or of a race
-        found.append(f"{len(summary.runs)} runs")
+    planned, counted = cell.seeds * cell.settings["folds"], len(summary.accuracy)
+    if counted < planned:
+        found.append(f"{counted} of {planned} runs")
+    elif counted > planned:  # of earlier experiments, or of a race
+        found.append(f"{counted} runs")
     if summary.diverged:
         found.append(f"{summary.diverged} diverged")
     if summary.failures:
@@ -274,10 +278,12 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
     partly = any(s.mismatch is None for s in cells)
     lost = [
         f"{s.cell.method} on {s.cell.dataset}"
+        + ("" if way_chosen(s.cell) is scope.group.chosen else f" with {way_chosen(s.cell)}")
         for s in content.summaries
         if not s.learnt and s.loss is None
     ]
     numbers = [s.cell.dataset for s in content.summaries if s.loss is not None]
+    whole = all(s.whole for s in cells)
     applies = {
         f"“a to b”: 95 % interval of the mean, from {' or '.join(map(str, sorted(full)))} runs "
         "unless the cell says otherwise, corrected for trainings that share data.": any(
@@ -291,10 +297,13 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         "In brackets: our mean less the paper's, in units of the paper's standard deviation.": any(
             record["paper_mean"] is not None for record in records
         ),
-        "Bold: the highest mean of its group and data set.": bool(best),
+        "Bold: the highest mean of its group and data set"
+        f"{'' if whole else ', of cells without runs that are left out'}.": bool(best),
         "† It is not significantly ahead of the second (corrected resampled t-test, p after Holm "
         f"at least {SIGNIFICANT}).": any(not record["significant"] for record in best),
-        "No ±: there is one seed alone.": any(record["std_seeds"] is None for record in records),
+        "No ±: the mean is of one seed alone.": any(
+            record["std_seeds"] is None for record in records
+        ),
         "Structure only: node degrees took the place of the attributes with which the paper's "
         "numbers were made; the two do not answer the same question.": any(
             content.note(dataset) == "structure only" for dataset in datasets
@@ -305,7 +314,9 @@ def _notes(scope: _Scope, datasets: list[str], records: list[dict[str, Any]]) ->
         ),
         OPTIMISTIC: scope.group.chosen is Chosen.BY_TEST,
         "Diverged: the loss became infinite or not a number. Such a run counts with the best "
-        "weights that it had before, if it had any.": any(record["diverged"] for record in records),
+        "weights that it had before; if it had none, it is left out of the mean.": any(
+            record["diverged"] for record in records
+        ),
         "Failed: ended with an error on every attempt. The first of them, "
         f"{''.join(failed[:1])}": bool(failed),
         **dict.fromkeys(matched, True),
