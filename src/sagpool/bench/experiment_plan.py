@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Cell, Overrides, plan, run_key
+from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.predictions import METRICS
 from sagpool.bench.replay import StoredCell, stored_cell
@@ -19,6 +19,7 @@ from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
+from sagpool.fleet.defined_metrics import check_stopping
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.stopping import RULES
 from sagpool.fleet.training import OPTIONS
@@ -142,6 +143,8 @@ def plan_experiment(
     path = path.resolve() if path.is_symlink() else path
     _check_select_by(select_by, search, select)
     _check_metric(select_by, data)
+    for cell in cells:
+        _check_stopping(data[cell.dataset.name].graphs, cell, seeds)
     if search in (Search.HALVING, Search.RACE):
         _check_unfinished(select_by, search, cells, data)
     choices = (search, select, precision, path, overrides.match, select_by)
@@ -216,6 +219,13 @@ def _check_metric(metric: str, data: Mapping[str, FingerprintedGraphs]) -> None:
                 f"{one.graphs.name} is a {one.graphs.task}, in which settings cannot be selected "
                 f"by {metric}; choose from loss, {', '.join(known)}."
             )
+
+
+def _check_stopping(graphs: Graphs, cell: Cell, seeds: int) -> None:
+    """Refuse a metric for stopping that some validation part of the cell does not define."""
+    for one in {one.stopping: one for one in (cell.default, *cell.candidates)}.values():
+        if RULES[one.stopping].metric:
+            check_stopping(graphs, repeat(one, seeds))
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
