@@ -150,8 +150,15 @@ def test_the_mean_over_data_sets_by_hand():
     assert found.df == pytest.approx(0.25**2 / (0.09**2 / 199 + 0.16**2 / 49))
     one = Difference(1.0, 0.3, 199)
     assert vars(mean_difference({"a": one})) == pytest.approx(vars(one))
-    exact = mean_difference({"a": Difference(1.0, 0.0, 9), "b": Difference(3.0, 0.0, 9)})
-    assert (exact.mean, exact.error, exact.p) == (2.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("related", [(), [("a", "b")]])
+def test_a_data_set_without_error_leaves_the_mean_without_one(related):
+    unknown, known = Difference(0.0, 0.0, 9), Difference(0.9, 0.1, 9)
+    assert max(known.p, known.p_above(-1)) < 0.001
+    found = mean_difference({"a": known, "b": unknown, "c": known}, related)
+    assert (found.mean, found.error) == (pytest.approx(0.6), 0.0)
+    assert found.p == found.p_equivalent() == found.p_above(-1) == 1
 
 
 def test_the_errors_of_related_data_sets_add_up():

@@ -121,19 +121,25 @@ def mean_difference(
     The variances of independent data sets add up; the degrees of freedom are Satterthwaite's. The
     result is about these data sets, not about data sets in general.
 
+    If the error of one data set is zero, so is that of the mean: its true error is unknown, see
+    `Difference`, and to count it as zero would make the mean look more precise.
+
     Args:
         differences: by data set
         related: groups of data sets that share graphs. Their errors are taken as fully correlated,
             which is an upper bound: the errors add up, not the variances
     """
     count = len(differences)
+    mean = sum(difference.mean for difference in differences.values()) / count
+    if any(difference.error == 0 for difference in differences.values()):
+        return Difference(mean, 0.0, min(difference.df for difference in differences.values()))
     together = [[name for name in group if name in differences] for group in related]
     grouped = {name for group in together for name in group}
     alone = [[name] for name in differences if name not in grouped]
     groups = [[differences[name] for name in group] for group in (*together, *alone) if group]
     variances = [sum(one.error for one in group) ** 2 / count**2 for group in groups]
     return Difference(
-        sum(difference.mean for difference in differences.values()) / count,
+        mean,
         math.sqrt(sum(variances)),
         _satterthwaite(variances, [min(one.df for one in group) for group in groups]),
     )

@@ -90,6 +90,14 @@ def test_comparisons(kind, a, b, spread, verdict):
     assert overall.high - overall.value == pytest.approx(1.965942 * single / np.sqrt(2), rel=1e-5)
 
 
+def test_a_data_set_on_which_nothing_differs_leaves_the_mean_undecided():
+    test = {"equivalent": ["sagpool-h", "gpool-h"], "datasets": ["A", "B", "C"]}
+    same = {f"{name} {method}": rows() for name in "AB" for method in ("sagpool-h", "gpool-h")}
+    noisy = {"C sagpool-h": rows(), "C gpool-h": rows(70, 4.3)}
+    assert judge({**test, "datasets": ["C"]}, noisy).verdict == Verdict.UNDECIDED
+    assert judge(test, same | noisy).verdict == Verdict.UNDECIDED
+
+
 def test_methods_differ_if_one_of_them_does():
     def verdict(gpool, diffpool):
         cells = {"A sagpool-h": rows(), "A gpool-h": rows(*gpool), "A diffpool-h": rows(*diffpool)}
