@@ -14,7 +14,10 @@ MARGIN = 1.0  # percentage points within which two methods count as equivalent
 
 
 class Spread(NamedTuple):
-    """Mean and spread of the accuracies of one cell; None where there are too few."""
+    """Mean and spread of the accuracies of one cell; None where there are too few.
+
+    There is no interval either if all accuracies are equal.
+    """
 
     mean: float
     # Standard deviation of the per-seed means, our reading of the paper's ±.
@@ -45,7 +48,8 @@ class Difference:
     """A difference of two means, with its standard error and the error's degrees of freedom.
 
     An error of zero says that all splits have the same difference, such as that of two networks
-    that always predict one class. It says nothing about other graphs, so no test is significant.
+    that always predict one class. It says nothing about other graphs, so no test is significant and
+    there is no interval.
     """
 
     mean: float
@@ -65,7 +69,9 @@ class Difference:
         """The p-value of two one-sided t-tests that the difference is ``margin`` or more."""
         return self._tail(margin - abs(self.mean))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95) -> tuple[float, float] | None:
+        if self.error == 0:
+            return None
         half = _student_quantile((1 + level) / 2, self.df) * self.error
         return self.mean - half, self.mean + half
 
@@ -260,6 +266,8 @@ def _corrected_error(values: np.ndarray, folds: int) -> float:
     For a fixed split, which has a single fold, the usual error is returned; it covers only the
     seeds.
     """
+    if float(np.ptp(values)) <= SAME * float(np.abs(values).max()):
+        return 0.0  # the variance of equal values is not exactly 0
     variance = float(values.var(ddof=1))
     overlap = 1 / (folds - 1) if folds > 1 else 0.0
     return math.sqrt(variance * (1 / len(values) + overlap))

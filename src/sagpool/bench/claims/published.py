@@ -76,8 +76,8 @@ class Deviation(NamedTuple):
     def line(self, p: float) -> Line:
         mean = self.difference.mean
         outcome = "agrees" if p >= SIGNIFICANT else "higher" if mean > 0 else "lower"
-        interval = self.difference.interval()
-        return Line(self.dataset, (self.method,), (), mean, *interval, p, outcome, self.seeds)
+        low, high = self.difference.interval() or (None, None)
+        return Line(self.dataset, (self.method,), (), mean, low, high, p, outcome, self.seeds)
 
 
 def _deviation(
