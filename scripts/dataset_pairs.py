@@ -19,8 +19,8 @@ class DatasetPair(NamedTuple):
     first: str
     second: str
     difference: float
-    low: float  # 95 % interval
-    high: float
+    low: float | None  # 95 % interval, if there is one
+    high: float | None
     p: float
     holm_p: float  # after Holm's correction over all pairs of the data set
     splits: int
@@ -45,8 +45,9 @@ def _pairs_on(dataset: str, cells: Mapping[Key, CellRows]) -> Iterator[DatasetPa
     ]
     corrected = holm([pair.difference.p for *_, pair in both])
     for (first, second, pair), holm_p in zip(both, corrected, strict=True):
-        mean, interval, p = pair.difference.mean, pair.difference.interval(), pair.difference.p
-        yield DatasetPair(dataset, first, second, mean, *interval, p, holm_p, pair.splits)
+        mean, p = pair.difference.mean, pair.difference.p
+        low, high = pair.difference.interval() or (None, None)
+        yield DatasetPair(dataset, first, second, mean, low, high, p, holm_p, pair.splits)
 
 
 def how_many_differ(pairs: Sequence[DatasetPair]) -> str:

@@ -222,12 +222,15 @@ def published(group: PublishedGroup) -> str:
         if (one.dataset, one.method) not in group.cells:
             continue
         spread = group.spread((one.dataset, one.method))
-        low, high = spread.ci95 or (spread.mean, spread.mean)
-        place = "above" if one.mean > high else "below" if one.mean < low else "inside"
-        places[place].append(f"{names.plain(one.method)} on {one.dataset} ({one.source})")
+        interval, place = "–", "–"
+        if spread.ci95 is not None:
+            low, high = spread.ci95
+            interval = f"{low:.2f} to {high:.2f}"
+            place = "above" if one.mean > high else "below" if one.mean < low else "inside"
+            places[place].append(f"{names.plain(one.method)} on {one.dataset} ({one.source})")
         theirs = f"{one.mean:.2f}" + ("" if one.std is None else f" ± {one.std:.2f}")
         cells = [one.dataset, names.plain(one.method), one.source, theirs, with_seeds(spread)]
-        cells += [signed(spread.mean - one.mean), f"{low:.2f} to {high:.2f}", place]
+        cells += [signed(spread.mean - one.mean), interval, place]
         table.append(table_row(cells))
     sentence = (
         f"{len(places['inside'])} of {sum(map(len, places.values()))} published means lie inside "

@@ -135,11 +135,22 @@ def test_equivalence_is_two_one_sided_tests(mean):
     assert (found.p_equivalent(1) < 0.05) == (low > -1 and high < 1)
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, 250 / 3])
+def test_equal_accuracies_have_no_interval(value):
+    """The variance of equal floats may be a little above 0."""
+    seeds = np.repeat([0, 1], 5)
+    equal = spread(np.full(10, value), seeds, 5)
+    assert equal == (pytest.approx(value), pytest.approx(0), pytest.approx(0), None)
+    other = np.random.default_rng(0).integers(50, 90, 10) / 0.9
+    found = paired_difference(other + value, other, 5)
+    assert (found.error, found.p, found.interval()) == (0, 1, None)
+
+
 @pytest.mark.parametrize("mean", [0.0, 0.5, -20.0])
 def test_a_difference_without_error_is_not_tested(mean):
     found = Difference(mean, 0.0, 9)
     assert found.p == found.p_above(-1) == found.p_equivalent(1) == 1
-    assert found.interval() == (mean, mean)
+    assert found.interval() is None
     assert compare(np.array([70.0, 65.0]), np.array([65.0, 60.0]), 2).p == 1
     assert outcome(found, found.p, found.p_equivalent()) is Outcome.UNDECIDED
 
@@ -150,8 +161,15 @@ def test_the_mean_over_data_sets_by_hand():
     assert found.df == pytest.approx(0.25**2 / (0.09**2 / 199 + 0.16**2 / 49))
     one = Difference(1.0, 0.3, 199)
     assert vars(mean_difference({"a": one})) == pytest.approx(vars(one))
-    exact = mean_difference({"a": Difference(1.0, 0.0, 9), "b": Difference(3.0, 0.0, 9)})
-    assert (exact.mean, exact.error, exact.p) == (2.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("related", [(), [("a", "b")]])
+def test_a_data_set_without_error_leaves_the_mean_without_one(related):
+    unknown, known = Difference(0.0, 0.0, 9), Difference(0.9, 0.1, 9)
+    assert max(known.p, known.p_above(-1)) < 0.001
+    found = mean_difference({"a": known, "b": unknown, "c": known}, related)
+    assert (found.mean, found.error) == (pytest.approx(0.6), 0.0)
+    assert found.p == found.p_equivalent() == found.p_above(-1) == 1
 
 
 def test_the_errors_of_related_data_sets_add_up():

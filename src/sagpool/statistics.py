@@ -14,7 +14,10 @@ MARGIN = 1.0  # percentage points within which two methods count as equivalent
 
 
 class Spread(NamedTuple):
-    """Mean and spread of the accuracies of one cell; None where there are too few."""
+    """Mean and spread of the accuracies of one cell; None where there are too few.
+
+    There is no interval either if all accuracies are equal.
+    """
 
     mean: float
     # Standard deviation of the per-seed means, our reading of the paper's ±.
@@ -45,7 +48,8 @@ class Difference:
     """A difference of two means, with its standard error and the error's degrees of freedom.
 
     An error of zero says that all splits have the same difference, such as that of two networks
-    that always predict one class. It says nothing about other graphs, so no test is significant.
+    that always predict one class. It says nothing about other graphs, so no test is significant and
+    there is no interval.
     """
 
     mean: float
@@ -65,7 +69,9 @@ class Difference:
         """The p-value of two one-sided t-tests that the difference is ``margin`` or more."""
         return self._tail(margin - abs(self.mean))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95) -> tuple[float, float] | None:
+        if self.error == 0:
+            return None
         half = _student_quantile((1 + level) / 2, self.df) * self.error
         return self.mean - half, self.mean + half
 
@@ -121,19 +127,25 @@ def mean_difference(
     The variances of independent data sets add up; the degrees of freedom are Satterthwaite's. The
     result is about these data sets, not about data sets in general.
 
+    If the error of one data set is zero, so is that of the mean: its true error is unknown, see
+    `Difference`, and to count it as zero would make the mean look more precise.
+
     Args:
         differences: by data set
         related: groups of data sets that share graphs. Their errors are taken as fully correlated,
             which is an upper bound: the errors add up, not the variances
     """
     count = len(differences)
+    mean = sum(difference.mean for difference in differences.values()) / count
+    if any(difference.error == 0 for difference in differences.values()):
+        return Difference(mean, 0.0, min(difference.df for difference in differences.values()))
     together = [[name for name in group if name in differences] for group in related]
     grouped = {name for group in together for name in group}
     alone = [[name] for name in differences if name not in grouped]
     groups = [[differences[name] for name in group] for group in (*together, *alone) if group]
     variances = [sum(one.error for one in group) ** 2 / count**2 for group in groups]
     return Difference(
-        sum(difference.mean for difference in differences.values()) / count,
+        mean,
         math.sqrt(sum(variances)),
         _satterthwaite(variances, [min(one.df for one in group) for group in groups]),
     )
@@ -254,6 +266,8 @@ def _corrected_error(values: np.ndarray, folds: int) -> float:
     For a fixed split, which has a single fold, the usual error is returned; it covers only the
     seeds.
     """
+    if float(np.ptp(values)) <= SAME * float(np.abs(values).max()):
+        return 0.0  # the variance of equal values is not exactly 0
     variance = float(values.var(ddof=1))
     overlap = 1 / (folds - 1) if folds > 1 else 0.0
     return math.sqrt(variance * (1 / len(values) + overlap))

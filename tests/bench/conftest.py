@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,7 @@ import torch
 import sagpool
 from sagpool.bench.experiment_file import read_experiment
 from sagpool.fleet import Curve, MemoryShortageError, Paused, Result, Score, Training
+from sagpool.graphs import split
 
 SMALL = """
 title: A small one
@@ -126,6 +128,22 @@ class PretendEngine:
             validation=validation,
             epochs=self.epochs,
         )
+
+
+@pytest.fixture
+def rare(tmp_path):
+    """A file of 40 graphs of two classes.
+
+    Of two contiguous folds of seed 0, the validation part of the first lacks the second class.
+    """
+    parts = [split(np.zeros(40), 0, fold, folds=2, kind="contiguous") for fold in (0, 1)]
+    known = parts[1].validation[:1], np.setdiff1d(parts[0].train, parts[1].validation)[:5]
+    graph, file = {"nodes": ["a"] * 3, "edges": [[0, 1], [1, 2]]}, tmp_path / "rare.jsonl"
+    second = set(np.concatenate(known).tolist())
+    file.write_text(
+        "".join(json.dumps({**graph, "label": f"{i in second}"}) + "\n" for i in range(40))
+    )
+    return file
 
 
 @pytest.fixture

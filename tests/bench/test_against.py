@@ -1,5 +1,6 @@
 """Comparisons with one reference."""
 
+import csv
 import json
 import shlex
 
@@ -96,6 +97,20 @@ def test_in_a_report(run, path, tmp_path):
     assert [row["against"] and round(row["against"]["difference"], 2) for row in rows] == [
         *(None, 8.33, 16.67)
     ]
+
+
+def test_a_difference_without_error_has_no_interval(run, small, pretend, tmp_path):
+    path, folder = tmp_path / "equal.sqlite", tmp_path / "report"
+    run_experiment(small, methods=METHODS[:2], store=path, engine=pretend)
+    assert run(f"report {path} -o {folder} --against sagpool-h")[0] == 0
+    assert "| MUTAG | gPool_h | +0.00 | – | 1.00 |" in (folder / "tables/against.md").read_text()
+    assert "70.0 to 70.0" not in (folder / "tables/results.md").read_text()
+    for table, count in (("against", 1), ("cells", 2)):
+        with (folder / f"tables/{table}.csv").open(newline="") as file:
+            ends = [(row["ci95_low"], row["ci95_high"]) for row in csv.DictReader(file)]
+        assert ends == [("", "")] * count
+    _, row = json.loads(run(f"report {path} --json --against sagpool-h")[1].out)
+    assert (row["ci95"], row["against"]["ci95"]) == (None, None)
 
 
 def test_json_has_each_difference_at_its_cell(run, path, small, pretend, tmp_path):

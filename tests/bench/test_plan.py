@@ -6,6 +6,7 @@ import pytest
 
 import sagpool.bench.plan
 from sagpool.bench.experiment_file import load_experiment
+from sagpool.bench.experiment_plan import plan_experiment
 from sagpool.bench.plan import Overrides, plan, repeat, run_key, settings_of
 from sagpool.bench.stored_cells import settings_text
 from sagpool.errors import SagpoolError
@@ -199,3 +200,11 @@ def test_settings_of_older_stores_are_still_found():
         '"max_epochs": 100000, "patience": 50, "ratio": 0.5, "validation": 0.1, '
         '"weight_decay": 0.0001}'
     )
+
+
+def test_a_metric_for_stopping_must_be_defined_in_every_fold(small, rare):
+    of_rare = {"datasets": (str(rare),), "methods": ("gpool-h",)}
+    settings = {"split": ("contiguous",), "stopping": ("roc_auc",)}
+    with pytest.raises(SagpoolError, match=r"Trainings on rare cannot .* fold 0 \(seed 0\) lacks"):
+        plan_experiment(small, Overrides(**of_rare, seeds=1, settings=settings))
+    assert plan_experiment(small, Overrides(**of_rare, seeds=1)).cells

@@ -1,11 +1,15 @@
 """Searches that rank candidates by another validation result than the accuracy."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sagpool.bench import run_experiment
+from sagpool.bench.predictions import Part, Predicted
+from sagpool.bench.racing import _survivors
+from sagpool.bench.ranked_by import ranked_by
 from sagpool.bench.records import Validation
 from sagpool.bench.rounds import rank
 from sagpool.errors import SagpoolError
@@ -48,8 +52,75 @@ def test_the_value_decides_and_the_accuracy_is_kept():
     by_value = [s._replace(value=v) for s, v in zip(seen, (-2.0, -1.0), strict=True)]
     (first, ranked), _ = rank(candidates, by_value)
     assert (first.lr, ranked.accuracy) == (0.1, 0.8)
-    undefined = [by_value[0], by_value[1]._replace(value=float("nan"))]
-    assert rank(candidates, undefined)[0][0] == one
+    failed = [by_value[0], by_value[1]._replace(value=-float("inf"))]
+    assert rank(candidates, failed)[0][0] == one
+
+
+def by_fold(*values):
+    """Results of candidates, each with one value per fold; the first has the lowest loss."""
+    return [
+        Validation(0.5, 0.1 * number, 9, True, np.zeros((2, 9)), value)
+        for number, of_folds in enumerate(values)
+        for value in of_folds
+    ]
+
+
+def test_folds_without_a_value_are_left_out():
+    candidates = [Training("gpool-h", lr=lr) for lr in (0.1, 0.2, 0.3)]
+    nan, worst = float("nan"), -float("inf")
+    better = by_fold((nan, 0.5, 0.6), (nan, 0.8, 0.6), (nan, 0.7, 0.6))
+    assert [one.lr for one, _ in rank(candidates, better)] == [0.2, 0.3, 0.1]
+    failed = by_fold((nan, 0.5, 0.6), (worst, 0.8, 0.6), (nan, worst, 0.6))
+    assert [one.lr for one, _ in rank(candidates, failed)] == [0.1, 0.2, 0.3]
+
+
+def test_an_undefined_metric_is_not_a_failed_training():
+    one, nan, worst = Validation(0.5, 0.1, 9, True, np.zeros((2, 9))), float("nan"), -float("inf")
+    outputs = np.array([[0.2], [0.1]], np.float32)
+    parts = {"a": Part(outputs, np.array([0, 0])), "b": Part(outputs, np.array([1, 0]))}
+    found = [(key, Predicted("classification", part, part)) for key, part in parts.items()]
+    store = SimpleNamespace(predictions=lambda keys: found)
+    values = ranked_by("roc_auc", store, ["a", "b", "lost"], [one] * 3, early=False)
+    assert np.array([one.value for one in values]) == pytest.approx([nan, 1, worst], nan_ok=True)
+    diverged = one._replace(loss=nan)
+    values = ranked_by("loss", store, ["a", "b"], [one, diverged], early=True)
+    assert [one.value for one in values] == [-0.1, worst]
+
+
+def test_a_race_drops_what_failed_and_leaves_out_folds_without_a_value():
+    candidates = [Training("gpool-h", lr=lr, folds=5) for lr in (0.1, 0.2, 0.3)]
+    nan, worst = float("nan"), -float("inf")
+    good, bad = (nan, 0.8, 0.7, 0.8, 0.9), (nan, 0.2, 0.1, 0.1, 0.3)
+    seen = by_fold(good, bad, (nan, 0.8, 0.7, worst, 0.9))
+    # By loss, the last candidate is the last as well; it must not stay as one of a few.
+    assert _survivors(candidates, seen, 1) == {candidates[0]}
+
+
+def test_a_metric_that_is_undefined_in_a_fold(small, path, rare, caplog):
+    options = {
+        "datasets": str(rare), "methods": "gpool-h", "seeds": 1, "search": "grid",
+        "settings": {"split": "contiguous"}, "store": path,
+    }  # fmt: skip
+    result = run_experiment(small, select_by="roc_auc", **options)
+    assert len(result.summaries[0].cell.ranking) == 4
+    assert caplog.messages == [
+        "Settings for rare are selected by the roc_auc of 1 of 2 folds: it needs graphs of two "
+        "classes, which the validation part of fold 0 (seed 0) lacks."
+    ]
+    with pytest.raises(SagpoolError, match=r"rare cannot be selected per fold by f1: .* fold 0"):
+        run_experiment(small, select_by="f1", select="per-fold", **options)
+
+
+def test_a_metric_that_is_undefined_in_all_folds(small, path, pretend, rare, tmp_path):
+    parts = ["validation"] + ["train", "test"] * 19 + ["train"]
+    file = tmp_path / "official.csv"
+    file.write_text("graph,part\n" + "".join(f"{i},{part}\n" for i, part in enumerate(parts)))
+    with pytest.raises(SagpoolError, match="Settings for rare cannot be selected by mcc: it needs"):
+        run_experiment(
+            small, datasets=str(rare), methods="gpool-h", split=file, search="grid",
+            select_by="mcc", store=path, engine=pretend,
+        )  # fmt: skip
+    assert not pretend.asked
 
 
 def test_a_grid_selects_by_a_metric(small, path, predicting):

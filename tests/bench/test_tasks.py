@@ -84,6 +84,23 @@ def test_a_file_needs_no_experiment_of_its_own(experiment, tmp_path):
         run_experiment("quick", task="clustering")
 
 
+def test_metrics_of_tasks_with_gaps_add_columns_and_change_none(small, tmp_path):
+    """The mean over tasks differs from the fraction of all targets that are right."""
+    with (tmp_path / "gaps.jsonl").open("w") as file:
+        for number in range(40):
+            labels = {"never": 0, "odd": number % 2 if number % 4 < 3 else None}
+            file.write(json.dumps({"nodes": [0, 1], "edges": [[0, 1]], "labels": labels}) + "\n")
+    path = tmp_path / "runs.sqlite"
+    run_experiment(
+        small, datasets=str(tmp_path / "gaps.jsonl"), methods="gpool-h", task="multitask",
+        seeds=1, store=path, device="cpu",
+    )  # fmt: skip
+    plain, scored = (rows(path, metrics=metrics, frame=False) for metrics in (False, True))
+    for row, more in zip(plain, scored, strict=True):
+        assert repr({name: more[name] for name in row}) == repr(row)
+        assert more.keys() - row.keys() >= {"test_roc_auc", "validation_f1"}
+
+
 def test_the_search_table_has_no_accuracy_of_a_regression(experiment, tmp_path):
     path = tmp_path / "runs.sqlite"
     run_experiment(experiment, search="grid", store=path, device="cpu")

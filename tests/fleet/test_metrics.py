@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from sagpool.fleet.metrics import bootstrap, calibration_curve, scores
+from sagpool.fleet.metrics import bootstrap, calibration_curve, is_defined, scores
 
 RANDOM = np.random.default_rng(0)
 
@@ -100,6 +100,32 @@ def test_scores_that_are_not_defined():
     found = scores("classification", y, p, y)
     assert np.isnan(found["roc_auc"])
     assert found["mcc"] == 0
+
+
+@pytest.mark.parametrize(
+    ("truth", "classes", "undefined"),
+    [
+        ([0, 0], 2, {"roc_auc", "mcc", "f1"}),
+        ([1, 1], 2, {"roc_auc", "mcc"}),
+        ([2, 2], 3, {"roc_auc", "mcc"}),
+        ([0, 2], 3, set()),
+        ([], 2, {"accuracy", "roc_auc", "mcc", "f1", "log_loss"}),
+    ],
+)
+def test_metrics_that_cannot_tell_predictions_apart(truth, classes, undefined):
+    names = ("accuracy", "roc_auc", "mcc", "f1", "log_loss")
+    y = np.array(truth, int)
+    assert {m for m in names if not is_defined(m, "classification", y, classes)} == undefined
+
+
+def test_one_column_of_targets_is_enough_for_a_metric():
+    gap = np.nan
+    columns = np.array([[0, 0, gap], [0, 1, gap]])
+    assert is_defined("roc_auc", "multitask", columns, 3)
+    assert is_defined("r2", "regression", columns, 3)
+    assert not is_defined("r2", "regression", np.full((9, 1), 0.1), 1)
+    assert not is_defined("roc_auc", "multitask", columns[:, [0, 2]], 2)
+    assert not is_defined("rmse", "regression", columns[:, 2:], 1)
 
 
 def test_the_calibration_curve_of_calibrated_probabilities_is_the_diagonal():

@@ -10,6 +10,7 @@ import torch
 from sagpool import SagpoolError
 from sagpool.bench.predictions import Predicted
 from sagpool.fleet import Training, train
+from sagpool.fleet.defined_metrics import check_stopping
 from sagpool.fleet.metrics import scores
 from sagpool.fleet.validation_metrics import (
     METRICS,
@@ -113,6 +114,48 @@ def test_a_metric_of_another_task_is_refused(sizes, task, stopping, possible):
     sentence = f"MUTAG is a {task}, which cannot stop by {stopping}; choose from {possible}."
     with pytest.raises(SagpoolError, match=re.escape(sentence)):
         train(graphs, [Training("gpool-h", stopping=stopping)])
+
+
+def one_valued(graphs, task):
+    """A fixed split in whose validation part all graphs are alike."""
+    part = torch.arange(len(graphs)) % 3
+    graphs = replace(graphs, part=part, part_names=("train", "validation", "test"), task=task)
+    if task == "classification":
+        return replace(graphs, y=graphs.y * (part != 1))
+    targets = torch.where(part == 1, 0.0, (part + torch.arange(len(graphs))) % 2)[:, None]
+    return replace(graphs, y=None, class_names=(), targets=targets + 0.1 * (task == "regression"))
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "needs"),
+    [
+        ("classification", "roc_auc", "graphs of two classes"),
+        ("classification", "mcc", "graphs of two classes"),
+        ("classification", "f1", "graphs of the second class"),
+        ("multitask", "roc_auc", "graphs of two classes"),
+        ("multitask", "f1", "graphs of the second class"),
+        ("regression", "r2", "targets that differ"),
+    ],
+)
+def test_a_metric_that_is_the_same_for_all_weights_is_refused(task, metric, needs):
+    graphs = one_valued(load("MUTAG"), task)
+    training = Training("gpool-h", stopping=metric, split="fixed", hidden=8, max_epochs=1)
+    sentence = f"MUTAG cannot stop by {metric}: it needs {needs}, which the validation part lacks."
+    with pytest.raises(SagpoolError, match=re.escape(sentence)):
+        train(graphs, [training])
+    defined = {"regression": "rmse"}.get(task, "balanced_accuracy")
+    assert train(graphs, [replace(training, stopping=defined)])[0].best_epoch == 1
+
+
+def test_the_refusal_names_the_folds():
+    graphs = load("MUTAG")
+    graphs = replace(graphs, y=(torch.arange(len(graphs)) == 0).long())  # in one fold at most
+    some = [Training("gpool-h", stopping="roc_auc", fold=fold) for fold in (1, 2, 3)]
+    with pytest.raises(SagpoolError, match=r"folds 1, 2 and 3 \(seed 0\) lack\."):
+        check_stopping(graphs, [replace(one, split="contiguous") for one in some])
+    many = [one.repeated(seed, one.fold) for seed in (0, 1) for one in some]
+    with pytest.raises(SagpoolError, match=r"of 6 folds \(such as 1 of seed 0\) lack\."):
+        check_stopping(graphs, [replace(one, split="contiguous") for one in many])
 
 
 @pytest.mark.parametrize("metric", ["roc_auc", "mcc"])

@@ -12,7 +12,7 @@ from sagpool.bench.experiment_file import read_experiment
 from sagpool.bench.variants import Chosen
 from sagpool.report import write_report
 from sagpool.report.content import read_content
-from sagpool.report.sections.claims import gap_phrases
+from sagpool.report.sections.claims import claims_table, gap_phrases
 from sagpool.report.sections.differences import differences_drawing
 
 EXPERIMENT = """
@@ -168,6 +168,15 @@ def test_headings_tell_settings_that_were_chosen_in_several_ways():
         "sagpool-h − random-h (fixed settings)",
     ]
     assert drawn([fixed])[0][0] == "sagpool-h − random-h"
+
+
+def test_an_unknown_interval_is_explained_and_drawn_without_ends():
+    one = judged_by({("sagpool-h", "gpool-h"): [1, 2, 3]})
+    assert not any("unknown" in note for note in claims_table([one]).notes)
+    lines = tuple(replace(line, low=None, high=None) for line in one.found.lines)
+    one = one._replace(found=replace(one.found, lines=lines))
+    assert any("resolution unknown" in note for note in claims_table([one]).notes)
+    assert [place for _, place in drawn([one])] == [None, 1, 2, 3]
 
 
 def test_a_long_heading_of_the_differences_has_two_rows():

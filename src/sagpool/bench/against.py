@@ -49,8 +49,9 @@ class Against:
 
     def words(self) -> tuple[str, str, str]:
         """Difference, interval and p as text."""
-        low, high = self.difference.interval()
-        return signed(self.difference.mean), f"{signed(low)} to {signed(high)}", p_text(self.holm)
+        ends = self.difference.interval()
+        interval = "–" if ends is None else " to ".join(map(signed, ends))
+        return signed(self.difference.mean), interval, p_text(self.holm)
 
 
 def compare_with(summaries: Sequence[Summary], reference: str) -> list[Against]:

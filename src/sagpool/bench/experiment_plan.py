@@ -10,15 +10,17 @@ from typing import Any, get_args
 
 from sagpool.bench.experiment import Experiment
 from sagpool.bench.experiment_file import load_experiment
-from sagpool.bench.plan import Cell, Overrides, plan, run_key
+from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.predictions import METRICS
+from sagpool.bench.ranked_by import check_defined
 from sagpool.bench.replay import StoredCell, stored_cell
 from sagpool.bench.search import Search, count_trainings
 from sagpool.bench.selection import BY_ACCURACY, Select
 from sagpool.bench.store import Store
 from sagpool.errors import SagpoolError
 from sagpool.fleet import Training
+from sagpool.fleet.defined_metrics import check_stopping
 from sagpool.fleet.schedule import group_by_shape
 from sagpool.fleet.stopping import RULES
 from sagpool.fleet.training import OPTIONS
@@ -143,8 +145,12 @@ def plan_experiment(
     path = path.resolve() if path.is_symlink() else path
     _check_select_by(select_by, search, select)
     _check_metric(select_by, data)
+    for cell in cells:
+        _check_stopping(data[cell.dataset.name].graphs, cell, seeds)
     if search in (Search.HALVING, Search.RACE):
         _check_unfinished(select_by, search, cells, data)
+    if select_by != BY_ACCURACY:
+        _check_defined(select_by, cells, data, seeds, per_fold=select is Select.PER_FOLD)
     choices = (search, select, precision, path, overrides.match, select_by)
     return ExperimentPlan(experiment, cells, data, seeds, *choices)
 
@@ -217,6 +223,32 @@ def _check_metric(metric: str, data: Mapping[str, FingerprintedGraphs]) -> None:
                 f"{one.graphs.name} is a {one.graphs.task}, in which settings cannot be selected "
                 f"by {metric}; choose from loss, {', '.join(known)}."
             )
+
+
+def _check_defined(
+    metric: str,
+    cells: Iterable[Cell],
+    data: Mapping[str, FingerprintedGraphs],
+    seeds: int,
+    *,
+    per_fold: bool,
+) -> None:
+    """Check the metric on the splits of the searches, once for all methods that share them."""
+    searches = {
+        (cell.dataset.name, one.split, one.folds, one.validation): one
+        for cell in cells
+        for one in cell.candidates[:1]
+    }
+    for (name, *_), one in searches.items():
+        splits = repeat(one, seeds if per_fold else 1)
+        check_defined(metric, data[name].graphs, splits, per_fold=per_fold)
+
+
+def _check_stopping(graphs: Graphs, cell: Cell, seeds: int) -> None:
+    """Refuse a metric for stopping that some validation part of the cell does not define."""
+    for one in {one.stopping: one for one in (cell.default, *cell.candidates)}.values():
+        if RULES[one.stopping].metric:
+            check_stopping(graphs, repeat(one, seeds))
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:

@@ -34,8 +34,9 @@ def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any
 
     Args:
         store: the file
-        metrics: whether to compute further scores from the stored predictions, such as
-            ``test_roc_auc`` and ``validation_f1``
+        metrics: whether to add columns with further scores from the stored predictions, such as
+            ``test_roc_auc`` and ``validation_f1``. Scores of several tasks are means over them;
+            the accuracies of a row remain the fractions of all measured targets
         frame: whether to return a `pandas.DataFrame`; otherwise a list of dictionaries
     """
     with Store.reading(Path(store)) as opened:
@@ -55,7 +56,8 @@ def rows(store: str | Path, *, metrics: bool = False, frame: bool = True) -> Any
     for row in found if metrics else ():
         if (predicted := more.get(row["key"])) is not None:
             for part in ("validation", "test"):
-                row |= {f"{part}_{name}": v for name, v in predicted.scores(part).items()}
+                scores = {f"{part}_{name}": v for name, v in predicted.scores(part).items()}
+                row |= {name: v for name, v in scores.items() if name not in row}
     _warn_of_defaults(found)
     return _frame(found) if frame else found
 

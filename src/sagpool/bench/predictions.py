@@ -10,7 +10,7 @@ import numpy as np
 
 from sagpool.fleet import Result
 from sagpool.fleet.evaluate import Truth
-from sagpool.fleet.metrics import scores
+from sagpool.fleet.metrics import is_defined, scores
 from sagpool.fleet.schedule import split_of
 from sagpool.fleet.validation_metrics import ERRORS, REGRESSION_METRICS
 from sagpool.foreign.values import DecodingError, decode
@@ -71,6 +71,13 @@ class Predicted:
         names = REGRESSION_METRICS if self.task == "regression" else METRICS
         found = scores(self.task, of.truth, probabilities, predicted)
         return {name: found[name] for name in names}
+
+    def is_defined(self, metric: str, part: str = "test") -> bool:
+        """Whether a metric can compare trainings on a part of their split."""
+        of: Part = getattr(self, part)
+        columns = of.outputs.shape[1]
+        classes = columns + 1 if self.task == "classification" else columns
+        return is_defined(metric, self.task, of.truth, classes)
 
     def _probabilities(self, outputs: np.ndarray) -> np.ndarray:
         if self.task == "regression":

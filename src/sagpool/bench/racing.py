@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sagpool.bench.records import Ranked, Validation
-from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank
+from sagpool.bench.rounds import Program, Round, epoch_or_end, every_fold, rank, ranked_values
 from sagpool.fleet import Training
 from sagpool.statistics import SAME, compare
 
@@ -111,7 +111,7 @@ def _survivors(candidates: list[Training], seen: Sequence[Validation], count: in
     order = sorted(now, key=lambda candidate: places[candidate])  # stable: first those good now
     staying, others = order[:count], order[count:]
     if count < FEW:
-        table = np.nan_to_num([one.rank for one in seen]).reshape(len(candidates), -1)
+        table = ranked_values(len(candidates), seen)
         accuracy = dict(zip(candidates, table, strict=True))
         best = accuracy[now[0]]
         as_good = [one for one in others if not _is_worse(accuracy[one], best, one.folds)]
@@ -149,6 +149,8 @@ def _is_worse(accuracy: np.ndarray, best: np.ndarray, folds: int) -> bool:
 
     If they are lower by the same amount on every fold, there is no error to test with.
     """
+    if not np.isfinite(accuracy).all():
+        return True  # failed
     if len(accuracy) < FEWEST_TESTED_FOLDS:
         return False
     difference, p, _ = compare(best, accuracy, folds)

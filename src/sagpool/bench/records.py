@@ -23,7 +23,9 @@ class Validation(NamedTuple):
     epochs: int  # epochs trained so far
     ended: bool  # stopped by itself (early stopping, divergence) rather than paused
     curve: np.ndarray  # [2, epochs] validation loss and accuracy
-    value: float | None = None  # ranks the training instead of the accuracy; higher is better
+    # Ranks the training instead of the accuracy; higher is better. NaN if undefined for its split,
+    # -inf if it failed.
+    value: float | None = None
 
     @property
     def rank(self) -> float:

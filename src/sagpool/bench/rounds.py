@@ -32,6 +32,20 @@ def epoch_or_end(epoch: int, max_epochs: int) -> int | None:
     return epoch if epoch < max_epochs else None
 
 
+def ranked_values(candidates: int, seen: Sequence[Validation]) -> np.ndarray:
+    """``[candidates, splits]`` values to compare; higher is better.
+
+    Splits for which the value is undefined are left out. A training that failed has 0 in place of
+    an accuracy; in place of another value, its candidate has -inf.
+    """
+    table = np.array([one.rank for one in seen], np.float64).reshape(candidates, -1)
+    if all(one.value is None for one in seen):
+        return np.nan_to_num(table, nan=0.0)
+    table[np.isneginf(table).any(1)] = -np.inf
+    defined = ~np.isnan(table).any(0)
+    return table[:, defined]
+
+
 DECIMALS = 12  # of the means that are compared
 
 
@@ -47,13 +61,11 @@ def rank(
         candidates: the candidates, each with one result per seed and fold
         seen: results in the order of `every_fold`
     """
-    values = [(one.accuracy, one.loss, one.rank) for one in seen]
-    table = np.array(values).reshape(len(candidates), -1, 3)
+    table = np.array([(one.accuracy, one.loss) for one in seen]).reshape(len(candidates), -1, 2)
     # A candidate that fails in a single fold is unreliable.
     accuracy = np.nan_to_num(table[..., 0], nan=0.0).mean(1)
     loss = np.nan_to_num(table[..., 1], nan=np.inf).mean(1)
-    worst = 0.0 if all(one.value is None for one in seen) else -np.inf
-    value = np.nan_to_num(table[..., 2], nan=worst, neginf=-np.inf).mean(1)
+    value = ranked_values(len(candidates), seen).mean(1)
     value = value.round(DECIMALS)  # in another order of folds, equal values differ by rounding
     runs = table.shape[1]
     return [

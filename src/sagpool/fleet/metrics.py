@@ -20,6 +20,11 @@ CLASS_SCORES = (
     *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc"),
     *("mcc", "f1", "log_loss", "ece"),
 )
+# What some metrics need to tell predictions apart; others need measured targets alone.
+NEEDS = {
+    **dict.fromkeys(("roc_auc", "mcc"), "graphs of two classes"),
+    **{"f1": "graphs of the second class", "r2": "targets that differ"},
+}
 
 
 class Bin(NamedTuple):
@@ -43,6 +48,25 @@ def scores(
     of_task = multitask_scores if task == "multitask" else regression_scores
     found = [of_task(*(c[~np.isnan(t)] for c in (t, o, p))) for t, o, p in columns]
     return {name: _mean([one[name] for one in found]) for name in found[0]}
+
+
+def is_defined(metric: str, task: Task, truth: np.ndarray, classes: int) -> bool:
+    """Whether a metric can tell predictions for these graphs apart; see `NEEDS`.
+
+    Otherwise it is NaN, or 0 for all predictions (F1 and MCC). One column of targets is enough.
+    """
+    columns = [truth] if task == "classification" else list(truth.T)
+    for column in columns:
+        known = column[~np.isnan(column)]
+        if metric in ("roc_auc", "mcc", "r2"):
+            enough = len(np.unique(known)) > 1
+        elif metric == "f1" and (task == "multitask" or classes == 2):
+            enough = bool((known > 0.5).any())
+        else:
+            enough = len(known) > 0
+        if enough:
+            return True
+    return False
 
 
 def classification_scores(

@@ -14,6 +14,7 @@ import torch
 
 from sagpool.errors import SagpoolError
 from sagpool.fleet.checkpoint import Checkpoint, identity_of
+from sagpool.fleet.defined_metrics import check_stopping
 from sagpool.fleet.fleet import Fleet
 from sagpool.fleet.schedule import Slots, deal, group_by_shape, representative
 from sagpool.fleet.state import MemberState
@@ -85,6 +86,7 @@ class Work:
         its fleet with the same others and rounds in the same way.
         """
         groups = group_by_shape(self.graphs, self.trainings)
+        check_stopping(self.graphs, self.trainings)
         identity = identity_of(
             *(self.graphs, self.trainings, self.dtype, self.keep_weights, self.until),
             keep_predictions=self.keep_predictions,

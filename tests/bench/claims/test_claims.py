@@ -90,6 +90,18 @@ def test_comparisons(kind, a, b, spread, verdict):
     assert overall.high - overall.value == pytest.approx(1.965942 * single / np.sqrt(2), rel=1e-5)
 
 
+def test_a_data_set_on_which_nothing_differs_leaves_the_mean_undecided():
+    test = {"equivalent": ["sagpool-h", "gpool-h"], "datasets": ["A", "B", "C"]}
+    same = {f"{name} {method}": rows() for name in "AB" for method in ("sagpool-h", "gpool-h")}
+    noisy = {"C sagpool-h": rows(), "C gpool-h": rows(70, 4.3)}
+    assert judge({**test, "datasets": ["C"]}, noisy).verdict == Verdict.UNDECIDED
+    found = judge(test, same | noisy)
+    assert found.verdict == Verdict.UNDECIDED
+    assert [line.low is None for line in found.lines] == [True, True, False, True]
+    assert text(found.found).startswith("sagpool-h − gpool-h: +0.00 (interval unknown), undecided")
+    assert text(found.certainty).endswith("resolution unknown")
+
+
 def test_methods_differ_if_one_of_them_does():
     def verdict(gpool, diffpool):
         cells = {"A sagpool-h": rows(), "A gpool-h": rows(*gpool), "A diffpool-h": rows(*diffpool)}
@@ -157,7 +169,7 @@ def test_missing_rows_are_never_dropped():
         Gap("B", "sagpool-h", "no rows"),
         Gap("B", "gpool-h", "no rows"),
     }
-    some = judge(test, {"A sagpool-h": rows(), "A gpool-h": rows(60, seeds=5)})
+    some = judge(test, {"A sagpool-h": rows(), "A gpool-h": rows(60, 0.2, seeds=5)})
     assert some.verdict == Verdict.HOLDS
     assert Gap("A", "gpool-h", "50 of 200 runs") in some.gaps
     assert Gap("B", "gpool-h", "no rows") in some.gaps

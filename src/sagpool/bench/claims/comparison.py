@@ -73,8 +73,9 @@ class _Comparison(ABC):
 
     def certainty(self, found: Contrast, count: int) -> Phrase:
         against = ("against ", *listed(found.second), ": ") if count > 1 else ()
-        low, high = found.overall.difference.interval()
-        return (*against, f"p {self.p(found.overall)}, resolution ±{(high - low) / 2:.1f}")
+        ends = found.overall.difference.interval()
+        resolution = "unknown" if ends is None else f"±{(ends[1] - ends[0]) / 2:.1f}"
+        return (*against, f"p {self.p(found.overall)}, resolution {resolution}")
 
 
 class Better(_Comparison):

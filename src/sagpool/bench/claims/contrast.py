@@ -42,13 +42,12 @@ class Contrast:
         compared = list(self.by_dataset.items())
         if len(compared) > 1:
             compared.append(("", self.overall))
-        return [
-            Line(
-                dataset, self.first, self.second, one.difference.mean, *one.difference.interval(),
-                one.p, one.outcome, one.runs,
-            )
-            for dataset, one in compared
-        ]  # fmt: skip
+        return [self._line(dataset, one) for dataset, one in compared]
+
+    def _line(self, dataset: str, one: Compared) -> Line:
+        low, high = one.difference.interval() or (None, None)
+        pair = (self.first, self.second)
+        return Line(dataset, *pair, one.difference.mean, low, high, one.p, one.outcome, one.runs)
 
 
 def contrasts(

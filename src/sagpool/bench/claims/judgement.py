@@ -32,7 +32,7 @@ class Line:
     first: tuple[str, ...]  # methods; several count as their mean
     second: tuple[str, ...]  # empty for the published result
     value: float
-    low: float | None  # 95 % interval
+    low: float | None  # 95 % interval, if there is one
     high: float | None
     p: float  # after Holm's correction
     outcome: str

@@ -24,8 +24,9 @@ def signed(value: float) -> str:
 
 def interval(difference: Difference) -> str:
     """The difference with its 95 % interval: +0.80 (−0.57 to +2.17)."""
-    low, high = difference.interval()
-    return f"{signed(difference.mean)} ({signed(low)} to {signed(high)})"
+    ends = difference.interval()
+    shown = "interval unknown" if ends is None else " to ".join(map(signed, ends))
+    return f"{signed(difference.mean)} ({shown})"
 
 
 def p_text(p: float) -> str:

@@ -79,12 +79,13 @@ class Deviation(NamedTuple):
     spreads: tuple[float, float]  # standard deviations over the seeds: ours, published
 
     def line(self, p: float) -> Line:
-        mean, interval = self.difference.mean, self.difference.interval()
+        mean = self.difference.mean
+        low, high = self.difference.interval() or (None, None)
         if p < SIGNIFICANT:
             outcome = "higher" if mean > 0 else "lower"
         else:
-            outcome = "agrees" if interval[1] - mean <= WIDEST else "undecided"
-        return Line(self.dataset, (self.method,), (), mean, *interval, p, outcome, self.seeds)
+            outcome = "undecided" if high is None or high - mean > WIDEST else "agrees"
+        return Line(self.dataset, (self.method,), (), mean, low, high, p, outcome, self.seeds)
 
 
 def _deviation(

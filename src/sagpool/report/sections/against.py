@@ -44,7 +44,7 @@ def _table(content: Content, compared: ComparedGroup) -> Table:
     records = []
     for one in found:
         row = one.to_json()
-        low, high = row.pop("ci95")
+        low, high = row.pop("ci95") or (None, None)
         records.append(row | {"ci95_low": low, "ci95_high": high})
     caption = f"{MEANING.format(count=len(found))} Bold: p below {SIGNIFICANT}."
     caption = f"{caption} {protocol(content, group)}".strip()

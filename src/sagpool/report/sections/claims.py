@@ -260,6 +260,8 @@ def _record(one: Judged) -> dict[str, Any]:
 def _notes(judged: Sequence[Judged]) -> list[str]:
     kinds = {one.claim.kind for one in judged if one.found.lines}
     compared = bool(kinds & {*COMPARED})
+    differences = (one for one in judged if one.claim.kind in COMPARED)
+    unknown = any(line.low is None for one in differences for line in one.found.lines)
     applies = {
         f"{MARK} Some of the rows are missing, incomplete or of other data; the last column says "
         "which.": any(one.marked for one in judged),
@@ -271,6 +273,8 @@ def _notes(judged: Sequence[Judged]) -> list[str]:
         "the difference is below the margin (1 point unless the claim says otherwise).": compared,
         "Resolution: half of the 95 % interval. A smaller difference cannot be told from zero. It "
         "hardly falls with more seeds, which all use the same graphs.": compared,
+        "Interval or resolution unknown: on one data set at least, the difference is the same on "
+        "all splits, which says nothing about other graphs.": unknown,
         "Differ: by Welch's t-test of our per-seed means against the published mean and standard "
         f"deviation, p below {SIGNIFICANT} after Holm's correction over all cells with a published "
         "result, whatever the claim. Undecided: they do not, but the 95 % interval of the "
