@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import PairNorm, TopKPooling
+from torch_geometric.nn import EdgePooling, LayerNorm, PairNorm, TopKPooling
+from torch_geometric.nn.aggr import PatchTransformerAggregation, SortAggregation
 
 from sagpool.bench import own_methods, rows, run_experiment
 from sagpool.errors import MethodError, SagpoolError
@@ -79,6 +80,70 @@ def test_a_method_that_mixes_members_is_refused_before_anything_is_trained(
     assert "sagpool.nn.Norm, and sagpool.testing.check_method('mine-h') checks that." in sentence
     assert pretend.asked == []
     assert not (tmp_path / "runs.sqlite").exists()
+
+
+class ChangingTopK(nn.Module):
+    """A layer of PyG that changes its rows first."""
+
+    def __init__(self, channels, change):
+        super().__init__()
+        self.pool, self.norm, self.change = TopKPooling(channels), LayerNorm(channels), change
+
+    def forward(self, x, edge_index, batch):
+        return self.pool(self.change(self, x, batch), edge_index, batch=batch)
+
+
+def centred_by_member_without_fillers(x, structure):
+    """No graph of MUTAG has a node without edges."""
+    members = structure.layout.members
+    own, real = x.view(members, -1, x.shape[1]), (structure.degree > 0).view(members, -1, 1)
+    mean = (own * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+    return (own - mean).view_as(x)
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        lambda: register_pyg(
+            "mine-h", lambda s: ChangingTopK(s.hidden, lambda layer, x, _: layer.norm(x))
+        ),
+        lambda: register_pyg(
+            "mine-h",
+            lambda s: ChangingTopK(
+                s.hidden, lambda _, x, __: nn.functional.batch_norm(x, None, None, training=True)
+            ),
+        ),
+        lambda: register_h(changing(centred_by_member_without_fillers)),
+    ],
+    ids=["LayerNorm", "batch_norm", "native"],
+)
+def test_a_method_that_mixes_graphs_is_refused_before_anything_is_trained(bench, pretend, define):
+    define()
+    with pytest.raises(SagpoolError) as raised:
+        bench()
+    sentence = str(raised.value)
+    assert sentence.startswith("The method 'mine-h' gives a graph another result in another batch")
+    assert "statistics must be those of a single graph" in sentence
+    assert pretend.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        (
+            "mine-h",
+            lambda s: ChangingTopK(s.hidden, lambda layer, x, batch: layer.norm(x, batch)),
+        ),
+        ("mine-h", lambda s: EdgePooling(s.hidden)),
+        ("mine-g", lambda s: PatchTransformerAggregation(3 * s.hidden, 8, 4, 8)),
+        ("mine-g", lambda s: SortAggregation(s.k)),
+    ],
+    ids=["LayerNorm with its batch", "EdgePooling", "PatchTransformer", "ties"],
+)
+def test_layers_of_pyg_with_results_of_each_graph_or_known_limits(bench, pretend, name, make):
+    register_pyg(name, make)
+    bench(precision="float64")
+    assert len(pretend.asked) == 4
 
 
 def test_float64_leaves_no_room_for_small_differences(bench, pretend):

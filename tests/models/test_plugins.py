@@ -77,14 +77,22 @@ def test_the_version_follows_the_source(tmp_path, monkeypatch, forget):
 
 
 @pytest.mark.parametrize(
-    "changed", ["layers_of_lab/layers.py", "layers_of_lab/parts.py", "layers_of_all.py"]
+    "changed",
+    [
+        "layers_of_lab/__init__.py",
+        "layers_of_lab/deep/__init__.py",
+        "layers_of_lab/layers.py",
+        "layers_of_lab/deep/parts.py",
+        "layers_of_all.py",
+    ],
 )
 def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatch, forget):
     """As of a package that is installed in editable mode."""
     elsewhere = {
         "layers_of_lab/__init__.py": "",
-        "layers_of_lab/layers.py": "from .parts import HALF\nRATIO = HALF\n",
-        "layers_of_lab/parts.py": "import layers_of_all\nHALF = layers_of_all.HALF\n",
+        "layers_of_lab/layers.py": "from .deep.parts import HALF\nRATIO = HALF\n",
+        "layers_of_lab/deep/__init__.py": "",
+        "layers_of_lab/deep/parts.py": "import layers_of_all\nHALF = layers_of_all.HALF\n",
         "layers_of_all.py": "HALF = 0.5\n",
     }
     for name, text in elsewhere.items():
@@ -104,6 +112,45 @@ def test_the_version_follows_code_in_other_folders(changed, tmp_path, monkeypatc
     assert version() == first
     (tmp_path / "src" / changed).write_text(elsewhere[changed] + "# other code\n")
     assert version() != first
+
+
+@pytest.mark.parametrize(
+    ("line", "package"),
+    [
+        ("import layers_of_lab.mine", "layers_of_lab"),
+        ("from layers_of_lab.deep.mine import RATIO", "layers_of_lab"),
+        ("from layers_of_lab.deep.mine import RATIO", "layers_of_lab/deep"),
+    ],
+)
+def test_the_version_follows_the_packages_of_imported_modules(line, package, tmp_path, forget):
+    for folder in ("layers_of_lab", "layers_of_lab/deep"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("SCALE = 1\n")
+        (tmp_path / folder / "mine.py").write_text("RATIO = 0.5\n")
+    plugin = write_plugin(tmp_path)
+    plugin.write_text(PLUGIN.replace(IMPORT, f"{line}\nRATIO = 0.5"))
+    load_plugin(plugin)
+    before = method_version("plugged-h")
+    (tmp_path / package / "__init__.py").write_text("SCALE = 25\n")
+    load_plugin(plugin)
+    assert method_version("plugged-h") != before
+    assert sys.modules[package.replace("/", ".")].SCALE == 25, "imported again"
+
+
+def test_the_version_follows_the_package_that_registers(tmp_path, monkeypatch, forget):
+    (tmp_path / "layers_of_lab").mkdir()
+    (tmp_path / "layers_of_lab" / "plugin.py").write_text(PLUGIN.replace(IMPORT, "RATIO = 0.5"))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for text in ("", "SCALE = 2\n"):
+        (tmp_path / "layers_of_lab" / "__init__.py").write_text(text)
+        forget_modules()
+        registry._methods.pop("plugged-h", None)
+        plugins._loaded.clear()
+        importlib.invalidate_caches()
+        load_plugin("layers_of_lab.plugin")
+        found.append(method_version("plugged-h"))
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize(
@@ -265,6 +312,7 @@ def test_the_version_of_an_installed_package_is_that_of_the_package_alone(tmp_pa
         (site / name).write_text(text)
     found = source_version.with_local_imports(site / "mine" / "pool.py")
     assert [path.relative_to(site).as_posix() for path in found] == [
+        "mine/__init__.py",
         "mine/layers.py",
         "mine/pool.py",
     ]

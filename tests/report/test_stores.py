@@ -12,6 +12,7 @@ import pytest
 
 from sagpool import Graphs, SagpoolError
 from sagpool.bench.store import Store
+from sagpool.fleet import NUMERICS
 from sagpool.report import write_report
 
 
@@ -124,6 +125,26 @@ def test_cells_of_earlier_data_are_counted_and_told_apart(make, made, tmp_path, 
     first, second, last = rows(tmp_path / "report/tables/cells.csv")
     assert first["fingerprint"] == second["fingerprint"] != last["fingerprint"] == "other graphs"
     assert "<code>other gr</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "usual", "other"), [("precision", "float32", "float64"), ("numerics", NUMERICS, 0)]
+)
+def test_cells_that_were_computed_differently_are_told_apart(
+    make, made, tmp_path, name, usual, other
+):
+    with Store.writing(make(made())) as opened:
+        opened.connection.execute(f"UPDATE cells SET {name} = ?", [other])
+        opened.connection.execute(
+            f"UPDATE runs SET {name} = ?, key = 'other' || key, checksum = NULL", [other]
+        )
+    write_report(make(made()), tmp_path / "report")
+    found = rows(tmp_path / "report/tables/cells.csv")
+    assert [row[name] for row in found] == [str(other), str(usual)]
+    head, _, first, second = (tmp_path / "report/tables/cells.md").read_text().splitlines()[2:6]
+    assert f"| {name} |" in head
+    assert f"| {other} |" in first
+    assert f"| {usual} |" in second
 
 
 def test_versions_of_a_method_are_not_mixed(make, made, tmp_path):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,22 +18,24 @@ from sagpool.fleet import Training
 from sagpool.fleet.memory import out_of_memory_suppressed
 from sagpool.fleet.random_guard import RandomGuard
 from sagpool.fleet.schedule import shape_of
-from sagpool.graphs import Graphs, pack
-from sagpool.models import Shape, build
+from sagpool.graphs import Batch, Graphs, pack
+from sagpool.models import Output, Shape, build
 from sagpool.models.registry import find_method, own_errors
-from sagpool.nn import Streams
+from sagpool.nn import Context, Streams
 from sagpool.nn.pool import pools_of
 from sagpool.nn.pool.default_type import default_type
 
 GRAPHS = 5
 SEEDS = 3  # of weights: in a small net, ReLU may leave nothing that could differ
+PARTS = ([0, 1], [2, 3, 4])  # batches that are compared with one of all graphs
 ROUGH = 1e-4  # relative tolerance in the precision of the command
 
 
 def check_own_methods(plan: ExperimentPlan) -> None:
-    """Refuse a method whose members depend on each other, or that fails.
+    """Refuse a method whose members, or graphs of a batch, depend on each other, or that fails.
 
-    Its results would depend on the size of its fleets, which is no part of a run's key.
+    Its results would depend on the size of its fleets, which is no part of a run's key: the
+    batches in which members are evaluated depend on it, too.
     """
     dtype = PRECISIONS[plan.precision].dtype
     for training, graphs in _trainings(plan):
@@ -110,33 +112,83 @@ def _ks(method: str, shape: Shape) -> tuple[int, int, int]:
 
 def _check(sample: _Sample, seed: int, dtype: torch.dtype) -> None:
     """In float64, and then in the precision of the command: a layer may compute in that alone."""
-    method, mixed = sample.training.method, ""
+    method, fault = sample.training.method, ""
     passes = [(torch.float64, testing.CLOSE)]
     if dtype is not torch.float64:
         passes.append((dtype, ROUGH))
     for one, close in passes:
         try:
             with default_type(one), own_errors(method):
-                mixed = _mixed(sample, seed, one, close)
+                fault = _fault(sample, seed, one, partial(_agree, close))
         except SagpoolError:
             if one is dtype:  # the last pass
                 raise
         else:
-            if not mixed:
+            if not fault:
                 return
     raise SagpoolError(
-        f"The method '{method}' mixes the models that train side by side{mixed}, so its results "
-        "would depend on their number; statistics must be those of a single graph, as in "
-        f"sagpool.nn.Norm, and sagpool.testing.check_method('{method}') checks that."
+        f"The method '{method}' {fault}; statistics must be those of a single graph, as in norms "
+        "of PyG that get the batch vector, or in sagpool.nn.Norm, and "
+        f"sagpool.testing.check_method('{method}') checks that."
     )
 
 
-def _mixed(sample: _Sample, seed: int, dtype: torch.dtype, close: float) -> str:
+def _fault(sample: _Sample, seed: int, dtype: torch.dtype, agree: testing.Agree) -> str:
     model_of = partial(sample.model, seed, dtype)
-    model = model_of(sample.ks[:1]).train()
+    model = model_of(sample.ks[:1])
     with RandomGuard(sample.training.method):
-        model(pack(sample.graphs, [range(GRAPHS)]), Streams(torch.zeros(1, dtype=torch.int64)))
-    return testing.mixed_members(sample.graphs, sample.ks, model_of, partial(_agree, close))
+        batch = pack(sample.graphs, [range(GRAPHS)])
+        model.train()(batch, Streams(torch.zeros(1, dtype=torch.int64)))
+    if mixed := testing.mixed_members(sample.graphs, sample.ks, model_of, agree):
+        return (
+            f"mixes the models that train side by side{mixed}, so its results would depend on "
+            "their number"
+        )
+    if any(pool.depends_on_batch for pool in pools_of(model)):
+        return ""
+    with torch.no_grad():
+        mixed = testing.mixed_graphs(sample.graphs, PARTS, _WithoutTies(model.eval()), agree)
+    return mixed and (
+        f"gives a graph another result in another batch{mixed}, so its results would depend on "
+        "how many models train side by side"
+    )
+
+
+class _WithoutTies(nn.Module):
+    """A model whose pooling layers get rows with noise, which is the same for a graph in any batch.
+
+    ReLU leaves rows of zeros, whose scores are equal. PyG's layers sort them by an unstable sort,
+    so that their order depends on the rest of the batch.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, streams: Streams) -> Output:
+        origin = batch.structure.origin
+        assert origin is not None
+        assert origin.chosen is not None
+        add = partial(_add_noise, origin.chosen[0].tolist())
+        hooks = [pool.register_forward_pre_hook(add) for pool in pools_of(self.model)]
+        try:
+            output: Output = self.model(batch, streams)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return output
+
+
+def _add_noise(chosen: list[int], _: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if len(given) != 3 or not isinstance(given[2], Context):  # not the call of our networks
+        return None
+    x, structure, context = given
+    seeds, noise = [*chosen, GRAPHS], []  # the last graph is a filler
+    for place, rows in enumerate(structure.layout.sizes.ravel().tolist()):
+        generator = torch.Generator().manual_seed(seeds[place % len(seeds)])
+        noise.append(torch.rand(rows, x.shape[1], dtype=x.dtype, generator=generator))
+    # The rank is a column of the rows without noise.
+    return x + torch.cat(noise) / 100, structure, replace(context, rank=None)
 
 
 def _agree(close: float, one: Tensor, other: Tensor) -> bool:

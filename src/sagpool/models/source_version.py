@@ -74,9 +74,10 @@ def called_by_package() -> bool:
 def source_version(name: str, build: Callable[..., Any]) -> str:
     """A hash of the files that make and register a method, and of all that they import.
 
-    ``build`` may come from a function of another file, so the files of the callers count too. Code
-    of installed packages does not, unless it defines or registers the method. Imports are found in
-    the source: modules whose names are computed are not, and neither are data files.
+    ``build`` may come from a function of another file, so the files of the callers count too, and
+    so does the ``__init__.py`` of the package of each module, which Python runs. Code of installed
+    packages does not, unless it defines or registers the method. Imports are found in the source:
+    modules whose names are computed are not, and neither are data files.
     """
     try:
         file = inspect.getsourcefile(build)
@@ -90,10 +91,20 @@ def source_version(name: str, build: Callable[..., Any]) -> str:
             "of a later version; register it with version=..."
         )
     known += [one for one in callers[1:] if one.is_file() and not _is_installed(one)]
+    known += _packages_of([one.resolve() for one in known])
     # A builder of this package may be registered under another name.
     files = source_files(one.resolve() for one in known if not one.is_relative_to(PACKAGE))
     _check_unchanged(files)
     return content(files)
+
+
+def _packages_of(files: list[Path]) -> Iterator[Path]:
+    """The ``__init__.py`` of all packages around these files, if imported as modules of these."""
+    modules = loaded_modules(files)
+    for path in files:
+        if getattr(modules.get(path), "__package__", None):  # a plugin file has none
+            root = root_of(path)
+            yield from (folder / "__init__.py" for folder in path.parents if root in folder.parents)
 
 
 def content(files: Iterable[Path]) -> str:
@@ -221,7 +232,16 @@ def _top_level_imports(path: Path) -> set[str]:
 
 
 def _imports(path: Path, root: Path) -> Iterator[Path]:
-    """The paths that the imported modules of a file would have, without a suffix."""
+    """The paths that the imported modules of a file would have, without a suffix.
+
+    With those of their packages, whose ``__init__.py`` Python runs first.
+    """
+    for module in _modules(path, root):
+        yield module
+        yield from (folder / "__init__" for folder in module.parents if root in folder.parents)
+
+
+def _modules(path: Path, root: Path) -> Iterator[Path]:
     for node in _import_statements(path):
         if isinstance(node, ast.Import):
             yield from (root.joinpath(*alias.name.split(".")) for alias in node.names)

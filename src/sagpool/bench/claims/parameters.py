@@ -34,7 +34,13 @@ class Parameters:
             raise SagpoolError(f"must have one of {', '.join(RELATIONS)}, not {entry!r}")
         known_keys(entry, RELATIONS)
         ((relation, listed_methods),) = entry.items()
-        return cls(relation, names(listed_methods))
+        compared = names(listed_methods)
+        if relation in COMPARING and len({*compared}) < 2:
+            raise SagpoolError(
+                f"needs a list of at least two different methods for '{relation}', not "
+                f"{listed_methods!r}"
+            )
+        return cls(relation, compared)
 
     cells = ()
 
@@ -63,6 +69,8 @@ RELATIONS: dict[str, Callable[[Counts, list[Counts]], list[bool]]] = {
         all(abs(a - b) <= ALIKE * b for a, b in zip(first, other, strict=True)) for other in others
     ],
 }
+
+COMPARING = ("fewer", "same")  # the first method with the others
 
 
 @cache  # the same models are counted for several claims

@@ -185,6 +185,8 @@ class Pool(nn.Module, ABC):
     straight_through: bool = False
     masks: int = 1  # number of pooled graphs per graph, which count as members
     one_k: bool = False  # whether the members of a fleet must all have the same k
+    # Whether the result for a graph is known to depend on the other graphs of its batch.
+    depends_on_batch: bool = False
     takes_factor: ClassVar[bool] = False  # whether it reads `Context.factor`
     supervision: float = 0.0  # weight of a loss that needs `Context.node_target`, 0 for none
 

@@ -33,6 +33,8 @@ _KINDS = {
     "edge_index": "sparse",
     "batch": "memory",
 }
+# Names of layers whose result for a graph depends on its batch, see docs/pyg.md.
+_DEPEND_ON_BATCH = {"EdgePooling", "PatchTransformerAggregation"}
 _LOSSES = "Only a dense layer, forward(x, adj), can return losses."
 
 
@@ -81,6 +83,11 @@ class PyGModule(Pool):
         self.takes_mask = "mask" in inspect.signature(layers[0].forward).parameters
         self.leaves = "graphs" if self.kind == "aggregation" else "clusters"  # type: ignore[misc]
         self.read = _channels_read(layers[0], in_channels) if self.leaves == "graphs" else None
+        self.depends_on_batch = any(
+            cls.__name__ in _DEPEND_ON_BATCH
+            for module in layers[0].modules()
+            for cls in type(module).__mro__
+        )
         self.layer = _stacked(layers)
 
     def forward(self, x: Tensor, structure: Structure, context: Context = Context()) -> Pooled:

@@ -90,6 +90,11 @@ def _table(content: Content) -> Table:
     versions = {(s.cell.dataset, s.cell.fingerprint) for s in summaries}
     changed = len(versions) > len({dataset for dataset, _ in versions})
     data = [words("data", [code(s.cell.fingerprint[:8]) for s in summaries])] if changed else []
+    computed = {
+        name: values
+        for name in ("precision", "numerics")
+        if len({*(values := [getattr(s.cell, name) for s in summaries])}) > 1
+    }
     return listing(
         "cells",
         "All cells. Accuracies in percent; epochs and seconds are means of a single training.",
@@ -97,6 +102,7 @@ def _table(content: Content) -> Table:
             words("data set", [content.label(s.cell.dataset) for s in summaries]),
             *data,
             words("method", [code(s.cell.method) for s in summaries]),
+            *(words(name, map(str, values)) for name, values in computed.items()),
             words("settings are", [_how_chosen(s) for s in summaries]),
             numbers("runs", [len(s.runs) for s in summaries], "d"),
             numbers("diverged", [s.diverged for s in summaries], "d"),
@@ -110,7 +116,12 @@ def _table(content: Content) -> Table:
             numbers("parameters", [s.parameters for s in summaries], ",d"),
             words("settings", [names.settings(settings) or "as below" for settings in own]),
         ],
-        [_record(s) | ({"fingerprint": s.cell.fingerprint} if changed else {}) for s in summaries],
+        [
+            _record(s)
+            | ({"fingerprint": s.cell.fingerprint} if changed else {})
+            | {name: getattr(s.cell, name) for name in computed}
+            for s in summaries
+        ],
         [f"The same everywhere: {names.settings(common)}."] if common else [],
     )
 
