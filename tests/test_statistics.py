@@ -104,6 +104,12 @@ def test_agreement_with_a_published_cell_is_welchs_test(seeds):
     assert found.interval() == pytest.approx((low, high))
 
 
+def test_welch_with_equal_means_of_ours():
+    """Their error is unknown, not zero."""
+    found = welch(np.array([75.0, 75.0]), 70.0, 1.0, 20)
+    assert (found.mean, found.p, found.interval()) == (5, 1, None)
+
+
 def test_welch_without_any_spread():
     equal = np.array([70.0, 70.0])
     assert welch(equal, 70, 0, 20).p == 1

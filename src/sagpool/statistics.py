@@ -164,8 +164,11 @@ def outcome(difference: Difference, p: float, p_equivalent: float) -> Outcome:
 def welch(ours: np.ndarray, mean: float, std: float, seeds: int) -> Difference:
     """Our ``[seeds]`` means, at least two, minus a published mean ± std over its seeds.
 
-    Its p-value is that of Welch's t-test.
+    Its p-value is that of Welch's t-test. If our means are all equal, their error is unknown, as in
+    `mean_difference`.
     """
+    if np.ptp(ours) == 0:
+        return Difference(float(ours.mean()) - mean, 0.0, len(ours) - 1)
     variances = [float(ours.var(ddof=1)) / len(ours), std**2 / seeds]
     return Difference(
         float(ours.mean()) - mean,

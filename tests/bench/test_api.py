@@ -1,9 +1,11 @@
 """`run_experiment` and `rows`: experiments from Python, with the settings of methods."""
 
+import json
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from sagpool.bench import Overrides, Store, curves, plan_experiment, rows, run_experiment
@@ -36,6 +38,45 @@ def register(monkeypatch):
     add("1", temperature=0.5, kind="soft")
     add("1", "plain-h")
     return add
+
+
+def test_numbers_of_numpy(path):
+    """A whole number of any type; SQLite would store this one as bytes, which are no number."""
+    options = {"datasets": "MUTAG", "methods": "mlp-g", "folds": 2, "store": path, "device": "cpu"}
+    settings = {"max_epochs": np.int64(1), "hidden": np.int64(4)}
+    for _ in range(2):
+        result = run_experiment("quick", seeds=np.int64(2), settings=settings, **options)
+        assert [summary.cell.seeds for summary in result.summaries] == [2]
+    assert len(rows(path, frame=False)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"seeds": "1"}, r"^seeds must be a whole number, not '1'\.$"),
+        ({"seeds": 1.0}, r"^seeds must be a whole number, not 1\.0\.$"),
+        ({"seeds": 0}, r"^seeds must be at least 1, not 0\.$"),
+        ({"settings": {"lr": []}}, r"^settings: lr has no values\.$"),
+        ({"methods": [None]}, r"^methods must be names or paths, not None\.$"),
+        ({"members": "2"}, r"^The number of members must be a whole number, not '2'\.$"),
+    ],
+)
+def test_wrong_arguments(path, options, sentence):
+    usual = {"datasets": "MUTAG", "methods": "mlp-g", "seeds": 1, "folds": 2, "device": "cpu"}
+    with pytest.raises(SagpoolError, match=sentence):
+        run_experiment("quick", store=path, **usual | options)
+
+
+def test_names_and_paths_of_any_kind(small, tmp_path):
+    graphs = [{"nodes": ["a", "b"], "edges": [[0, 1]], "label": i % 2} for i in range(40)]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, graphs)))
+    given = Overrides(datasets=(str(tmp_path / "own.jsonl"),), methods=("mlp-g",), folds=2)
+    expected = plan_experiment(small, given).cells
+    result = run_experiment(
+        small, datasets=tmp_path / "own.jsonl", methods={"mlp-g"}, folds=2, seeds=1,
+        settings={"max_epochs": 1, "hidden": 4}, store=tmp_path / "runs.sqlite", device="cpu",
+    )  # fmt: skip
+    assert [one.cell.dataset for one in result.summaries] == [one.dataset.name for one in expected]
 
 
 def test_by_the_name_of_an_experiment_and_trained_for_real(path):

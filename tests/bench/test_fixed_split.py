@@ -1,6 +1,7 @@
 """Experiments on data sets with a split of their own, or of a file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,16 @@ def test_a_split_that_the_experiment_names_is_its_protocol(bench, folder):
         bench.store, read_experiment(TEXT.replace("{split: official.csv}", ""), "x")
     ).groups
     assert other.differences == ("the split is the one that the data set has",)
+
+
+def test_other_data_of_the_same_name_keep_their_own_split(folder):
+    """The split file of the experiment is for its own data set alone."""
+    experiment = read_experiment(TEXT, "split", folder)
+    plan = plan_experiment(experiment, Overrides(datasets=("MUTAG",), features="degree"))
+    assert {cell.default.split for cell in plan.cells} == {"fixed"}
+    given = replace(experiment.datasets["MUTAG"], split=None)
+    without = replace(experiment, datasets={"MUTAG": given})
+    assert without.settings_of("MUTAG", "mlp-g") == experiment.settings_of("MUTAG", "mlp-g")
 
 
 def test_the_test_behind_the_accuracies_is_named(bench, capsys):

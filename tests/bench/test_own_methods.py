@@ -127,6 +127,11 @@ def test_a_method_that_mixes_graphs_is_refused_before_anything_is_trained(bench,
     assert pretend.asked == []
 
 
+def equal_scores(layer, x, batch):
+    """Of many nodes, which still have other neighbours, as of nodes with equal neighbourhoods."""
+    return (x[:, :1] > 0).to(x.dtype).expand_as(x)
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -137,8 +142,9 @@ def test_a_method_that_mixes_graphs_is_refused_before_anything_is_trained(bench,
         ("mine-h", lambda s: EdgePooling(s.hidden)),
         ("mine-g", lambda s: PatchTransformerAggregation(3 * s.hidden, 8, 4, 8)),
         ("mine-g", lambda s: SortAggregation(s.k)),
+        ("mine-h", lambda s: ChangingTopK(s.hidden, equal_scores)),
     ],
-    ids=["LayerNorm with its batch", "EdgePooling", "PatchTransformer", "ties"],
+    ids=["LayerNorm with its batch", "EdgePooling", "PatchTransformer", "ties", "equal scores"],
 )
 def test_layers_of_pyg_with_results_of_each_graph_or_known_limits(bench, pretend, name, make):
     register_pyg(name, make)

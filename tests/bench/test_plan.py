@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 import sagpool.bench.plan
+from sagpool.bench import experiment_plan
 from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.experiment_plan import plan_experiment
 from sagpool.bench.plan import Overrides, plan, repeat, run_key, settings_of
@@ -208,3 +209,18 @@ def test_a_metric_for_stopping_must_be_defined_in_every_fold(small, rare):
     with pytest.raises(SagpoolError, match=r"Trainings on rare cannot .* fold 0 \(seed 0\) lacks"):
         plan_experiment(small, Overrides(**of_rare, seeds=1, settings=settings))
     assert plan_experiment(small, Overrides(**of_rare, seeds=1)).cells
+
+
+def test_a_race_may_stop_by_a_metric_that_is_defined_for_all_of_its_seeds(small, monkeypatch):
+    checked = []
+    monkeypatch.setattr(
+        experiment_plan, "check_stopping", lambda _, trainings: checked.extend(trainings)
+    )
+    rates = tuple(0.001 * (i + 1) for i in range(48))
+    settings = {"stopping": ("roc_auc",), "lr": rates}
+    for seeds, most in ((1, 2), (20, 20)):
+        checked.clear()
+        overrides = Overrides(("MUTAG",), ("gpool-h",), seeds=seeds, settings=settings)
+        plan = plan_experiment(small, overrides, search="race", select_by="roc_auc")
+        assert len(plan.cells[0].candidates) == 96
+        assert {one.seed for one in checked} == {*range(most)}

@@ -269,7 +269,8 @@ def test_other_errors_end_the_run(small, path, pretend):
 def test_a_data_set_that_differs_from_the_papers_is_reported(
     small, path, pretend, caplog, monkeypatch
 ):
-    small = replace(small, accuracy={("MUTAG", "gpool-h"): Accuracy(70, 1)})
+    cell = ("MUTAG", "gpool-h")
+    small = replace(small, accuracy={cell: Accuracy(70, 1)}, tests={cell: {"far": Accuracy(60, 1)}})
     run(small, path, pretend, methods=("gpool-h",))
     assert not caplog.records
     load = sagpool.bench.experiment_plan.load
@@ -283,6 +284,8 @@ def test_a_data_set_that_differs_from_the_papers_is_reported(
     assert "graphs is 180, not 188; avg_nodes is 18, not 17.93" in caplog.text
     usual, other = summaries(path)
     assert usual.cell.paper_mean == 70
+    assert usual.cell.paper_tests
+    assert not other.cell.paper_tests
     assert (other.cell.paper_mean, other.cell.paper_std) == (None, None)
     assert other.cell.note == "other graphs than the paper's"  # so no claim uses it
 

@@ -14,6 +14,7 @@ from sagpool import Graphs, SagpoolError
 from sagpool.bench.store import Store
 from sagpool.fleet import NUMERICS
 from sagpool.report import write_report
+from sagpool.report.table import file_name
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -58,6 +59,37 @@ def test_a_cell_with_runs_left_out_is_not_the_best(make, made, tmp_path):
     assert best == ["sagpool-h"]
     assert "<strong>SAGPool<sub>h</sub></strong> has the highest mean on MADE" in page
     assert "of cells without runs that are left out" in page
+
+
+def test_no_method_leads_if_runs_of_every_cell_are_left_out(make, made, tmp_path):
+    cells = [made(method=method, diverged=1) for method in ("sagpool-h", "gpool-h")]
+    page = write_report(make(*cells), tmp_path / "report").read_text()
+    assert "In every cell, trainings diverged at once, so no method leads." in page
+    assert "has the highest mean" not in page
+
+
+def test_a_cell_with_runs_left_out_leads_in_no_other_table(make, made, tmp_path):
+    settings = {"patience": 7}  # another protocol
+    high = made(method="gpool-h", diverged=3, accuracy=(90.0,) * 10, settings=settings)
+    usual = [made(method=method) for method in ("sagpool-h", "random-h", "nopool-h")]
+    page = write_report(make(high, *usual), tmp_path / "report").read_text()
+    assert "is in another table" not in page
+
+
+def test_data_sets_of_one_name_from_two_folders(make, made, tmp_path):
+    cells = [made(f"{folder}/x.jsonl", runs=4) for folder in ("/a", "../b", "a-b")]
+    write_report(make(*cells), tmp_path / "report")
+    with (tmp_path / "report/tables/data.md").open() as file:
+        text = file.read()
+    assert all(f"{folder}/x.jsonl" in text for folder in ("/a", "../b", "a-b"))
+
+
+def test_file_names_of_tables():
+    named = ["scores-d1/x", "scores-d1-x", "scores-/d1/x", "scores-MUTAG (split a)"]
+    made = [file_name(name) for name in named]
+    assert (made[1], made[3]) == (named[1], named[3])
+    assert len({*made}) == 4
+    assert not any("/" in name for name in made)
 
 
 def test_a_cell_in_which_all_runs_diverged_is_mentioned(make, made, tmp_path):

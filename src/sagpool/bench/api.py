@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from sagpool.bench.store import Store
 from sagpool.bench.summary import Summary, summarise
 from sagpool.errors import SagpoolError
 from sagpool.fleet.versions import versions
+from sagpool.foreign.values import shorten
 from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Task
 from sagpool.models import Value
@@ -153,10 +155,12 @@ def run_experiment(
         watch: called whenever the state of a cell changes
     """
     values = {name: _as_tuple(value) for name, value in (settings or {}).items()}
+    if empty := [name for name, given in values.items() if not given]:
+        raise SagpoolError(f"settings: {empty[0]} has no values.")
     overrides = Overrides(
-        datasets=_as_tuple(datasets),
-        methods=_as_tuple(methods),
-        tables=_as_tuple(tables),
+        datasets=_as_texts("datasets", datasets),
+        methods=_as_texts("methods", methods),
+        tables=_as_texts("tables", tables),
         seeds=seeds,
         folds=folds,
         settings=values,
@@ -164,7 +168,7 @@ def run_experiment(
         split=split,
         match=match,
         task=task,
-        targets=_as_tuple(targets),
+        targets=_as_texts("targets", targets),
         node_targets=node_targets,
     )
     plan = plan_experiment(
@@ -243,6 +247,17 @@ def _open_engine(
         from sagpool.bench.engines.on_ray import Ray  # optional dependency
 
         yield Ray(device, members)
+
+
+def _as_texts(name: str, given: Any) -> tuple[str, ...]:
+    """One name or path, or several of them."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    values = [*given] if several else [given]
+    texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in values]
+    for text in texts:
+        if not isinstance(text, str):
+            raise SagpoolError(f"{name} must be names or paths, not {shorten(text)}.")
+    return tuple(texts)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

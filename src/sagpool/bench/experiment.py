@@ -150,7 +150,7 @@ class Experiment:
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Value]:
         """The protocol and the settings of this cell, without settings that the method lacks."""
-        chosen = {**self.protocol, "split": self.split_of(dataset)}
+        chosen = dict(self.protocol)
         for rule in self.settings:
             if rule.covers(dataset, method):
                 chosen |= {name: values[0] for name, values in rule.values.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from sagpool.bench.experiment_file import load_experiment
 from sagpool.bench.plan import Cell, Overrides, plan, repeat, run_key
 from sagpool.bench.precision import PRECISIONS
 from sagpool.bench.predictions import METRICS
+from sagpool.bench.racing import most_seeds
 from sagpool.bench.ranked_by import check_defined
 from sagpool.bench.replay import StoredCell, stored_cell
 from sagpool.bench.search import Search, count_trainings
@@ -26,6 +28,7 @@ from sagpool.fleet.stopping import RULES
 from sagpool.fleet.training import OPTIONS
 from sagpool.fleet.validation_metrics import REGRESSION_METRICS
 from sagpool.foreign.limits import TRAININGS
+from sagpool.foreign.values import shorten
 from sagpool.graphs import Graphs, load, with_node_targets, with_split
 from sagpool.graphs.features import Features, unit_rows
 from sagpool.graphs.graphs import Task
@@ -134,10 +137,9 @@ def plan_experiment(
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     select = _selection(select, search, experiment)
-    if overrides.seeds is not None and overrides.seeds < 1:
-        raise SagpoolError(f"seeds must be at least 1, not {overrides.seeds}.")
+    seeds = experiment.seeds if overrides.seeds is None else _whole("seeds", overrides.seeds)
     cells = tuple(plan(experiment, overrides, search=search is not Search.NONE))
-    seeds, path = overrides.seeds or experiment.seeds, Path(store)
+    path = Path(store)
     for cell in cells:
         number = seeds * max(one.folds for one in (cell.default, *cell.candidates))
         TRAININGS.check(number, f"{cell.dataset.name} {cell.method}")
@@ -146,13 +148,24 @@ def plan_experiment(
     _check_select_by(select_by, search, select)
     _check_metric(select_by, data)
     for cell in cells:
-        _check_stopping(data[cell.dataset.name].graphs, cell, seeds)
+        most = most_seeds(cell.candidates) if search is Search.RACE else 1
+        _check_stopping(data[cell.dataset.name].graphs, cell, max(seeds, most))
     if search in (Search.HALVING, Search.RACE):
         _check_unfinished(select_by, search, cells, data)
     if select_by != BY_ACCURACY:
         _check_defined(select_by, cells, data, seeds, per_fold=select is Select.PER_FOLD)
     choices = (search, select, precision, path, overrides.match, select_by)
     return ExperimentPlan(experiment, cells, data, seeds, *choices)
+
+
+def _whole(name: str, given: Any) -> int:
+    try:
+        found = operator.index(given)
+    except TypeError:
+        raise SagpoolError(f"{name} must be a whole number, not {shorten(given)}.") from None
+    if found < 1:
+        raise SagpoolError(f"{name} must be at least 1, not {found}.")
+    return found
 
 
 def _selection(select: str | None, search: Search, experiment: Experiment) -> Select:

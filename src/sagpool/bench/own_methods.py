@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from sagpool import testing
 from sagpool.bench.experiment_plan import ExperimentPlan
@@ -18,10 +19,10 @@ from sagpool.fleet import Training
 from sagpool.fleet.memory import out_of_memory_suppressed
 from sagpool.fleet.random_guard import RandomGuard
 from sagpool.fleet.schedule import shape_of
-from sagpool.graphs import Batch, Graphs, pack
-from sagpool.models import Output, Shape, build
+from sagpool.graphs import Graphs, pack
+from sagpool.models import Shape, build
 from sagpool.models.registry import find_method, own_errors
-from sagpool.nn import Context, Streams
+from sagpool.nn import Streams
 from sagpool.nn.pool import pools_of
 from sagpool.nn.pool.default_type import default_type
 
@@ -126,11 +127,7 @@ def _check(sample: _Sample, seed: int, dtype: torch.dtype) -> None:
         else:
             if not fault:
                 return
-    raise SagpoolError(
-        f"The method '{method}' {fault}; statistics must be those of a single graph, as in norms "
-        "of PyG that get the batch vector, or in sagpool.nn.Norm, and "
-        f"sagpool.testing.check_method('{method}') checks that."
-    )
+    raise SagpoolError(f"The method '{method}' {fault}.")
 
 
 def _fault(sample: _Sample, seed: int, dtype: torch.dtype, agree: testing.Agree) -> str:
@@ -142,53 +139,38 @@ def _fault(sample: _Sample, seed: int, dtype: torch.dtype, agree: testing.Agree)
     if mixed := testing.mixed_members(sample.graphs, sample.ks, model_of, agree):
         return (
             f"mixes the models that train side by side{mixed}, so its results would depend on "
-            "their number"
+            "their number; statistics must be those of a single graph, as in norms of PyG that get "
+            "the batch vector, or in sagpool.nn.Norm, and "
+            f"sagpool.testing.check_method('{sample.training.method}') checks that"
         )
     if any(pool.depends_on_batch for pool in pools_of(model)):
         return ""
-    with torch.no_grad():
-        mixed = testing.mixed_graphs(sample.graphs, PARTS, _WithoutTies(model.eval()), agree)
+    with torch.no_grad(), _StableSorts():
+        mixed = testing.mixed_graphs(sample.graphs, PARTS, model.eval(), agree)
     return mixed and (
         f"gives a graph another result in another batch{mixed}, so its results would depend on "
-        "how many models train side by side"
+        "how many models train side by side: a layer must read neither the other graphs of a batch "
+        "nor their padding, and statistics must be those of a single graph, as in norms of PyG "
+        "that get the batch vector"
     )
 
 
-class _WithoutTies(nn.Module):
-    """A model whose pooling layers get rows with noise, which is the same for a graph in any batch.
+class _StableSorts(TorchFunctionMode):
+    """All sorts are stable, so that equal scores are in the order of the nodes in any batch.
 
-    ReLU leaves rows of zeros, whose scores are equal. PyG's layers sort them by an unstable sort,
-    so that their order depends on the rest of the batch.
+    PyG's layers sort the rows of all graphs at once, and not stably: which of two nodes with equal
+    scores is kept depends on the rest of the batch.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Batch, streams: Streams) -> Output:
-        origin = batch.structure.origin
-        assert origin is not None
-        assert origin.chosen is not None
-        add = partial(_add_noise, origin.chosen[0].tolist())
-        hooks = [pool.register_forward_pre_hook(add) for pool in pools_of(self.model)]
-        try:
-            output: Output = self.model(batch, streams)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return output
-
-
-def _add_noise(chosen: list[int], _: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    if len(given) != 3 or not isinstance(given[2], Context):  # not the call of our networks
-        return None
-    x, structure, context = given
-    seeds, noise = [*chosen, GRAPHS], []  # the last graph is a filler
-    for place, rows in enumerate(structure.layout.sizes.ravel().tolist()):
-        generator = torch.Generator().manual_seed(seeds[place % len(seeds)])
-        noise.append(torch.rand(rows, x.shape[1], dtype=x.dtype, generator=generator))
-    # The rank is a column of the rows without noise.
-    return x + torch.cat(noise) / 100, structure, replace(context, rank=None)
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in (torch.sort, Tensor.sort, torch.argsort, Tensor.argsort):
+            # Only a stable sort takes these by name alone.
+            kwargs |= zip(("dim", "descending"), args[1:], strict=False)
+            args, kwargs["stable"] = args[:1], True
+        return func(*args, **kwargs)
 
 
 def _agree(close: float, one: Tensor, other: Tensor) -> bool:

@@ -88,11 +88,26 @@ def count_race(candidates: Sequence[Training]) -> int:
     total, left, before = 0, len(candidates), 0
     for _, folds, stay in race_rounds(candidates[0]):
         total += left * (folds - before)
-        left, before = max(math.ceil(left * stay), min(FEW, left)), folds
+        left, before = _most_staying(left, stay), folds
     total += left * (candidates[0].folds - before)
     while (left := _count_with_next_seed(left, len(candidates))) > 1:
         total += left * candidates[0].folds
     return total
+
+
+def most_seeds(candidates: Sequence[Training]) -> int:
+    """The most seeds with which a race trains a candidate."""
+    left, seeds = len(candidates), 1
+    for _, _, stay in race_rounds(candidates[0]):
+        left = _most_staying(left, stay)
+    while (left := _count_with_next_seed(left, len(candidates))) > 1:
+        seeds += 1
+    return seeds
+
+
+def _most_staying(left: int, stay: float) -> int:
+    """Few candidates all stay unless they are significantly worse."""
+    return max(math.ceil(left * stay), min(FEW, left))
 
 
 def _count_with_next_seed(finalists: int, candidates: int) -> int:

@@ -70,6 +70,8 @@ class Tables:
                 sql = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
                 self._columns[table] = [name for (name,) in self._read(sql, (table,))]
             table += f" ({', '.join(self._columns[table][: len(values)])})"
+        # SQLite would store a number of NumPy as bytes.
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
         marks = ", ".join("?" * len(values))
         with readable_errors(self.path):
             return self.connection.execute(

@@ -238,10 +238,11 @@ class _Usual:
         """The experiment's settings without a search; empty if unknown."""
         if self.experiment is None:
             return {}
+        dataset = self._dataset(cell)
+        split = {"split": self.experiment.split_of(dataset)}
         if cell.method not in methods():  # a plugin that is not loaded
-            split = self.experiment.split_of(self._dataset(cell))
-            return {**self.experiment.protocol, "split": split}
-        return self.experiment.settings_of(self._dataset(cell), cell.method)
+            return {**self.experiment.protocol, **split}
+        return {**self.experiment.settings_of(dataset, cell.method), **split}
 
     def _dataset(self, cell: CellRecord) -> str:
         """Its name in the experiment; results with other features have another name."""

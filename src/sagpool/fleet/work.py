@@ -274,7 +274,9 @@ def _check(trainings: Sequence[Training], members: int | None, dtype: torch.dtyp
         raise SagpoolError("The trainings must be a list of Training.")
     if not trainings:
         raise SagpoolError("There is nothing to train.")
-    if members is not None and (not isinstance(members, int) or members < 1):
+    if members is not None and not isinstance(members, int | np.integer):
+        raise SagpoolError(f"The number of members must be a whole number, not {members!r}.")
+    if members is not None and members < 1:
         raise SagpoolError(f"A fleet needs at least 1 member, not {members}.")
     if dtype not in (torch.float32, torch.float64):
         raise SagpoolError(f"Weights are float32 or float64, not {dtype}.")

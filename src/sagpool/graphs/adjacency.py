@@ -82,7 +82,8 @@ class Structure(ABC):
     def csr(self) -> Adjacency:
         """The same as a sparse `Adjacency`, for layers that compare node with node."""
         raise SagpoolError(
-            f"A layer that needs single edges cannot work on clusters ({type(self).__name__})."
+            "A layer that needs single edges, such as that of conv=gat, cannot work on the "
+            f"weighted graphs of this pooling method ({type(self).__name__})."
         )
 
 

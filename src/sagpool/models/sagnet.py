@@ -215,6 +215,8 @@ class GIN(nn.Module):
         members: int = 1,
     ) -> None:
         super().__init__()
+        if layers < 1:
+            raise SagpoolError(f"layers must be at least 1, not {layers}.")
         self.in_channels = in_channels
         self.readout = readout
         self.convs = nn.ModuleList(

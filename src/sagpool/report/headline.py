@@ -50,7 +50,9 @@ def sentences(content: Content) -> list[Markup]:
     if not content.shown:
         return _lowest_errors(content)
     # Runs without an accuracy are left out of a mean, which is then too good.
-    shown = [s for s in content.shown if s.whole] or content.shown
+    shown = [s for s in content.shown if s.whole]
+    if not shown:
+        return [Markup("In every cell, trainings diverged at once, so no method leads.")]
     # Variants, and methods with other settings, may lead as well.
     pairs = compare_methods(list(shown))
     families = {"": list(shown)} | {
@@ -193,7 +195,7 @@ def _listed(methods: Sequence[str]) -> Markup:
 def _single(summary: Summary) -> Markup:
     spread = summary.spread
     std = "" if spread.std_seeds is None else f" ± {spread.std_seeds:.1f}"
-    trainings = _count(len(summary.runs), "training")
+    trainings = _count(len(summary.accuracy), "training")
     return Markup("<strong>{}</strong> reaches {:.1f}{} % on {}, over {}.").format(
         names.html(summary.method), spread.mean, std, summary.cell.dataset, trainings
     )
@@ -205,7 +207,7 @@ def _agreement(content: Content) -> list[Markup]:
         return []
     known = content.experiment.datasets if content.experiment else content.datasets
     here = [s for s in content.shown if s.cell.dataset in known]
-    same = [s for s in here if not (s.cell.note or s.variant or s.cell.protocol)]
+    same = [s for s in here if s.whole and not (s.cell.note or s.variant or s.cell.protocol)]
     deviations = [abs(s.deviation) for s in same if s.deviation is not None]
     if not deviations:
         return []

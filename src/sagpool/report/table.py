@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -43,6 +45,12 @@ class RowGroup:
 
     heading: str
     rows: Sequence[Sequence[Cell]]
+
+
+def file_name(name: str) -> str:
+    """The name without characters that file systems refuse; different for different names."""
+    valid = re.sub(r'[\\/:*?"<>|\x00-\x1f]+', "-", name)
+    return valid if valid == name else f"{valid}-{zlib.crc32(name.encode()):08x}"
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,14 @@ def _data_table(content: Content) -> Table:
     fingerprints = [group.fingerprint for group, _ in content.runs.by_group]
     by_fingerprint = {one: content.statistics[one] for one in fingerprints}
     data = by_fingerprint.values()
+    told_apart = len({s.name for s in data}) == len(data)
+    labels = {} if told_apart else {s.cell.fingerprint: s.cell.dataset for s in content.summaries}
     majority = [None if s.majority is None else 100 * s.majority for s in data]
     return listing(
         "data",
         "The data sets. Majority: share of the most frequent class, in percent.",
         [
-            words("data set", [s.name for s in data]),
+            words("data set", [labels.get(one, s.name) for one, s in by_fingerprint.items()]),
             words("node features", [f"{s.features} {s.feature_kind}" for s in data]),
             words("fingerprint", [code(fingerprint[:12]) for fingerprint in by_fingerprint]),
             numbers("graphs", [s.graphs for s in data], ",d"),

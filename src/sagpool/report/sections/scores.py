@@ -9,7 +9,7 @@ from sagpool.fleet.validation_metrics import REGRESSION_METRICS
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
 from sagpool.report.sections.cells import left_out_notes
-from sagpool.report.table import Cell, Table, listing, method, numbers, text, words
+from sagpool.report.table import Cell, Table, file_name, listing, method, numbers, text, words
 
 TITLES = {
     "balanced_accuracy": "balanced accuracy",
@@ -39,7 +39,7 @@ def section(content: Content) -> Section:
             here = [s for s in scored if s.cell.dataset == dataset]
             heading = "; ".join((content.label(dataset), *chosen, *group.differences))
             number = content.regressions.index(group) if group in content.regressions else 0
-            name = f"scores-{dataset}" + (f"-{number + 1}" if number else "")
+            name = file_name(f"scores-{dataset}") + (f"-{number + 1}" if number else "")
             parts.append(Part(heading, _table(content, name, heading, here)))
     intro = [
         "From the predictions for the test graphs of every training: mean ± standard deviation "

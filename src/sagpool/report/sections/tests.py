@@ -6,7 +6,7 @@ from sagpool.bench.summary import Summary
 from sagpool.report import names
 from sagpool.report.content import Content
 from sagpool.report.section import Part, Section
-from sagpool.report.table import Head, RowGroup, Table, method, text
+from sagpool.report.table import Head, RowGroup, Table, file_name, method, text
 
 
 def section(content: Content) -> Section:
@@ -41,7 +41,7 @@ def _table(dataset: str, summaries: list[Summary]) -> Table:
     main = summaries[0].main_test
     others = f" All other tables have the accuracy of the test '{main}'." if main else ""
     return Table(
-        f"tests-{dataset}",
+        file_name(f"tests-{dataset}"),
         f"{dataset}: accuracy in percent, mean ± standard deviation over the seeds.{others}",
         [Head(text("method")), *(Head(text(name), number=True) for name in tests)],
         [RowGroup("", rows)],
