@@ -46,6 +46,13 @@ def test_prints_the_estimate_and_the_next_commands(sagpool, folder):
     assert model.predict_proba(load("MUTAG", "all")).unseen == {}
 
 
+def test_no_command_that_has_nothing_to_draw_is_named(sagpool, folder):
+    told = sagpool("train", "MUTAG", "-o", "model", *SHORT, "--method", "mincut-h")
+    assert told.code == 0
+    assert "sagpool predict model DATA" in told.out
+    assert "sagpool explain" not in told.out
+
+
 def test_held_out_predictions_and_the_page(sagpool, folder):
     told = sagpool("train", "MUTAG", "-o", "model", "--only", "simple", "--folds", 2)
     assert told.code == 0

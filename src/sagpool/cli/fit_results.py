@@ -60,8 +60,14 @@ def short_lines(fitted: Fit, output: Path) -> list[str]:
     ]
 
 
-def fit_lines(fitted: Fit, output: Path) -> list[str]:
-    """The results for people."""
+def fit_lines(fitted: Fit, output: Path, *, explained: bool) -> list[str]:
+    """The results for people.
+
+    Args:
+        fitted: the model
+        output: its folder
+        explained: whether `sagpool explain` has anything to draw
+    """
     folder = shlex.quote(str(output))
     return [
         *_candidates(fitted),
@@ -74,7 +80,7 @@ def fit_lines(fitted: Fit, output: Path) -> list[str]:
         "for held-out graphs in out-of-fold.csv.",
         "Next:",
         f"  sagpool predict {folder} DATA",
-        f"  sagpool explain {folder} DATA -o pictures",
+        *([f"  sagpool explain {folder} DATA -o pictures"] if explained else []),
     ]
 
 

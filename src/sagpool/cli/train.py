@@ -16,6 +16,8 @@ from sagpool.cli.console import new_console
 from sagpool.cli.fit_progress import fit_progress
 from sagpool.cli.fit_results import fit_json, fit_lines, model_files
 from sagpool.errors import SagpoolError
+from sagpool.explain import explain
+from sagpool.explain.explained import is_explained
 from sagpool.graphs.features import Features
 from sagpool.graphs.graphs import Task
 from sagpool.graphs.load import load
@@ -135,7 +137,8 @@ def train(
     if as_json:
         print(json.dumps(fit_json(fitted), indent=2))
     else:
-        typer.echo("\n".join(fit_lines(fitted, output)))
+        explained = is_explained(explain(fitted.model, graphs[[0]]))
+        typer.echo("\n".join(fit_lines(fitted, output, explained=explained)))
 
 
 def _settings(options_: list[str] | None, method: str | None) -> dict[str, Value]:

@@ -173,12 +173,17 @@ def _short(name: str) -> str:
     return name if len(name) <= MAX_ID else f"{name[: MAX_ID - 1]}…"
 
 
+def is_explained(trace: Trace) -> bool:
+    """Whether there is anything to draw: kept nodes, or the reasons of a simple model."""
+    return bool(trace.levels) or trace.reasons_of is not None
+
+
 def explain_input(
     model: GraphClassifier, given: ExplainInput, target: str | None = None
 ) -> Explained:
     """Explain all of these graphs, for the target of this name or else the first."""
     traces = explain_given(model, given, range(len(given.graphs)), target)
-    if not traces[0].levels and traces[0].reasons_of is None:
+    if not is_explained(traces[0]):
         raise SagpoolError(f"{model.name} keeps no nodes, so there is nothing to draw.")
     found: list[Effect | None] = [None] * len(traces)
     faithful = None
