@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from sagpool.fleet import Training
-from sagpool.fleet.schedule import shape_of
+from sagpool.fleet.schedule import shape_of, trained_on
 from sagpool.graphs import Graphs
 from sagpool.models import Value, build, method_settings
 from sagpool.nn.pool import Selection, pools_of
@@ -45,10 +45,13 @@ def matched_settings(method: str, ratio: float) -> dict[str, Value]:
 
 
 def retention(graphs: Graphs, training: Training) -> Retention:
-    """The retention of a training, from the sizes of all graphs; nothing is trained."""
+    """The retention of a training, from the sizes of all graphs; nothing is trained.
+
+    With a fixed split, from those for training and validation: test graphs may have other sizes.
+    """
     with torch.device("meta"):
         pools = pools_of(build(training.method, shape_of(graphs, training)))
-    sizes = reference = graphs.node_counts[None]
+    sizes = reference = graphs.node_counts[trained_on(graphs, training)][None]
     total, wanted, left = float(sizes.sum()), list[float](), list[float]()
     for pool in pools:
         reference = Selection(training.ratio).counts(reference)
