@@ -271,8 +271,8 @@ def _facts(group: PublishedGroup) -> str:
             f"points. The paper's ±, of means over all folds, is {min(papers):.1f} to "
             f"{max(papers):.1f}."
         )
-    if differing := how_many_differ(dataset_pairs(_in_order(group))):
-        lines.append(f"- {differing}")
+    if counts := how_many_differ(dataset_pairs(_in_order(group))):
+        lines.append(f"- {counts}")
     return "\n".join([*lines, *_kernels(group)])
 
 

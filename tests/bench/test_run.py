@@ -288,6 +288,12 @@ def test_a_data_set_that_differs_from_the_papers_is_reported(
     assert not other.cell.paper_tests
     assert (other.cell.paper_mean, other.cell.paper_std) == (None, None)
     assert other.cell.note == "other graphs than the paper's"  # so no claim uses it
+    # Also with other features, under which the data set has another name.
+    run(small, path, pretend, methods=("gpool-h",), features="degree")
+    *_, with_degrees = summaries(path)
+    assert with_degrees.cell.dataset == "MUTAG (degree)"
+    assert with_degrees.cell.paper_mean is None
+    assert "other graphs than the paper's" in with_degrees.cell.note
 
 
 def test_errors_are_raised_before_the_first_training(small, path, pretend, mutag, monkeypatch):

@@ -287,7 +287,10 @@ def _load_data(
                 log.warning("%s comes with a split; --set split=fixed uses it.", name)
             if cell.dataset.node_targets is not None:
                 graphs = with_node_targets(graphs, cell.dataset.node_targets)
-            different = _compare_statistics(graphs, published.get(name, {}))
+            # Those of other targets are not compared with the paper anyway.
+            usual = own.task == "classification" and not own.targets
+            known = published.get(own.name_in_experiment, {}) if usual else {}
+            different = _compare_statistics(graphs, known)
             data[name] = FingerprintedGraphs(graphs, graphs.fingerprint(), different)
         group_by_shape(data[name].graphs, [cell.default, *cell.candidates])
     return data

@@ -52,7 +52,8 @@ def sentences(content: Content) -> list[Markup]:
     # Runs without an accuracy are left out of a mean, which is then too good.
     shown = [s for s in content.shown if s.whole]
     if not shown:
-        return [Markup("In every cell, trainings diverged at once, so no method leads.")]
+        sentence = "In every cell, some trainings diverged at once, so no method is said to lead."
+        return [Markup(sentence)]
     # Variants, and methods with other settings, may lead as well.
     pairs = compare_methods(list(shown))
     families = {"": list(shown)} | {
