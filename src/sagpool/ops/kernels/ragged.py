@@ -11,6 +11,7 @@ from torch import Tensor
 from sagpool.ops.kernels.jit import kernel
 
 HEIGHT = 32  # rows of a graph that one program writes
+TALL = 64  # the same for kernels with larger tiles for large graphs
 DEPTH = 16  # of one step of a product; small, since small graphs have few rows
 
 
@@ -62,15 +63,15 @@ def dot(a, b, total, PRECISION: tl.constexpr):
         return tl.dot(a, b, total, input_precision=PRECISION)
 
 
-def row_tiles(ptr: Tensor, rows: int) -> Tensor:
+def row_tiles(ptr: Tensor, rows: int, height: int = HEIGHT) -> Tensor:
     """The graph of each tile of rows, ``[tiles]`` int32, for kernels that write rows.
 
-    The first tile of graph g is ``ptr[g] // HEIGHT + g``: so each graph has enough tiles, and the
+    The first tile of graph g is ``ptr[g] // height + g``: so each graph has enough tiles, and the
     host knows an upper bound of their number.
     """
     graphs = len(ptr) - 1
-    tiles = torch.empty(rows // HEIGHT + graphs, dtype=torch.int32, device=ptr.device)
-    _row_tiles[(graphs,)](ptr, tiles, HEIGHT=HEIGHT, WIDTH=32, num_warps=1)
+    tiles = torch.empty(rows // height + graphs, dtype=torch.int32, device=ptr.device)
+    _row_tiles[(graphs,)](ptr, tiles, HEIGHT=height, WIDTH=32, num_warps=1)
     return tiles
 
 

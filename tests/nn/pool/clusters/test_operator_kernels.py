@@ -1,12 +1,14 @@
 """The kernels of DiffPool's operators, in Triton's interpreter if there is no GPU."""
 
 import os
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import pad
 
+from sagpool.nn.pool.clusters import segments
 from sagpool.nn.pool.clusters.assignment import graph_means, soft_assignment
 from sagpool.nn.pool.clusters.coarsen import coarsen
 from sagpool.nn.pool.clusters.congruence import congruence
@@ -19,6 +21,7 @@ from sagpool.ops.device import triton_kernels
 DEVICE = torch.device(os.environ["SAGPOOL_TEST_DEVICE"])
 if triton_kernels() is None:
     pytest.skip("there is no Triton here", allow_module_level=True)
+gram = import_module("sagpool.nn.pool.clusters.kernels.gram")
 
 # Graphs of one row, of about one tile, and of several tiles; the last of each member is a filler.
 SIZES = np.array([[1, 33, 70, 5, 9], [40, 2, 31, 32, 13]])
@@ -36,6 +39,14 @@ FILLERS = pytest.mark.parametrize("filler", [True, False])
 @pytest.fixture(autouse=True)
 def by_kernels(use_kernels):
     use_kernels(True)
+
+
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def size(request, monkeypatch):
+    """All graphs count as small, or as large; those of 70 rows then have several parts each."""
+    monkeypatch.setattr(segments, "MIN_LARGE", 1 if request.param else 1e9)
+    monkeypatch.setattr(gram, "NORM_PARTS", 2)
+    return "large" if request.param else "small"
 
 
 def randn(*shape):
@@ -83,7 +94,7 @@ def test_products(m, n, filler, against_double):
 
 
 @WIDTHS
-def test_readout_without_storing_the_pooled_features(m, n, filler, against_double):
+def test_readout_without_storing_the_pooled_features(m, n, filler, size, against_double):
     ptr, padded = ptr_and_padded(filler)
     logits, x, product = randn(ptr.rows, m), randn(ptr.rows, n), randn(ptr.rows, n + 2)
 
@@ -101,10 +112,10 @@ def test_readout_without_storing_the_pooled_features(m, n, filler, against_doubl
     against_double(by_kernels, by_torch, [logits, x, product])
 
 
-@pytest.mark.parametrize("columns", [1, 10, 39, 70])
+@pytest.mark.parametrize("columns", [1, 10, 39, 70, 130])
 @pytest.mark.parametrize("identity", [True, False])
 @FILLERS
-def test_trace_and_norm(columns, identity, filler, against_double):
+def test_trace_and_norm(columns, identity, filler, size, against_double):
     """With more rows than columns, and with fewer."""
     ptr, padded = ptr_and_padded(filler)
     t, A = randn(ptr.rows, columns), symmetric_matrix(ptr.rows)
@@ -120,6 +131,15 @@ def test_trace_and_norm(columns, identity, filler, against_double):
         lambda t: tuple(congruence(t, padded, multiply)),
         [t],
     )
+
+
+def test_graphs_of_dd_are_large_and_those_of_proteins_are_not():
+    def large(mean):
+        sizes = np.full((2, 129), mean)
+        return SegmentPtr.of(HostLayout(sizes, filler=True, device=DEVICE)).large
+
+    assert large(284)
+    assert not large(39)
 
 
 @pytest.mark.parametrize("columns", [1, 5, 70, 130])

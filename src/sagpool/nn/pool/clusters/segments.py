@@ -18,6 +18,9 @@ from sagpool.ops.device import on_cpu, to_device
 # On a CPU, from this mean number of elements per segment on, each segment is multiplied separately:
 # a separate call takes less time than copying the rows into a padded batch.
 MIN_UNPADDED_NUMEL = 4096
+# From this mean number of rows per segment on, kernels share the work on one segment among more
+# programs, since the largest segments take longest. Of the paper's data sets only DD has so many.
+MIN_LARGE = 192
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +192,20 @@ class SegmentPtr(Segments):
         assert kernels is not None
         return kernels
 
+    @property
+    def large(self) -> bool:
+        """Whether most segments have many rows. Both numbers are fixed in a recorded step."""
+        return self.rows >= MIN_LARGE * self.graphs
+
     @cached_property
     def tiles(self) -> Tensor:
         """The graph of each tile of rows, for kernels that write rows."""
         return self.kernels.row_tiles(self.ptr, self.rows)
+
+    @cached_property
+    def tall_tiles(self) -> Tensor:
+        """`tiles` for kernels with larger ones for large segments."""
+        return self.kernels.row_tiles(self.ptr, self.rows, self.kernels.TALL)
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         return self.kernels.segment_inner(a.contiguous(), b.contiguous(), self)

@@ -21,3 +21,4 @@ from sagpool.nn.pool.clusters.kernels.segment_inner import (
 )
 from sagpool.nn.pool.clusters.kernels.segment_outer import segment_outer
 from sagpool.ops.kernels import bias_relu_backward, row_tiles
+from sagpool.ops.kernels.ragged import TALL

@@ -15,6 +15,7 @@ from sagpool.ops.kernels.jit import kernel
 from sagpool.ops.kernels.ragged import (
     DEPTH,
     HEIGHT,
+    TALL,
     dot,
     precision,
     span,
@@ -25,6 +26,8 @@ from sagpool.ops.kernels.ragged import (
 
 # Programs per tile of rows of P; each computes some of the columns.
 MAX_PARTS = 4
+# Programs per graph for trace and norm, if graphs are large.
+NORM_PARTS = 16
 
 
 def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
@@ -36,11 +39,14 @@ def gram(spread: Tensor, t: Tensor, segments: SegmentPtr) -> Tensor:
         segments: of the rows
     """
     columns, out = t.shape[1], torch.empty_like(t)
-    width = tile_of(columns, 32)
-    tiles = segments.tiles
+    large = segments.large
+    # A large tile reads fewer numbers for each product, but is mostly empty if graphs are small.
+    tiles, height = (segments.tall_tiles, TALL) if large else (segments.tiles, HEIGHT)
+    width = tile_of(columns, height)
     _gram[(len(tiles), min(MAX_PARTS, triton.cdiv(columns, width)))](
         spread, t, segments.ptr, tiles, out, columns, segments.period,
-        PRECISION=precision(), HEIGHT=HEIGHT, WIDTH=width, DEPTH=DEPTH, num_warps=2, num_stages=2,
+        PRECISION=precision(), HEIGHT=height, WIDTH=width, DEPTH=2 * DEPTH if large else DEPTH,
+        num_warps=4 if large else 2, num_stages=3 if large else 2,
     )  # fmt: skip
     return out
 
@@ -96,22 +102,24 @@ def _read(size, columns):
 
 def trace_and_norm(p: Tensor, segments: SegmentPtr) -> tuple[Tensor, Tensor]:
     """``tr P`` and ``tr P²`` of each graph, ``[graphs]`` each."""
-    trace, norm = p.new_empty(segments.graphs), p.new_empty(segments.graphs)
-    _trace_and_norm[(segments.graphs,)](
+    parts = NORM_PARTS if segments.large else 1
+    shape = (parts, segments.graphs) if parts > 1 else (segments.graphs,)
+    trace, norm = p.new_empty(shape), p.new_empty(shape)
+    _trace_and_norm[(segments.graphs, parts)](
         p, segments.ptr, trace, norm, p.shape[1], segments.period, TILE=32, num_warps=2
     )
-    return trace, norm
+    return (trace.sum(0), norm.sum(0)) if parts > 1 else (trace, norm)
 
 
 @kernel(do_not_specialize=["period"])
 def _trace_and_norm(p, ptr, trace, norm, columns, period, TILE: tl.constexpr):
-    graph = tl.program_id(0)
+    graph, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     start, end, _ = span(ptr, graph, period)
     size = tl.minimum(end - start, columns)
     p += start.to(tl.int64) * columns
     of_trace = tl.zeros((TILE,), tl.float32)
     of_norm = tl.zeros((TILE, TILE), tl.float32)
-    for first_i in range(0, size, TILE):
+    for first_i in range(part * TILE, size, parts * TILE):
         i = first_i + tl.arange(0, TILE)
         of_trace += tl.load(p + i * columns + i, mask=i < size, other=0.0)
         for first_j in range(0, size, TILE):
@@ -120,8 +128,9 @@ def _trace_and_norm(p, ptr, trace, norm, columns, period, TILE: tl.constexpr):
             one = tl.load(p + i[:, None] * columns + j[None, :], mask=mask, other=0.0)
             other = tl.load(p + j[None, :] * columns + i[:, None], mask=mask, other=0.0)
             of_norm += one * other
-    tl.store(trace + graph, tl.sum(of_trace, 0))
-    tl.store(norm + graph, tl.sum(tl.sum(of_norm, 1), 0))
+    place = part * tl.num_programs(0) + graph
+    tl.store(trace + place, tl.sum(of_trace, 0))
+    tl.store(norm + place, tl.sum(tl.sum(of_norm, 1), 0))
 
 
 def gram_backward(
