@@ -22,6 +22,7 @@ from poolers_cost import cost_table
 from published_rows import Key, PublishedGroup, read_published
 from readouts_section import readouts_section
 from reproduction_page import filled
+from unsearched_section import unsearched_section
 
 from sagpool import SagpoolError
 from sagpool.bench.claims.phrases import signed
@@ -51,12 +52,18 @@ def planned(experiment: Experiment) -> list[Key]:
     ]
 
 
-def read_group(folders: Sequence[Path], more: Sequence[Path] = ()) -> PublishedGroup:
-    """All searched cells with the experiment's protocol; ``more`` has further seeds of them."""
+def read_groups(
+    folders: Sequence[Path], more: Sequence[Path] = ()
+) -> tuple[PublishedGroup, list[PublishedGroup]]:
+    """All searched cells with the experiment's protocol, and the groups of other cells.
+
+    ``more`` has further seeds of the cells.
+    """
     experiment = load_experiment(EXPERIMENT)
-    for group in read_published(folders, experiment, more).groups:
+    groups = read_published(folders, experiment, more).groups
+    for group in groups:
         if group.chosen is Chosen.SEARCHED and not group.differences:
-            return group
+            return group, [other for other in groups if other is not group]
     where = " ".join(map(str, folders))
     raise SagpoolError(f"{where}: no searched cells with the protocol of {EXPERIMENT}.")
 
@@ -256,13 +263,14 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     try:
-        every = read_group(arguments.folders, arguments.more)
+        every, others = read_groups(arguments.folders, arguments.more)
         group = compared(every)
         first = arguments.folders[0]
         with names.displayed(FORMS, [method for _, method in planned(group.experiment)]):
             texts = {
                 "verdicts": verdicts(group),
                 "accuracy": accuracy(group),
+                "unsearched": unsearched_section(group, others),
                 "gains": gain_tables(group),
                 "readouts": readouts_section(every, [*group.cells]),
                 "cost": cost_table(first, group),

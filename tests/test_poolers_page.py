@@ -13,7 +13,7 @@ import pytest
 
 from sagpool.bench.experiment_file import load_experiment
 
-MARKERS = ("verdicts", "accuracy", "gains", "readouts", "cost", "published")
+MARKERS = ("verdicts", "accuracy", "unsearched", "gains", "readouts", "cost", "published")
 SETTINGS = {"folds": 10, "validation": 0.1}
 SEARCHED = {"chosen": "searched settings", "protocol": [], "note": ""}
 # Mean accuracies in percent. NDP is missing on MUTAG, and GIN everywhere.
@@ -100,6 +100,29 @@ def test_gains_on_each_data_set_and_what_a_verdict_depends_on(blocks):
     assert re.search(r"^\| NDP_h \| \+0\.10 \(.*\| \+0\.10 \| – \|$", text, re.M)
     # MLP_g is worse on both data sets, GMT_g better on one of them alone.
     assert text.endswith("Not significant without one of the data sets: GMT_g (PROTEINS).")
+
+
+def test_cells_without_a_search_have_a_table_of_their_own(folder, blocks, tmp_path):
+    assert blocks()["unsearched"] == "No finished cells."
+    few = {"dataset": "PROTEINS", "method": "diffpool-h", "chosen": "fixed settings"}
+    with (folder / "rows.csv").open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["cells"] == "0" and row["seed"] < "2"]
+    for row in rows:  # those of Random_h on PROTEINS, and two points more
+        row["test_accuracy"] = str(float(row["test_accuracy"]) + 0.02)
+    other = tmp_path / "other"
+    write_table(other / "rows.csv", rows)
+    cells = {"0": {**few, "protocol": ["a precision of tf32"], "note": ""}}
+    (other / "cells.json").write_text(json.dumps(cells))
+    (other / "settings.json").write_text(json.dumps({"0": SETTINGS}))
+    found = blocks(others=[other])
+    row, _, ways = found.pop("unsearched").splitlines()[2:]
+    # Two points more on each split have no spread; MinCutPool has no rows here.
+    assert row.startswith(
+        "| PROTEINS | DiffPool_h | 20 | 71.69 ± 0.38 | +2.00 (interval unknown) |"
+    )
+    assert row.endswith(" | – |")
+    assert ways == "Fixed settings; a precision of tf32."
+    assert "DiffPool" not in found["gains"]
 
 
 def test_several_data_sets_of_which_one_is_left_out(monkeypatch):

@@ -385,7 +385,7 @@ def test_the_numbers_of_the_page_of_poolings_follow_from_rows(run_script, tmp_pa
     page.write_text(
         re.sub(r"(<!-- begin \w+ -->\n).*?(<!-- end)", r"\1\2", text, flags=re.S), "utf-8"
     )
-    names = ("poolers", "poolers-link", "poolers-readouts")
+    names = ("poolers", "poolers-link", "poolers-readouts", "poolers-dd")
     folders = [ROOT / "results" / name for name in names]
     copy = shutil.copytree(folders[0], tmp_path / "poolers")
     (copy / "pairs.csv").unlink()

@@ -39,7 +39,7 @@ def pooled_mean_max(
     graphs, channels = segments.graphs, x.shape[1]
     out = x.new_empty(graphs, 2 * channels)
     arg = torch.empty(graphs, channels, dtype=torch.int32, device=x.device)
-    width = tile_of(channels, 32 if segments.large else MAX_WIDTH)
+    width = tile_of(channels, MAX_WIDTH)
     across = triton.cdiv(channels, width)
     _pooled_mean_max[(graphs * across,)](
         assignment, x, segments.ptr, out, arg, clusters, assignment.shape[1], channels, across,
