@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from control_tables import MISSING, with_seeds
 from markdown_table import table_row
-from published_rows import PublishedGroup, paired
+from published_rows import CellRows, PublishedGroup, paired
 
 from sagpool.bench.claims.phrases import interval
 from sagpool.report import names
@@ -13,20 +13,23 @@ REFERENCES = ("random-h", "nopool-h", "sagpool-h", "mincut-h")
 
 
 def unsearched_section(group: PublishedGroup, others: Sequence[PublishedGroup]) -> str:
-    """Cells of other groups beside searched ones, on the splits that both have."""
+    """A table for each other group: its cells beside searched ones, on the splits of both."""
+    return "\n\n".join(_table(group, other) for other in others) or "No finished cells."
+
+
+def _table(group: PublishedGroup, other: PublishedGroup) -> str:
     heads = ["data set", "method", "trainings", "accuracy"]
     heads += [f"− {names.plain(method)}" for method in REFERENCES]
     lines = [table_row(heads), table_row(["---", "---", *["---:"] * (len(heads) - 2)])]
-    for other in others:
-        for (dataset, method), cell in other.cells.items():
-            row = [dataset, names.plain(method), str(len(cell.learnt))]
-            row.append(with_seeds(other.spread((dataset, method))))
-            for reference in REFERENCES:
-                beside = group.cells.get((dataset, reference))
-                pair = None if beside is None else paired(cell, beside)
-                row.append(MISSING if pair is None else interval(pair.difference))
-            lines.append(table_row(row))
-    if len(lines) == 2:
-        return "No finished cells."
-    how = ["; ".join([str(other.chosen), *other.differences]) for other in others]
-    return "\n".join([*lines, "", f"{'. '.join(dict.fromkeys(how)).capitalize()}."])
+    for (dataset, method), cell in other.cells.items():
+        accuracy = with_seeds(other.spread((dataset, method)))
+        beside = (_difference(cell, group.cells.get((dataset, name))) for name in REFERENCES)
+        row = [dataset, names.plain(method), str(len(cell.learnt)), accuracy, *beside]
+        lines.append(table_row(row))
+    how = "; ".join([str(other.chosen), *other.differences])
+    return "\n".join([*lines, "", f"{how[0].upper()}{how[1:]}."])
+
+
+def _difference(cell: CellRows, reference: CellRows | None) -> str:
+    pair = None if reference is None else paired(cell, reference)
+    return MISSING if pair is None else interval(pair.difference)

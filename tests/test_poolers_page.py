@@ -102,27 +102,33 @@ def test_gains_on_each_data_set_and_what_a_verdict_depends_on(blocks):
     assert text.endswith("Not significant without one of the data sets: GMT_g (PROTEINS).")
 
 
-def test_cells_without_a_search_have_a_table_of_their_own(folder, blocks, tmp_path):
+def test_cells_without_a_search_have_tables_of_their_own(folder, blocks, tmp_path):
     assert blocks()["unsearched"] == "No finished cells."
-    few = {"dataset": "PROTEINS", "method": "diffpool-h", "chosen": "fixed settings"}
     with (folder / "rows.csv").open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["cells"] == "0" and row["seed"] < "2"]
     for row in rows:  # those of Random_h on PROTEINS, and two points more
         row["test_accuracy"] = str(float(row["test_accuracy"]) + 0.02)
-    other = tmp_path / "other"
-    write_table(other / "rows.csv", rows)
-    cells = {"0": {**few, "protocol": ["a precision of tf32"], "note": ""}}
-    (other / "cells.json").write_text(json.dumps(cells))
-    (other / "settings.json").write_text(json.dumps({"0": SETTINGS}))
-    found = blocks(others=[other])
-    row, _, ways = found.pop("unsearched").splitlines()[2:]
-    # Two points more on each split have no spread; MinCutPool has no rows here.
-    assert row.startswith(
-        "| PROTEINS | DiffPool_h | 20 | 71.69 ± 0.38 | +2.00 (interval unknown) |"
-    )
-    assert row.endswith(" | – |")
-    assert ways == "Fixed settings; a precision of tf32."
+    ways = {"fixed settings": ["a precision of tf32"], "searched settings": ["features of MUTAG"]}
+    others = []
+    for chosen, protocol in ways.items():
+        other = tmp_path / chosen
+        write_table(other / "rows.csv", rows)
+        cell = {"dataset": "PROTEINS", "method": "diffpool-h", "note": ""}
+        cells = {"0": {**cell, "chosen": chosen, "protocol": protocol}}
+        (other / "cells.json").write_text(json.dumps(cells))
+        (other / "settings.json").write_text(json.dumps({"0": SETTINGS}))
+        others.append(other)
+    found = blocks(others=others)
     assert "DiffPool" not in found["gains"]
+    tables = [table.splitlines() for table in found["unsearched"].split("\n\n| data set")]
+    assert [table[-1] for table in tables] == [
+        "Fixed settings; a precision of tf32.", "Searched settings; features of MUTAG.",
+    ]  # fmt: skip
+    for table in tables:
+        # Two points more on each split have no spread; MinCutPool has no rows here.
+        start = "| PROTEINS | DiffPool_h | 20 | 71.69 ± 0.38 | +2.00 (interval unknown) |"
+        assert table[2].startswith(start)
+        assert table[2].endswith(" | – |")
 
 
 def test_several_data_sets_of_which_one_is_left_out(monkeypatch):

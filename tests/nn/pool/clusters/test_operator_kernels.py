@@ -42,11 +42,11 @@ def by_kernels(use_kernels):
 
 
 @pytest.fixture(params=[False, True], ids=["small", "large"])
-def size(request, monkeypatch):
-    """All graphs count as small, or as large; those of 70 rows then have several parts each."""
+def graph_size(request, monkeypatch):
+    """All graphs count as small, or as large; P of 70 rows then has several parts and tiles."""
     monkeypatch.setattr(segments, "MIN_LARGE", 1 if request.param else 1e9)
     monkeypatch.setattr(gram, "NORM_PARTS", 2)
-    return "large" if request.param else "small"
+    monkeypatch.setattr(gram, "MAX_PARTS", 1)
 
 
 def randn(*shape):
@@ -94,7 +94,7 @@ def test_products(m, n, filler, against_double):
 
 
 @WIDTHS
-def test_readout_without_storing_the_pooled_features(m, n, filler, size, against_double):
+def test_readout_without_storing_the_pooled_features(m, n, filler, graph_size, against_double):
     ptr, padded = ptr_and_padded(filler)
     logits, x, product = randn(ptr.rows, m), randn(ptr.rows, n), randn(ptr.rows, n + 2)
 
@@ -115,7 +115,7 @@ def test_readout_without_storing_the_pooled_features(m, n, filler, size, against
 @pytest.mark.parametrize("columns", [1, 10, 39, 70, 130])
 @pytest.mark.parametrize("identity", [True, False])
 @FILLERS
-def test_trace_and_norm(columns, identity, filler, size, against_double):
+def test_trace_and_norm(columns, identity, filler, graph_size, against_double):
     """With more rows than columns, and with fewer."""
     ptr, padded = ptr_and_padded(filler)
     t, A = randn(ptr.rows, columns), symmetric_matrix(ptr.rows)

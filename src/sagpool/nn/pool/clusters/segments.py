@@ -18,8 +18,8 @@ from sagpool.ops.device import on_cpu, to_device
 # On a CPU, from this mean number of elements per segment on, each segment is multiplied separately:
 # a separate call takes less time than copying the rows into a padded batch.
 MIN_UNPADDED_NUMEL = 4096
-# From this mean number of rows per segment on, kernels share the work on one segment among more
-# programs, since the largest segments take longest. Of the paper's data sets only DD has so many.
+# From this mean number of rows per segment on, kernels use larger tiles, or several programs for
+# one segment. Of the paper's data sets only DD has so many.
 MIN_LARGE = 192
 
 
@@ -194,7 +194,7 @@ class SegmentPtr(Segments):
 
     @property
     def large(self) -> bool:
-        """Whether most segments have many rows. Both numbers are fixed in a recorded step."""
+        """Whether segments have many rows in the mean, which is fixed in a recorded step."""
         return self.rows >= MIN_LARGE * self.graphs
 
     @cached_property
